@@ -1,0 +1,37 @@
+"""Ralph: a memory that lasts, for coding agents.
+
+The public names are loaded on first use (PEP 562), so that `import ralph` costs nothing:
+a hook that only needs one module must not pay for the rest. `tests/test_exports.py` proves
+that every name in `__all__` is there and that importing the package loads none of them.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Record": "ralph.model.record",
+    "Scope": "ralph.model.record",
+    "Origin": "ralph.model.record",
+    "Status": "ralph.model.record",
+    "Link": "ralph.model.record",
+    "MemoryKind": "ralph.model.kinds",
+    "RalphError": "ralph.errors",
+    "Config": "ralph.config",
+    "Library": "ralph.store.library",
+}
+
+__all__ = ["Config", "Library", "Link", "MemoryKind", "Origin", "RalphError", "Record", "Scope", "Status", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module the first time it is asked for."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'ralph' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""What happened, made safe to keep."""

@@ -1,0 +1,1 @@
+"""Hits in, a brief within budget out."""

@@ -1,0 +1,1 @@
+"""Text to records and back: pure functions, one file a format."""

@@ -1,0 +1,1 @@
+"""Names and values: no input or output, the standard library only."""

@@ -1,0 +1,62 @@
+"""Ids: minted for what we write, derived for what others wrote.
+
+The only reader of the clock and of randomness, so that everything else is a function of its
+arguments. `mem-{unix}-{4 hex}` and `{type}-{unix}-{4 hex}` are minted; a memory that stands in
+somebody's file without an id (a Sign, a bullet) gets one derived from its words, so that the
+same words always have the same id.
+"""
+
+import hashlib
+import re
+import secrets
+from datetime import UTC, datetime
+
+ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
+"""An id as it stands in files: a word, digits, and hex or other alphanumerics (not everybody writes hex)."""
+
+_SLUG_BREAK = re.compile(r"[\W_]+")
+
+
+def now() -> datetime:
+    """The present moment, in UTC."""
+    return datetime.now(UTC)
+
+
+def today() -> str:
+    """The present date in UTC, as files hold it."""
+    return now().date().isoformat()
+
+
+def timestamp() -> str:
+    """The present moment as RFC 3339 text."""
+    return now().isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def mint(prefix: str) -> str:
+    """A new id `{prefix}-{unix}-{4 hex}`; the writer checks it for a collision under the lock."""
+    return f"{prefix}-{int(now().timestamp())}-{secrets.token_hex(2)}"
+
+
+def date_of(record_id: str) -> str:
+    """The date that an id's timestamp stands for, or "" when it has none that makes sense."""
+    match = ID.fullmatch(record_id)
+    if match is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(int(match["unix"]), UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def slug(text: str, limit: int = 80) -> str:
+    """Lowercase words of any script joined by hyphens, cut at a hyphen; "" when nothing is left."""
+    whole = _SLUG_BREAK.sub("-", text.lower()).strip("-")
+    if len(whole) <= limit:
+        return whole
+    cut = whole[: limit + 1].rpartition("-")[0]
+    return cut or whole[:limit]
+
+
+def derived(prefix: str, words: str) -> str:
+    """An id that depends on nothing but the words."""
+    return f"{prefix}-{hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,0 +1,1 @@
+"""Files are the truth; SQLite will be the index over them."""
