@@ -8,7 +8,7 @@ test file runs them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from ralph.errors import Conflict, NotFound
 from ralph.model.record import Record
@@ -30,8 +30,7 @@ class Problem:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A record and where it stands in the text: `text[start:end]`, beginning at `line` (from 1)."""
 
     record: Record

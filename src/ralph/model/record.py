@@ -9,6 +9,7 @@ RFC 3339 with a time); the empty string is "unknown", never "today".
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 
@@ -63,7 +64,7 @@ class Link:
 
 
 NOWHERE = Origin()
-NO_EXTRA: Mapping[str, object] = {}
+NO_EXTRA: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +85,4 @@ class Record:
     updated_at: str = ""
     valid_until: str = ""
     links: tuple[Link, ...] = ()
-    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRA, hash=False)

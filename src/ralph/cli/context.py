@@ -1,0 +1,53 @@
+"""What every command needs from its call: the project root, the flags, and how to speak.
+
+Machine-readable output goes to stdout alone; warnings and notes go to stderr, so that a pipe
+never sees them.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import click
+
+from ralph import paths
+from ralph.config import Config, load
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One call of `ralph`: where it stands and what its global options said."""
+
+    explicit_root: Path | None = None
+    flags: Mapping[str, object] = field(default_factory=dict)
+
+    @cached_property
+    def root(self) -> Path:
+        """The project's folder."""
+        return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+
+    @cached_property
+    def config(self) -> Config:
+        """The effective config; its warnings are said once, on stderr."""
+        loaded = load(self.root, flags=self.flags, env=os.environ)
+        for warning in loaded.warnings:
+            warn(warning)
+        return loaded.config
+
+
+def invocation(ctx: click.Context) -> Invocation:
+    """The invocation that the main command put into the click context."""
+    found = ctx.find_object(Invocation)
+    return found if found is not None else Invocation()
+
+
+def warn(message: str) -> None:
+    """One line on stderr that asks for attention."""
+    click.echo(click.style("warning: ", fg="yellow") + message, err=True)
+
+
+def say(message: str) -> None:
+    """One line on stderr that explains what was done, kept out of pipes."""
+    click.echo(message, err=True)

@@ -1,0 +1,276 @@
+"""insights.json: what a task has taught so far, proposed and not yet accepted.
+
+`{"version": 1, "insights": [...]}` in `.ralph/tasks/<id>/memory/`. Each element is a Record of
+scope `task`: `files` and `source` are its origin, `label` is the author's own word and `kind`
+what it means (`model.kinds` decides), and every member that the record has no field for
+(`evidence`, `count`, `promoted_to`, anything unknown) is in `extra`, as it stands. An element
+that says less than it should is told, kept, and read as far as it goes; one without text is not
+read. `replace` writes only the members that differ (`jsonedit.py`).
+`tests/formats/test_insights.py` holds the laws and `tests/golden/insights/`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ralph.errors import Conflict, Refused
+from ralph.formats import jsonedit
+from ralph.formats.document import Entry, Problem, find
+from ralph.formats.jsontext import BOM, Fields, Lines, Node, in_order, is_blank, read, unreadable
+from ralph.model.ids import derived
+from ralph.model.kinds import MemoryKind, kind_of
+from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+
+VERSION = 1
+
+KEYS = (
+    "id", "kind", "label", "title", "text", "tags", "files", "source", "status",
+    "created_at", "updated_at", "valid_until", "links",
+)  # fmt: skip
+"""The members that are fields of a Record; `title` and the last three stand only when they say something."""
+
+_SOURCE = ("by", "session", "run", "iteration", "task", "agent", "commit")
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _kind(fields: Fields) -> tuple[MemoryKind, str]:
+    """The kind, and the author's word for it."""
+    word = fields.text("kind")
+    label = fields.text("label")
+    named = label if word is None and label is not None else word or ""
+    kind = kind_of(named)
+    if kind is None:
+        what = f"{named!r:.60} is no kind of memory, so it is read as context"
+        hint = f"write one of {', '.join(MemoryKind)} as the kind; your own word can be the label"
+        fields.tell(fields.node.start, what, hint, code="unknown-kind")
+        kind = MemoryKind.CONTEXT
+    return kind, named if label is None else label
+
+
+def _status(fields: Fields) -> Status:
+    word = fields.text("status")
+    if word is None:
+        return Status.PROPOSED
+    try:
+        return Status(word)
+    except ValueError:
+        what = f"{word!r:.60} is no status, so the insight counts as proposed"
+        fields.tell(fields.node.start, what, f"write one of {', '.join(Status)}", code="unknown-status")
+        return Status.PROPOSED
+
+
+def _origin(fields: Fields) -> Origin:
+    source = fields.inner("source")
+    if source is None:
+        return Origin(files=fields.texts("files"))
+    return Origin(
+        by=source.text("by") or "",
+        session=source.text("session") or "",
+        run=source.text("run") or "",
+        iteration=source.number("iteration"),
+        task=source.text("task") or "",
+        agent=source.text("agent") or "",
+        files=fields.texts("files"),
+        commit=source.text("commit") or "",
+    )
+
+
+def _links(fields: Fields, line_of: Callable[[int], int], problems: list[Problem]) -> tuple[Link, ...]:
+    links: list[Link] = []
+    for node in fields.items("links", "a list of links") or ():
+        inner = Fields(node, line_of, problems)
+        relation, target = inner.text("relation"), inner.text("target")
+        if relation is None or target is None:
+            hint = 'write it as {"relation": ..., "target": ...}'
+            fields.tell(node.start, "a link needs a relation and a target", hint, code="wrong-type")
+        else:
+            links.append(Link(relation, target))
+    return tuple(links)
+
+
+def _record(node: Node, line_of: Callable[[int], int], problems: list[Problem]) -> Record | None:
+    if not isinstance(node.value, dict):
+        hint = 'write the insight as {"id": ..., "kind": ..., "text": ...}; the value is kept but not used'
+        problems.append(
+            Problem(line_of(node.start), "an insight should be an object", hint, "error", "wrong-type")
+        )
+        return None
+    fields = Fields(node, line_of, problems)
+    text = fields.text("text")
+    if text is None:
+        hint = 'add a "text", or delete the insight'
+        fields.tell(node.start, "an insight without a text is not read", hint, "error", "no-text")
+        return None
+    kind, label = _kind(fields)
+    return Record(
+        fields.text("id") or derived("ins", text),
+        kind,
+        text,
+        label=label,
+        title=fields.text("title") or "",
+        tags=fields.texts("tags"),
+        status=_status(fields),
+        scope=Scope.TASK,
+        origin=_origin(fields),
+        created_at=fields.text("created_at") or "",
+        updated_at=fields.text("updated_at") or "",
+        valid_until=fields.text("valid_until") or "",
+        links=_links(fields, line_of, problems),
+        extra=fields.rest(KEYS),
+    )
+
+
+def _check_version(fields: Fields) -> None:
+    version = fields.number("version")
+    node = fields.present("version")
+    if version is not None and node is not None and version > VERSION:
+        what = f"version {version} is newer than {VERSION}, the newest that this Ralph knows"
+        hint = "update Ralph if insights seem to be missing"
+        fields.tell(node.start, what, hint, "note", "newer-version")
+
+
+def parse(text: str) -> "InsightsDocument":
+    """Reads an insights.json."""
+    if is_blank(text):
+        return InsightsDocument(text)
+    root = read(text)
+    if isinstance(root, Problem):
+        return InsightsDocument(text, problems=(root,))
+    line_of = Lines(text)
+    if not isinstance(root.value, dict):
+        hint = 'write it as {"version": 1, "insights": [...]}'
+        what = "the file should hold one object"
+        return InsightsDocument(
+            text, problems=(Problem(line_of(root.start), what, hint, "error", "not-an-object"),)
+        )
+    problems: list[Problem] = []
+    fields = Fields(root, line_of, problems)
+    _check_version(fields)
+    entries: list[Entry] = []
+    seen: set[str] = set()
+    for node in fields.items("insights", "a list of insights") or ():
+        record = _record(node, line_of, problems)
+        if record is None:
+            continue
+        if record.id in seen:
+            what = f"a second insight has the id {record.id}"
+            hint = "run `ralph doctor --fix` to give each its own id"
+            fields.tell(node.start, what, hint, code="duplicate-id")
+        seen.add(record.id)
+        entries.append(Entry(record, node.start, node.end, line_of(node.start)))
+    return InsightsDocument(text, tuple(entries), in_order(problems), root)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def _source(origin: Origin) -> dict[str, object]:
+    """The origin without its files; the three members that the format shows always stand."""
+    shown = {"session": origin.session, "run": origin.run, "iteration": origin.iteration}
+    return shown | {key: getattr(origin, key) for key in _SOURCE if key not in shown and getattr(origin, key)}
+
+
+def _members(record: Record) -> dict[str, object]:
+    """The members that say this record, in the order in which they are written."""
+    if record.family is not Family.MEMORY or record.scope is not Scope.TASK or not record.id:
+        raise Refused(
+            "insights.json holds memories of one task, each with an id",
+            hint="give the record the scope `task` and an id, or write it to another file",
+        )
+    named: dict[str, object] = {
+        "id": record.id,
+        "kind": record.kind.value,
+        "label": record.label,
+        "title": record.title,
+        "text": record.text,
+        "tags": record.tags,
+        "files": record.origin.files,
+        "source": _source(record.origin),
+        "status": record.status.value,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "valid_until": record.valid_until,
+        "links": [{"relation": link.relation, "target": link.target} for link in record.links],
+    }
+    named = {key: value for key, value in named.items() if value or key not in _OPTIONAL}
+    return jsonedit.joined(named, record.extra, KEYS)
+
+
+_OPTIONAL = frozenset({"title", "updated_at", "valid_until", "links"})
+
+
+def render(record: Record) -> str:
+    """A new insights.json with this one insight."""
+    return jsonedit.whole({"version": VERSION, "insights": [_members(record)]})
+
+
+@dataclass(frozen=True, slots=True)
+class InsightsDocument:
+    """An insights.json: its text and the insights in it, in file order."""
+
+    text: str
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    _root: Node | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _node(self, record_id: str) -> tuple[Entry, Node, Node]:
+        """An entry, the list that holds it, and its node there."""
+        entry = find(self.entries, record_id)
+        array = self._root.get("insights") if self._root else None
+        if array is None:  # not reached: an entry comes from that list
+            raise unreadable(self.problems)
+        return entry, array, next(node for node in array.items if node.start == entry.start)
+
+    def _free(self, record_id: str) -> None:
+        if any(entry.record.id == record_id for entry in self.entries):
+            raise Conflict(
+                f"there is an insight {record_id} already", hint="draw another id, or replace that one"
+            )
+
+    def add(self, record: Record) -> "InsightsDocument":
+        """The document with one more insight, at the end."""
+        self._free(record.id)
+        members = jsonedit.plain(_members(record))
+        root, text = self._root, self.text
+        if root is None:
+            if not is_blank(text):
+                raise unreadable(self.problems)
+            return parse(text[: text.startswith(BOM)] + render(record))
+        style = jsonedit.style_of(text, root)
+        array = root.get("insights")
+        if array is None or array.value is None:
+            new = jsonedit.object_text(text, root, style, {"insights": [members]})
+            return parse(jsonedit.splice(text, root, new))
+        if not isinstance(array.value, list):
+            raise unreadable(self.problems)
+        return parse(jsonedit.splice(text, array, jsonedit.array_text(text, array, style, added=[members])))
+
+    def replace(self, record_id: str, record: Record) -> "InsightsDocument":
+        """The document with one insight changed; only members that differ are written."""
+        entry, _, node = self._node(record_id)
+        if record.id != record_id:
+            self._free(record.id)
+        members = _members(record)
+        changes = jsonedit.difference(_members(entry.record), members)
+        if "kind" in changes:  # without a label of its own, the old word would change with the kind
+            changes["label"] = jsonedit.plain(record.label)
+        jsonedit.keep_odd(node, changes, ["tags", "files"])
+        style = jsonedit.style_of(self.text, self._root or node)
+        source = node.get("source")
+        if "source" in changes and source is not None and source.members:
+            inner = jsonedit.difference(_source(entry.record.origin), _source(record.origin))
+            changes["source"] = jsonedit.Raw(jsonedit.object_text(self.text, source, style, inner))
+        return parse(jsonedit.splice(self.text, node, jsonedit.object_text(self.text, node, style, changes)))
+
+    def remove(self, record_id: str) -> "InsightsDocument":
+        """The document without one insight."""
+        _, array, node = self._node(record_id)
+        removed = [place for place, item in enumerate(array.items) if item is node]
+        style = jsonedit.style_of(self.text, array)
+        return parse(
+            jsonedit.splice(self.text, array, jsonedit.array_text(self.text, array, style, removed=removed))
+        )

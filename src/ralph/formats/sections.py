@@ -1,0 +1,390 @@
+"""The codec of memories.md and guardrails.md, and of the legacy Signs inside them.
+
+Reading tolerates what people and formatters do (blank lines between the parts, missing
+metadata, foreign sections, merge conflicts); writing has one form. A document keeps the whole
+text and changes it by splicing one block; after every splice the text is parsed again and all
+other records must be what they were, so a change can never swallow a neighbour: it is refused
+instead. `tests/formats/test_sections.py` holds the laws and the cases; `scan.py` finds the blocks.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from ralph.errors import Refused
+from ralph.formats.document import Entry, Problem, find, newline_of
+from ralph.formats.scan import Block, Scan, Section, first_line_is_a_path
+from ralph.model import ids
+from ralph.model.kinds import SECTIONS, MemoryKind, kind_of, label_of
+from ralph.model.record import Link, Origin, Record
+
+SIGN_LABEL = "Sign"
+
+_USUAL = re.compile(r"tags:([^|]*)\| created: (\d{4}-\d\d-\d\d)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
+_MADE = " | section: added"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What differs between the two files: the title, the sections of a new file, and how ids begin."""
+
+    title: str
+    kinds: tuple[MemoryKind, ...]
+    prefix: str = ""
+
+    def id_prefix(self, kind: MemoryKind) -> str:
+        """`mem` for memories, the kind itself for guardrails."""
+        return self.prefix or kind.value
+
+    def template(self, newline: str = "\n") -> str:
+        """A new, empty file."""
+        return newline.join([f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""])
+
+
+MEMORIES = Layout("Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem")
+GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN))
+
+
+class SectionsDocument:
+    """A parsed memories.md or guardrails.md."""
+
+    def __init__(self, text: str, layout: Layout = MEMORIES) -> None:
+        self.text = text
+        self.layout = layout
+        self._scan = Scan(text)
+        self.entries: tuple[Entry, ...] = tuple(_entries(self._scan.blocks))
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is odd in this file, by line."""
+        return tuple(sorted(_problems(self.text, self._scan, self.entries, self.layout), key=lambda p: p.line))
+
+    @property
+    def format(self) -> str:
+        """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
+        signs = any(block.name for block in self._scan.blocks)
+        known = {SECTIONS[kind] for kind in self.layout.kinds}
+        structured = any(not block.name for block in self._scan.blocks) or any(
+            section.heading in known for section in self._scan.sections
+        )
+        if signs:
+            return "mixed" if structured else "legacy"
+        return "structured" if structured else "empty"
+
+    def add(self, record: Record) -> "SectionsDocument":
+        """The document with one more entry at the end of its section, which is made when it is missing."""
+        check(record)
+        newline = newline_of(self.text)
+        if not self.text.strip("\ufeff\r\n\t "):
+            return SectionsDocument(self.text + self.layout.template(newline), self.layout).add(record)
+        written = block(record, newline)
+        section = self._section_for(record)
+        if section is None:
+            written = f"## {_heading(record)}{newline}{newline}{block(record, newline, made=True)}"
+            at = self._free(len(self.text))
+        else:
+            at = self._free(section.insert_at)
+        head, tail = self.text[:at], self.text[at:]
+        gap = newline * 2
+        if head.strip("\ufeff"):
+            spliced = f"{head}{gap}{written}{tail}"
+        else:
+            spliced = f"{head}{written}{gap}{tail}"
+        return self._spliced(spliced, gone=None, come=record)
+
+    def replace(self, record_id: str, record: Record) -> "SectionsDocument":
+        """The document with one entry written anew, in another section when its kind changed."""
+        entry = find(self.entries, record_id)
+        if entry.record.label == SIGN_LABEL:
+            raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it")
+        if record.kind != entry.record.kind:
+            moved = replace(record, label=record.kind.value)
+            return self.remove(record_id).add(moved)
+        check(record)
+        written = block(record, newline_of(self.text), made=self._block_of(entry).made)
+        return self._spliced(self.text[: entry.start] + written + self.text[entry.end :], gone=record_id, come=record)
+
+    def remove(self, record_id: str) -> "SectionsDocument":
+        """The document without one entry and the blank line that set it off, and without a heading made for it."""
+        entry = find(self.entries, record_id)
+        newline = newline_of(self.text)
+        start, end = self._alone_in_made_section(entry) or _before_gap(self.text, entry.start, newline), entry.end
+        if not self.text[:start].strip("\ufeff"):
+            end = _after_gap(self.text, end, newline)
+        return self._spliced(self.text[:start] + self.text[end:], gone=record_id, come=None)
+
+    def _block_of(self, entry: Entry) -> Block:
+        return next(found for found in self._scan.blocks if found.start == entry.start)
+
+    def _alone_in_made_section(self, entry: Entry) -> int | None:
+        """Where the heading that `add` made for this very entry begins, when nothing else has moved in since."""
+        if not self._block_of(entry).made:
+            return None
+        newline = newline_of(self.text)
+        above = self.text[: _before_gap(self.text, entry.start, newline)]
+        heading = above.rpartition("\n")[2]
+        sections = [section for section in self._scan.sections if section.line == above.count("\n") + 1]
+        if not sections or heading != f"## {sections[0].heading}" or sections[0].end != entry.end:
+            return None
+        return _before_gap(self.text, len(above) - len(heading), newline)
+
+    def _section_for(self, record: Record) -> Section | None:
+        """The section with the record's own heading, else the one of its kind."""
+        for wanted in (_heading(record), SECTIONS[MemoryKind(record.kind)]):
+            for section in self._scan.sections:
+                if section.heading == wanted:
+                    return section
+        return None
+
+    def _free(self, at: int) -> int:
+        """The nearest place before `at` that is outside fences, comments and conflicts, after its last line."""
+        for region in self._scan.regions:
+            if region.start <= at <= region.end:
+                at = region.start
+        return len(self.text[:at].rstrip("\r\n\t "))
+
+    def _spliced(self, text: str, gone: str | None, come: Record | None) -> "SectionsDocument":
+        """Parse the new text; refuse it unless just the one record came or went."""
+        after = SectionsDocument(text, self.layout)
+        before = [entry.record for entry in self.entries if entry.record.id != gone]
+        now = [entry.record for entry in after.entries]
+        if come is not None:
+            mine = [record for record in now if record.id == come.id]
+            if len(mine) != 1 or mine[0].text != come.text or mine[0].tags != come.tags:
+                raise Refused(f"{come.id} would not read back as it was written", hint="run `ralph doctor` on this file")
+            now = [record for record in now if record.id != come.id]
+        if now != before:
+            raise Refused("the change would alter a neighbouring entry", hint="run `ralph doctor` on this file")
+        return after
+
+
+def parse(text: str, layout: Layout = MEMORIES) -> SectionsDocument:
+    """Read a memories.md (or guardrails.md) text."""
+    return SectionsDocument(text, layout)
+
+
+def check(record: Record) -> None:
+    """Refuse what the format cannot hold."""
+    if "\0" in record.text or "\r" in record.text:
+        raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
+    values = [*record.tags, *(value for _, value in _metadata(record) if value)]
+    for value in values:
+        if "-->" in value or "|" in value or "\n" in value or "\r" in value or "\0" in value:
+            raise Refused(f"{value!r} cannot stand in the metadata comment", hint="leave out `|`, `-->` and line breaks")
+    for tag in record.tags:
+        if "," in tag or not tag.strip() or tag != tag.strip():
+            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
+    if ids.ID.fullmatch(record.id) is None:
+        raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
+
+
+def block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
+    """One entry in its canonical form, without a final newline; `made`: its section's heading was made for it."""
+    quote = [f"> {line}" if line else ">" for line in record.text.split("\n")] if record.text else []
+    meta = " | ".join(key if value is None else f"{key}: {value}" for key, value in _metadata(record))
+    meta += _MADE if made else ""
+    return newline.join([f"### {record.id}", *quote, f"<!-- {meta} -->"])
+
+
+def render(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
+    """Entries under their headings, ours first, each heading once; a Sign keeps its own form."""
+    rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
+    ordered = sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
+    parts: list[str] = []
+    for heading, group in groupby(ordered, key=_heading):
+        parts.append(f"## {heading}")
+        parts.extend(sign(record) if record.label == SIGN_LABEL else block(record) for record in group)
+    return "\n\n".join(parts) + "\n" if parts else ""
+
+
+def sign(record: Record) -> str:
+    """A legacy Sign as it stands in its file."""
+    return f"### Sign: {record.title}\n{record.text}".rstrip("\n")
+
+
+def _heading(record: Record) -> str:
+    """The heading an entry stands under: the author's own word, or the section of its kind."""
+    if record.label in ("", record.kind.value, SIGN_LABEL):
+        return SECTIONS[MemoryKind(record.kind)]
+    return record.label
+
+
+def _metadata(record: Record) -> list[tuple[str, str | None]]:
+    pairs: list[tuple[str, str | None]] = [("tags", ", ".join(record.tags))]
+    if record.created_at:
+        pairs.append(("created", record.created_at))
+    if record.updated_at:
+        pairs.append(("updated", record.updated_at))
+    pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
+    if record.valid_until:
+        pairs.append(("valid-until", record.valid_until))
+    if record.origin.by:
+        pairs.append(("by", record.origin.by))
+    pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
+    return pairs
+
+
+def _entries(blocks: Sequence[Block]) -> Iterable[Entry]:
+    kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
+    signs: dict[str, int] = {}
+    for found in blocks:
+        if found.name:
+            base = "sign-" + (ids.slug(found.name) or ids.derived("name", found.name))
+            signs[base] = signs.get(base, 0) + 1
+            found.id = base if signs[base] == 1 else f"{base}-{signs[base]}"
+            kind, label = MemoryKind.FIX, SIGN_LABEL
+        else:
+            place = (found.section, found.id[: found.id.index("-")])
+            if place not in kinds:
+                kinds[place] = _kind(*place)
+            kind, label = kinds[place]
+        yield Entry(_record(found, kind, label), found.start, found.end, found.line)
+
+
+def _kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
+    known = kind_of(section) if section is not None else None
+    if section is not None and known is not None:
+        return known, label_of(section)
+    return kind_of(prefix) or MemoryKind.CONTEXT, section or ""
+
+
+def _record(found: Block, kind: MemoryKind, label: str) -> Record:
+    text = "\n".join(found.lines)
+    meta = found.meta
+    if meta is not None and meta.endswith(_MADE):
+        meta = meta[: -len(_MADE)]
+        found.made = True
+    usual = _USUAL.fullmatch(meta) if meta is not None else None
+    if usual is not None:
+        tags, created = usual.groups()
+        return Record(found.id, kind, text, label=label, title=found.name, tags=_tags(tags), created_at=created)
+    dated = "" if found.name else ids.date_of(found.id)
+    plain = Record(found.id, kind, text, label=label, title=found.name, created_at=dated)
+    return plain if meta is None else _rich(plain, meta)
+
+
+def _tags(words: str) -> tuple[str, ...]:
+    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
+
+
+def _rich(plain: Record, meta: str) -> Record:
+    """Metadata in any order, with the rarer keys; unknown ones are kept in `extra`."""
+    known: dict[str, Any] = {}
+    links: list[Link] = []
+    extra: dict[str, object] = {}
+    for part in meta.split("|"):
+        key, colon, value = part.partition(":")
+        key, value = key.strip(), value.strip()
+        if key == "tags" and colon:
+            known["tags"] = _tags(value)
+        elif key == "created" and _DATE.fullmatch(value):
+            known["created_at"] = value
+        elif key == "supersedes" and value:
+            links.append(Link("supersedes", value))
+        elif key == "valid-until" and value:
+            known["valid_until"] = value
+        elif key == "updated" and value:
+            known["updated_at"] = value
+        elif key == "by" and value:
+            known["origin"] = Origin(by=value)
+        elif key or value:
+            extra[key] = value if colon else None
+    return replace(plain, links=tuple(links), extra=extra, **known)
+
+
+def _before_gap(text: str, at: int, newline: str) -> int:
+    """The place before up to two line ends that stand in front of `at`."""
+    for _ in range(2):
+        if at >= len(newline) and text.startswith(newline, at - len(newline)):
+            at -= len(newline)
+    return at
+
+
+def _after_gap(text: str, at: int, newline: str) -> int:
+    """The place after up to two line ends that stand behind `at`."""
+    for _ in range(2):
+        if text.startswith(newline, at):
+            at += len(newline)
+    return at
+
+
+def _problems(text: str, scan: Scan, entries: Sequence[Entry], layout: Layout) -> Iterable[Problem]:
+    yield from scan.problems
+    seen: dict[str, int] = {}
+    for found, entry in zip(scan.blocks, entries, strict=True):
+        first = seen.setdefault(entry.record.id, entry.line)
+        if first != entry.line:
+            yield Problem(
+                entry.line, f"the id {entry.record.id} is already used at line {first}",
+                "run `ralph doctor --fix` to give it a new one", "error", "duplicate-id",
+            )  # fmt: skip
+        yield from _entry_problems(found, entry)
+    yield from _section_problems(scan, layout)
+    if first_line_is_a_path(text):
+        yield Problem(
+            1, "the first line is a path: a symbolic link was probably committed as its text",
+            "restore the file from git history, then remove this line", "error", "path-line",
+        )  # fmt: skip
+    if not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text):
+        at = next(number for number, line in enumerate(text.split("\n"), 1) if any("\udc80" <= c <= "\udcff" for c in line))
+        yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
+
+
+def _entry_problems(found: Block, entry: Entry) -> Iterable[Problem]:
+    if not entry.record.text.strip():
+        yield Problem(entry.line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
+    elif found.mark == "plain":
+        yield Problem(
+            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `", "warning", "no-quote"
+        )
+    elif found.odd:
+        yield Problem(
+            entry.line, "a line without `>` follows the quote and is read as part of it",
+            "begin it with `> `, or put a blank line before it", "warning", "lazy-quote",
+        )  # fmt: skip
+    created = entry.record.extra.get("created")
+    if created is not None:
+        yield Problem(
+            entry.line, f"`created: {created}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date"
+        )
+
+
+def _section_problems(scan: Scan, layout: Layout) -> Iterable[Problem]:
+    lines: dict[str, int] = {}
+    for section in scan.sections:
+        known = kind_of(section.heading)
+        if section.heading in lines and section.entries:
+            yield Problem(
+                section.line, f"the section `## {section.heading}` is already at line {lines[section.heading]}",
+                "move its entries there; new ones go to the first", "note", "double-section",
+            )  # fmt: skip
+        lines.setdefault(section.heading, section.line)
+        if known is None and section.entries:
+            yield Problem(
+                section.line, f"`## {section.heading}` is not one of our sections: its entries are read with that label",
+                "nothing needs doing", "note", "foreign-section",
+            )  # fmt: skip
+        if known is not None and section.bullets:
+            yield Problem(
+                section.line, f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
+                "add each with `ralph memory add`, or leave them as notes", "note", "loose-bullets",
+            )  # fmt: skip
+        if section.titles:
+            yield Problem(
+                section.line, f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
+                "add them with `ralph memory add` or `ralph guardrails add` to have them found", "note", "plain-heading",
+            )  # fmt: skip
+    if any(found.id for found in scan.blocks) or scan.sections:
+        missing = [SECTIONS[kind] for kind in layout.kinds if SECTIONS[kind] not in lines]
+        if missing and len(missing) < len(layout.kinds):
+            yield Problem(
+                1, f"missing section(s): {', '.join(missing)}",
+                "they are made when the first entry needs them, or by `ralph doctor --fix`", "note", "missing-section",
+            )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Words: how a query and a text are brought to one form.
+
+One set of rules for both sides, so that what was written is found however it is asked for:
+lowercase, accents folded, light English stemming (so that a stem is a substring of its
+forms), words that say nothing dropped from queries, and the nearest known words for one that
+occurs nowhere. No dictionary, no model. `tests/search/test_terms.py` proves the rules.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+STOP_WORDS = frozenset(
+    "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not of on or our "
+    "so that the their them then there these they this to us was we were what when where which who why will with you your".split()
+)
+
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_EDGE = " \t\r\n\"'`“”‘’«»()[]{}<>,;:!?.…。、，！？「」『』"
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_PARTS = re.compile(r"[^\W_]+")
+_VOWEL = re.compile("[aeiouy]")
+_SUFFIXES = (("ies", 3), ("ing", 3), ("ions", 5), ("ion", 5), ("ed", 3), ("es", 4), ("s", 3), ("e", 4))
+
+
+def fold(text: str) -> str:
+    """Lowercase, with accents and width variants folded."""
+    lowered = text.lower()
+    if lowered.isascii():
+        return lowered
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered)))
+
+
+def query_words(text: str) -> list[str]:
+    """The distinct words of a query, folded; stop words go unless nothing else is left."""
+    words = list(dict.fromkeys(word for raw in text.split() if (word := fold(raw).strip(_EDGE))))
+    telling = [word for word in words if word not in STOP_WORDS]
+    return telling or words
+
+
+def stem(word: str) -> str:
+    """The part of an English word that its other forms begin with: failing, failed, fails -> fail."""
+    if not word.isascii() or not word.isalpha():
+        return word
+    for suffix, keep in _SUFFIXES:
+        base = word[: -len(suffix)]
+        if word.endswith(suffix) and len(base) >= keep and _VOWEL.search(base) and not word.endswith("ss"):
+            doubled = suffix in ("ing", "ed") and len(base) > 3 and base[-1] == base[-2] and base[-1] not in "lsz"
+            return stem(base[:-1] if doubled else base) if suffix == "s" else base[:-1] if doubled else base
+    return word
+
+
+def parts(word: str) -> list[str]:
+    """The alphanumeric pieces of a compound such as `foo-bar` or `src/db/schema.ts`, when there are several."""
+    found = _PARTS.findall(word)
+    return found if len(found) > 1 else []
+
+
+def bigrams(word: str) -> list[str]:
+    """The overlapping pairs of characters in the Korean, Chinese and Japanese runs of a word."""
+    return [run[i : i + 2] for run in _CJK.findall(word) for i in range(len(run) - 1)]
+
+
+def vocabulary(texts: Iterable[str]) -> set[str]:
+    """Every word that occurs in folded texts, and the pieces of compound words."""
+    raw: set[str] = set()
+    for text in texts:
+        raw.update(text.split())
+    return {piece for word in raw for piece in _PARTS.findall(word)}
+
+
+def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known words nearest to one that occurs nowhere: one typo away, else a prefix or part of it."""
+    if len(word) < 4:
+        return ()
+    near: list[str] = []
+    inside: list[str] = []
+    half = max(4, (len(word) + 1) // 2)
+    for other in known:
+        if abs(len(other) - len(word)) <= 1 and one_typo(word, other):
+            near.append(other)
+        elif half <= len(other) < len(word) and other in word:
+            inside.append(other)
+    if near:
+        return tuple(sorted(near))
+    longest = max((len(other) for other in inside), default=0)
+    return tuple(sorted(other for other in inside if len(other) == longest))
+
+
+def one_typo(left: str, right: str) -> bool:
+    """Whether one letter was added, left out, changed, or swapped with its neighbour."""
+    if left == right:
+        return True
+    start = 0
+    shortest = min(len(left), len(right))
+    while start < shortest and left[start] == right[start]:
+        start += 1
+    a, b = left[start:], right[start:]
+    if len(a) == len(b):
+        return a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
+    return a[1:] == b if len(a) > len(b) else a == b[1:]

@@ -1,0 +1,311 @@
+"""The only module that writes files.
+
+Every change to a file people may read is atomic: a temporary file in the same folder, fsync,
+rename, fsync of the folder. A writer killed at any point leaves the old file or the new one.
+Writers of one folder take turns through an advisory lock on the folder itself, so no lock file
+is left behind; where a file system cannot lock folders, a lock file stands in. People's editors
+take no lock, so `update` compares the file with what it read just before it renames, and starts
+again when somebody else was faster. A write through a symbolic link goes to the link's target,
+and never to one that dangles or leaves the project.
+
+Logs are appended with a single `write()` on an `O_APPEND` descriptor; a torn last line (a crash,
+a full disk) is closed by the next append. `tests/store/test_files.py` and `tests/soak/` prove it.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
+
+PRIVATE = 0o600
+TEMP_SUFFIX = ".ralph-tmp"
+LOCK_NAME = ".ralph-lock"
+
+_LOCK_TRIES = 3000
+_LOCK_PAUSE = 0.01
+_UPDATE_TRIES = 20
+_NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
+
+
+def read(path: Path) -> str | None:
+    """The file's text, every byte kept (undecodable ones as surrogates), or None when there is no file."""
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions") from error
+
+
+def target(path: Path, root: Path | None) -> Path:
+    """Where a write to `path` really goes; Refused for a dangling or escaping link and for special files."""
+    real = Path(os.path.realpath(path))
+    if path.is_symlink() and not real.exists():
+        raise Refused(
+            f"{path}: is a symbolic link to {os.readlink(path)}, which does not exist",
+            hint="restore the target or remove the link; nothing was written",
+        )
+    if root is not None and not real.is_relative_to(os.path.realpath(root)):
+        raise Refused(
+            f"{path}: leads to {real}, outside the project {root}",
+            hint="replace the symbolic link by a real file; nothing was written",
+        )
+    if real.exists() and not real.is_file():
+        raise Refused(f"{path}: is not a regular file", hint="move it away; nothing was written")
+    return real
+
+
+def write(path: Path, text: str, *, root: Path | None = None, expect: str | None = None, mode: int | None = None) -> None:
+    """Replace the whole file, atomically; with `expect`, only if it still holds that text (Conflict otherwise)."""
+    real = target(path, root)
+    make_folder(real.parent)
+    with lock(real):
+        if not _replace(real, text, expect, mode):
+            raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
+
+
+def update(path: Path, edit: Callable[[str], str], *, root: Path | None = None, mode: int | None = None) -> str:
+    """Read, edit and replace under the lock; `edit` runs again on the new text if somebody changed it meanwhile.
+
+    A missing file is edited as "". When `edit` returns what it was given, nothing is written.
+    """
+    real = target(path, root)
+    make_folder(real.parent)
+    with lock(real):
+        for _ in range(_UPDATE_TRIES):
+            before = read(real) or ""
+            after = edit(before)
+            if after == before or _replace(real, after, before, mode):
+                return after
+    raise Conflict(f"{path}: keeps changing while it is being edited", hint="close the program that rewrites it")
+
+
+def append(path: Path, line: str, *, mode: int = PRIVATE, durable: bool = False) -> None:
+    """Append one line with a single write; closes a torn line first, and takes back a write that did not fit."""
+    wire = line.encode("utf-8", "surrogateescape")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = _open_current(path, mode)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be opened: {error.strerror}", hint=_hint(error)) from error
+    try:
+        size = os.fstat(handle).st_size
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        wire = b"\n" + wire if torn else wire
+        written = os.write(handle, wire)
+        if written != len(wire):
+            os.ftruncate(handle, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if durable:
+            os.fsync(handle)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot append: {error.strerror}", hint=_hint(error)) from error
+    finally:
+        os.close(handle)
+
+
+def backup(path: Path, *, root: Path | None = None) -> Path | None:
+    """A copy of the file beside it, `<name>.bak` or `<name>.bak2` ..., never over an older one; None if no file."""
+    text = read(path)
+    if text is None:
+        return None
+    number = 1
+    while True:
+        copy = path.with_name(f"{path.name}.bak{'' if number == 1 else number}")
+        if not copy.exists() and not copy.is_symlink():
+            write(copy, text, root=root, expect="", mode=stat.S_IMODE(path.stat().st_mode))
+            return copy
+        number += 1
+
+
+def make_folder(path: Path, mode: int = 0o777) -> bool:
+    """Make the folder and its parents; True when it was not there."""
+    if path.is_dir():
+        return False
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot make this folder: {error.strerror}", hint=_hint(error)) from error
+    return True
+
+
+def move(path: Path, to: Path) -> None:
+    """Rename a file or folder; Conflict when something is already there."""
+    if to.exists() or to.is_symlink():
+        raise Conflict(f"{to}: is already there", hint=f"merge {path} into it by hand")
+    make_folder(to.parent)
+    try:
+        path.rename(to)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be moved to {to}: {error.strerror}", hint=_hint(error)) from error
+
+
+def delete(path: Path) -> None:
+    """Remove one file; a missing one is fine."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be removed: {error.strerror}", hint=_hint(error)) from error
+
+
+def restrict(path: Path, mode: int = PRIVATE) -> None:
+    """Set a file's permissions."""
+    try:
+        path.chmod(mode)
+    except OSError as error:
+        raise WriteFailed(f"{path}: permissions cannot be changed: {error.strerror}", hint=_hint(error)) from error
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        handle = _lock_handle(folder)
+    except OSError as error:
+        raise WriteFailed(f"{folder}: cannot be locked: {error.strerror}", hint=_hint(error)) from error
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Temporary and lock files that a killed or foreign writer left in a folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX) or p.name == LOCK_NAME)
+
+
+def _replace(real: Path, text: str, expect: str | None, mode: int | None) -> bool:
+    """Atomic replace under the lock; False when the file no longer holds `expect`."""
+    try:
+        payload = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Refused(f"{real}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
+    temp: Path | None = None
+    try:
+        _sweep(real)
+        keep = real.stat() if real.exists() else None
+        if keep is not None and not keep.st_mode & 0o222:
+            raise PermissionError(errno.EACCES, "the file is read-only")
+        temp = real.with_name(f".{real.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMP_SUFFIX}")
+        _write_new(temp, payload, keep, mode)
+        if expect is not None and (read(real) or "") != expect:
+            return False
+        temp.replace(real)
+        temp = None
+        _sync_folder(real.parent)
+    except OSError as error:
+        raise WriteFailed(f"{real}: cannot be written: {error.strerror}", hint=_hint(error)) from error
+    finally:
+        if temp is not None:
+            with contextlib.suppress(OSError):
+                temp.unlink(missing_ok=True)
+    return True
+
+
+def _write_new(temp: Path, payload: bytes, keep: os.stat_result | None, mode: int | None) -> None:
+    wanted = mode if mode is not None else stat.S_IMODE(keep.st_mode) if keep is not None else 0o666
+    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, wanted)
+    try:
+        view = memoryview(payload)
+        while view:
+            view = view[os.write(handle, view) :]
+        if keep is not None and sys.platform != "win32":
+            os.fchmod(handle, wanted)
+            with contextlib.suppress(PermissionError):
+                os.fchown(handle, keep.st_uid, keep.st_gid)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sweep(real: Path) -> None:
+    """Remove what a killed writer of this very file left; we hold the lock, so nobody is using it."""
+    for entry in real.parent.glob(f".{_glob_escape(real.name)}.*{TEMP_SUFFIX}"):
+        entry.unlink(missing_ok=True)
+
+
+def _glob_escape(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _open_current(path: Path, mode: int) -> int:
+    """Open a log for appending and lock it; opens again if it was replaced in between."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+        try:
+            if sys.platform != "win32":
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            here, there = os.fstat(handle), path.stat()
+            if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock_handle(folder: Path) -> int:
+        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
+        return _acquire(folder, handle, lambda: msvcrt.locking(handle, msvcrt.LK_NBLCK, 1))
+
+else:
+    import fcntl
+
+    def _lock_handle(folder: Path) -> int:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return _acquire(folder, handle, lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_LOCKS:
+                raise
+        spare = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        return _acquire(folder, spare, lambda: fcntl.flock(spare, fcntl.LOCK_EX | fcntl.LOCK_NB))
+
+
+def _acquire(folder: Path, handle: int, attempt: Callable[[], None]) -> int:
+    """Try until the lock is ours; the pause is short, a writer holds it for milliseconds."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            attempt()
+        except (BlockingIOError, PermissionError):
+            time.sleep(_LOCK_PAUSE)
+        except BaseException:
+            os.close(handle)
+            raise
+        else:
+            return handle
+    os.close(handle)
+    raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "the file is as it was; free some space and run again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "the file is as it was; make the file and its folder writable and run again"
+    return "the file is as it was"

@@ -1,0 +1,125 @@
+"""Library: the files that hold records, read and changed through their codecs.
+
+A shelf is one kind of file (memories, guardrails) in the places where it may stand. Reading
+takes every place that exists; a new record goes to the first that exists, else to the default.
+Every change is parse, splice, write under the file's lock, and is applied again to the new
+text if somebody else changed the file meanwhile; the codec refuses a splice that would touch a
+neighbour. Nothing here knows what a record means. `tests/store/test_library.py` proves it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph import paths
+from ralph.errors import Conflict, NotFound
+from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
+from ralph.model.record import Record
+from ralph.store import files
+
+
+class Stored(NamedTuple):
+    """A record and the place where it stands."""
+
+    record: Record
+    path: Path
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One kind of file, where it may stand, and how it is laid out."""
+
+    noun: str
+    places: tuple[Path, ...]
+    layout: Layout
+
+    @property
+    def home(self) -> Path:
+        """The file that new records go to."""
+        return next((place for place in self.places if place.exists() or place.is_symlink()), self.places[0])
+
+
+class Library:
+    """The memory files of one project."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.memories = Shelf("memory", paths.memories_files(root), MEMORIES)
+        self.guardrails = Shelf("guardrail", paths.guardrails_files(root), GUARDRAILS)
+
+    def documents(self, shelf: Shelf) -> list[tuple[Path, SectionsDocument]]:
+        """Every file of a shelf that exists, parsed; two names of one file count once."""
+        seen: set[Path] = set()
+        found = []
+        for place in shelf.places:
+            real = place.resolve()
+            text = files.read(place)
+            if text is not None and real not in seen:
+                seen.add(real)
+                found.append((place, parse(text, shelf.layout)))
+        return found
+
+    def read(self, shelf: Shelf) -> list[Stored]:
+        """Every record of a shelf, in file order."""
+        return [
+            Stored(entry.record, path, entry.line)
+            for path, document in self.documents(shelf)
+            for entry in document.entries
+        ]
+
+    def find(self, shelf: Shelf, record_id: str) -> Stored:
+        """The one record with this id; NotFound or Conflict otherwise."""
+        found = [stored for stored in self.read(shelf) if stored.record.id == record_id]
+        if not found:
+            raise NotFound(f"{shelf.noun.capitalize()} not found: {record_id}", hint=_list_hint(shelf))
+        if len(found) > 1:
+            places = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for stored in found)
+            raise Conflict(
+                f"{len(found)} entries have the id {record_id}: {places}",
+                hint="run `ralph doctor --fix` to give each its own id",
+            )
+        return found[0]
+
+    def add(self, shelf: Shelf, make: Callable[[Sequence[Record]], Record]) -> Stored:
+        """Add the record that `make` gives for the records that are there, decided under the lock."""
+        home = shelf.home
+        others = [stored.record for stored in self.read(shelf) if stored.path != home]
+        made: list[Record] = []
+
+        def edit(text: str) -> str:
+            document = parse(text, shelf.layout)
+            made[:] = [make([*(entry.record for entry in document.entries), *others])]
+            return str(document.add(made[0]))
+
+        text = files.update(home, edit, root=self.root)
+        line = next(entry.line for entry in parse(text, shelf.layout).entries if entry.record.id == made[0].id)
+        return Stored(made[0], home, line)
+
+    def replace(self, shelf: Shelf, record_id: str, change: Callable[[Record], Record]) -> Stored:
+        """Replace one record by what `change` makes of it as it stands under the lock."""
+        path = self.find(shelf, record_id).path
+        changed: list[Record] = []
+
+        def edit(text: str) -> str:
+            document = parse(text, shelf.layout)
+            current = next((entry.record for entry in document.entries if entry.record.id == record_id), None)
+            if current is None:
+                raise NotFound(f"{shelf.noun.capitalize()} not found: {record_id}", hint=_list_hint(shelf))
+            changed[:] = [change(current)]
+            return str(document.replace(record_id, changed[0]) if changed[0] != current else document)
+
+        text = files.update(path, edit, root=self.root)
+        entry = next(entry for entry in parse(text, shelf.layout).entries if entry.record.id == changed[0].id)
+        return Stored(entry.record, path, entry.line)
+
+    def remove(self, shelf: Shelf, record_id: str) -> Stored:
+        """Take one record out of its file; gives what was removed."""
+        stored = self.find(shelf, record_id)
+        files.update(stored.path, lambda text: str(parse(text, shelf.layout).remove(record_id)), root=self.root)
+        return stored
+
+
+def _list_hint(shelf: Shelf) -> str:
+    return f"`ralph {'memory' if shelf.noun == 'memory' else 'guardrails'} list` shows the ids"
