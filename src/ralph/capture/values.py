@@ -12,6 +12,7 @@ import base64
 import binascii
 import re
 from enum import IntEnum
+from itertools import pairwise
 
 
 class Strength(IntEnum):
@@ -65,15 +66,16 @@ _SEPARATORS = frozenset("-_./: ")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _KNOWN_EXAMPLE_UUIDS = ("123e4567-e89b-", "550e8400-e29b-", "00000000-")
 _DEFAULT_PASSWORDS = frozenset(
-    "admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass pwd pw"
-    " secret token test testing example changeme default foo bar baz qux hello world none null true false key creds"
-    " credentials host port name minio elastic neo4j oracle sa db database app dev local docker string hunter xxx yyy".split()
+    "admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass pwd"
+    " pw secret token test testing example changeme default foo bar baz qux hello world none null true false key creds"
+    " credentials host port name minio elastic neo4j oracle sa db database app dev local docker string"
+    " xxx yyy".split(" ")
 )  # fmt: skip
 
 
 def _runs(value: str) -> float:
     """The share of neighbours that repeat or count upwards: near 1 for `aaaa`, `abc123`, `0123456789`."""
-    pairs = zip(value, value[1:], strict=False)
+    pairs = pairwise(value)
     return sum(ord(right) - ord(left) in (0, 1) for left, right in pairs) / max(1, len(value) - 1)
 
 

@@ -63,7 +63,7 @@ _CLASSES = (
     _Class(b"\xe2", _REST, (75, 97, 75, 84, 127, 85, 96, 81)),  # dashes, arrows, symbols
     _Class(b"\xee\xef", _REST, (33, 36, 33, 33, 47, 45, 33, 47)),  # full width forms
     _Class(b"\xe3", _REST, (44, 66, 65, 50, 84, 72, 81, 44)),  # kana
-    _Class(bytes(range(0xE4, 0xEA)), _REST, (56, 119, 56, 117, 113, 98, 102, 56)),  # Han
+    _Class(bytes(range(0xE4, 0xEA)), _REST, (54, 119, 54, 117, 113, 98, 102, 54)),  # Han
     _Class(bytes(range(0xEA, 0xEE)), _REST, (35, 37, 37, 59, 83, 88, 81, 95)),  # Hangul
     _Class(bytes(range(0xF0, 0x100)), _REST, (117, 119, 126, 126, 149, 131, 126, 126)),  # emoji
 )

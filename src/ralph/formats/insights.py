@@ -256,8 +256,13 @@ class InsightsDocument:
             self._free(record.id)
         members = _members(record)
         changes = jsonedit.difference(_members(entry.record), members)
-        if "kind" in changes:  # without a label of its own, the old word would change with the kind
-            changes["label"] = jsonedit.plain(record.label)
+        # What the text left to be guessed (an id from the words, a label from the kind) is written
+        # down once the words change, so that it does not change with them.
+        own = {key: found.value if (found := node.get(key)) else None for key in ("id", "kind")}
+        if own["id"] != record.id:
+            changes["id"] = jsonedit.plain(record.id)
+        if "kind" in changes or own["kind"] is None:
+            changes |= {"kind": record.kind.value, "label": jsonedit.plain(record.label)}
         jsonedit.keep_odd(node, changes, ["tags", "files"])
         style = jsonedit.style_of(self.text, self._root or node)
         source = node.get("source")

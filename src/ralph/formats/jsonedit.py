@@ -50,7 +50,7 @@ def plain(value: object, *, nul: bool = False, depth: int = 0) -> object:
     if isinstance(value, list | tuple):
         return [plain(inner, nul=nul, depth=depth + 1) for inner in value]
     raise Refused(
-        f"JSON has no form for {value!r:.60} ({type(value).__name__})",
+        f"JSON has no form for this value of the type {type(value).__name__}",
         hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys",
     )
 
@@ -66,12 +66,20 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def dumps(value: object, *, indent: str | None = None, separators: tuple[str, str] = (", ", ": ")) -> str:
+def dumps(
+    value: object,
+    *,
+    indent: str | None = None,
+    separators: tuple[str, str] = (", ", ": "),
+    ordered: bool = False,
+) -> str:
     """JSON text of a plain value: readable letters of every script, but always valid UTF-8.
 
     Halves of characters are escaped, and so are the rarer line ends, at which some readers split.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, sort_keys=ordered
+    )
     return _ESCAPED.sub(_escape, text)
 
 
@@ -80,9 +88,9 @@ def whole(value: object) -> str:
     return dumps(plain(value), indent="  ", separators=(",", ": ")) + "\n"
 
 
-def one_line(value: object, *, nul: bool = False) -> str:
-    """This value as one line of a file, with the line end."""
-    return dumps(plain(value, nul=nul), separators=(",", ":")) + "\n"
+def one_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
+    """This value as one line of a file, with the line end; `ordered` sorts the members of every object."""
+    return dumps(plain(value, nul=nul), separators=(",", ":"), ordered=ordered) + "\n"
 
 
 def same(one: object, other: object) -> bool:

@@ -201,12 +201,12 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: problem.line))
 
 
-def unreadable(problems: Iterable[Problem]) -> Unreadable:
+def unreadable(problems: Sequence[Problem]) -> Unreadable:
     """The error for an edit of a text that could not be read: its first serious Problem."""
-    first = next((problem for problem in problems if problem.level == "error"), None)
-    if first is None:
+    serious = [problem for problem in problems if problem.level == "error"] or problems
+    if not serious:
         return Unreadable("this file does not have the shape that it should have")
-    return Unreadable(f"line {first.line}: {first.what}", hint=first.hint)
+    return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
 
 
 # --- members by type ---------------------------------------------------------------------------

@@ -1,17 +1,16 @@
-"""Lines, fences, comments and bullets: what the markdown-like formats have in common.
+"""Lines, fences and comments: what the markdown-like formats have in common.
 
 `lines` walks a text once and says for each line where it stands and whether it is markdown at
 all: what is inside a code fence or an HTML comment is an example, never an entry. A fence or a
 comment that is never closed hides nothing (the rest of the file would be lost to the reader);
-it is told as a Problem instead. `bullets` groups the lines of one section into bullets with
-their continuation, and `bullet` writes one so that it reads back the same. Everything is one
-pass with a little state, so a large file or a very long line costs its length and no more.
-Proved by `tests/formats/test_lines.py`.
+it is told as a Problem instead. Below are the few questions that are asked about a line, and
+what the writers share. Everything is one pass with a little state, so a large file or a very
+long line costs its length and no more. Proved by `tests/formats/test_lines.py`.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -21,8 +20,8 @@ from ralph.formats.document import Problem
 BOM = "\ufeff"
 BLANK = " \t"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
-_MARKERS = ("- ", "* ", "-\t", "*\t")
-_TAB = 4
+MARKERS = ("- ", "* ", "-\t", "*\t")
+_NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
 
 
 class Place(Enum):
@@ -98,7 +97,7 @@ class _Tracker:
             return Place.CONFLICT
         if self._fences is None:
             return Place.TEXT
-        if bare[:2] in _MARKERS:
+        if bare[:2] in MARKERS:
             bare = bare[2:].lstrip(BLANK)
         mark = fence_mark(bare)
         if not mark:
@@ -195,142 +194,18 @@ def is_rule(text: str) -> bool:
     return len(marks) >= 3 and not marks.strip(text[0])
 
 
-class Bullet(NamedTuple):
-    """A bullet with its continuation: `pad` is the column in which its words begin."""
-
-    start: int
-    end: int
-    number: int
-    indent: int
-    pad: int
-    text: str
-
-
-def indent_of(text: str) -> int:
-    """How many columns of white space a line begins with; a tab goes to the next multiple of four."""
-    column = 0
-    for char in text:
-        if char == " ":
-            column += 1
-        elif char == "\t":
-            column += _TAB - column % _TAB
-        else:
-            break
-    return column
-
-
-def marker(text: str) -> tuple[int, int, int] | None:
-    """(indentation, column of the words, index of the words) of a bullet's first line, else None."""
-    bare = text.lstrip(BLANK)
-    if bare[:2] not in _MARKERS or is_rule(bare):
-        return None
-    words = bare[1:].lstrip(BLANK)
-    if not words:
-        return None
-    indent = indent_of(text)
-    gap = indent_of(" " * ((indent + 1) % _TAB) + bare[1 : len(bare) - len(words)]) - (indent + 1) % _TAB
-    return indent, indent + 1 + (gap if gap <= _TAB else 1), len(text) - len(words)
-
-
-def bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
-    """The bullets of a section; `deepest` is the largest indentation that still starts one."""
-    reader = _BulletReader(deepest)
-    for line in region:
-        done = reader.feed(line)
-        if done is not None:
-            yield done
-    done = reader.close()
-    if done is not None:
-        yield done
-
-
-class _BulletReader:
-    """Collects the lines of one bullet at a time."""
-
-    def __init__(self, deepest: int) -> None:
-        self._deepest = deepest
-        self._parts: list[str] = []
-        self._waiting: list[str] = []  # blank lines that belong to the bullet only if it goes on
-        self._first: Line | None = None
-        self._end = 0
-        self._indent = 0
-        self._pad = 0
-        self._paragraph = False  # the last line was running text: an unindented line may go on with it
-        self._holds = False  # the fence or comment that is open belongs to the bullet
-
-    def feed(self, line: Line) -> Bullet | None:
-        """Take one line; the bullet that it ends, if any."""
-        if self._first is not None and self._goes_on(line):
-            return None
-        done = self.close()
-        found = marker(line.text) if line.place is not Place.INSIDE else None
-        if found is not None and found[0] <= self._deepest:
-            self._first, self._end = line, line.end
-            self._indent, self._pad = found[0], found[1]
-            self._parts = [line.text[found[2] :]]
-            self._paragraph = line.plain
-            self._holds = line.place is Place.OPENS
-        return done
-
-    def close(self) -> Bullet | None:
-        """End the open bullet."""
-        first, self._first = self._first, None
-        self._waiting = []
-        if first is None:
-            return None
-        text = "\n".join(self._parts).rstrip(BLANK)
-        return Bullet(first.start, self._end, first.number, self._indent, self._pad, text)
-
-    def _goes_on(self, line: Line) -> bool:
-        if line.place is Place.CONFLICT:
-            return False
-        if line.place is Place.INSIDE:
-            if self._holds:
-                self._take(line)
-            return self._holds
-        if line.blank:
-            self._waiting.append(dedent(line.text, self._pad))
-            self._paragraph = False
-            return True
-        inside = indent_of(line.text) >= self._indent + 2
-        lazy = self._paragraph and line.place is Place.TEXT and marker(line.text) is None and runs_on(line)
-        if not inside and not lazy:
-            return False
-        self._holds = line.place is Place.OPENS
-        self._paragraph = line.plain
-        self._take(line)
-        return True
-
-    def _take(self, line: Line) -> None:
-        self._parts += self._waiting
-        self._waiting.clear()
-        self._parts.append(dedent(line.text, self._pad))
-        self._end = line.end
+def is_footer(line: Line) -> bool:
+    """Whether a line is `_Last updated: ..._`, in the first column."""
+    bare = line.text.lstrip("_*")
+    return line.plain and bare != line.text and bare[:13].lower() == "last updated:"
 
 
 def runs_on(line: Line) -> bool:
-    """Whether an unindented line may go on with the paragraph above it: no heading, rule, table, bold label."""
-    bare = line.text.lstrip(BLANK)
-    if heading(line) is not None or is_rule(bare) or bare.startswith(("**", "__", ">", "|", "+ ", "_Last ")):
+    """Whether an unindented line may go on with the paragraph above it: no heading, rule, table or label."""
+    bare = line.text.strip(BLANK)
+    if bare in ("-", "*", "+") or bare.startswith(("**", "__", ">", "|", "+ ")) or is_footer(line):
         return False
-    return re.match(r"[0-9]{1,9}[.)] ", bare) is None
-
-
-def dedent(text: str, width: int) -> str:
-    """A line without its first columns of white space, as far as it has them."""
-    column = 0
-    for at, char in enumerate(text):
-        if column >= width or char not in BLANK:
-            return text[at:]
-        column += 1 if char == " " else _TAB - column % _TAB
-    return ""
-
-
-def bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
-    """A bullet as it is written: the further lines are indented to its words."""
-    first, *rest = text.split("\n")
-    indent = " " * pad
-    return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])
+    return heading(line) is None and not is_rule(bare) and _NUMBERED.match(bare) is None
 
 
 def gap(before: str, newline: str) -> str:
@@ -355,7 +230,7 @@ def without(text: str, start: int, end: int) -> str:
 
 
 def said(text: str) -> str:
-    """The words of a text for comparing: letter case, white space, backticks and a last period do not count."""
+    """The words of a text for comparing: case, white space, backticks and a last period do not count."""
     return " ".join(text.replace("`", "").casefold().split()).rstrip(". ")
 
 

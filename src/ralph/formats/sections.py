@@ -8,7 +8,7 @@ instead. `tests/formats/test_sections.py` holds the laws and the cases; `scan.py
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -16,7 +16,8 @@ from typing import Any
 
 from ralph.errors import Refused
 from ralph.formats.document import Entry, Problem, find, newline_of
-from ralph.formats.scan import Block, Scan, Section, first_line_is_a_path
+from ralph.formats.oddities import oddities
+from ralph.formats.scan import Block, Scan, Section
 from ralph.model import ids
 from ralph.model.kinds import SECTIONS, MemoryKind, kind_of, label_of
 from ralph.model.record import Link, Origin, Record
@@ -64,7 +65,9 @@ class SectionsDocument:
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """What is odd in this file, by line."""
-        return tuple(sorted(_problems(self.text, self._scan, self.entries, self.layout), key=lambda p: p.line))
+        expected = [SECTIONS[kind] for kind in self.layout.kinds]
+        found = oddities(self.text, self._scan, self.entries, expected)
+        return tuple(sorted(found, key=lambda problem: problem.line))
 
     @property
     def format(self) -> str:
@@ -135,6 +138,30 @@ class SectionsDocument:
             return None
         return _before_gap(self.text, len(above) - len(heading), newline)
 
+    def with_unique_ids(self, mint: Callable[[str], str]) -> "SectionsDocument":
+        """The document in which each later bearer of a used id has a new one; nothing else changes."""
+        text, seen, renamed = self.text, {entry.record.id for entry in self.entries}, []
+        first: set[str] = set()
+        for entry in self.entries:
+            if entry.record.id in first:
+                renamed.append(entry)
+            first.add(entry.record.id)
+        for entry in reversed(renamed):
+            while (new_id := mint(entry.record.id.partition("-")[0])) in seen:
+                pass
+            seen.add(new_id)
+            at = text.index(entry.record.id, entry.start)
+            text = text[:at] + new_id + text[at + len(entry.record.id) :]
+        return SectionsDocument(text, self.layout)
+
+    def with_all_sections(self) -> "SectionsDocument":
+        """The document with an empty section at the end for each that is missing."""
+        there = {section.heading for section in self._scan.sections}
+        missing = [SECTIONS[kind] for kind in self.layout.kinds if SECTIONS[kind] not in there]
+        newline, at = newline_of(self.text), self._free(len(self.text))
+        made = "".join(f"{newline * 2}## {heading}" for heading in missing)
+        return SectionsDocument(self.text[:at] + made + self.text[at:], self.layout)
+
     def _section_for(self, record: Record) -> Section | None:
         """The section with the record's own heading, else the one of its kind."""
         for wanted in (_heading(record), SECTIONS[MemoryKind(record.kind)]):
@@ -194,14 +221,18 @@ def block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
 
 
 def render(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
-    """Entries under their headings, ours first, each heading once; a Sign keeps its own form."""
-    rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
-    ordered = sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
+    """Entries under their headings, each heading once; a Sign keeps its own form."""
     parts: list[str] = []
-    for heading, group in groupby(ordered, key=_heading):
+    for heading, group in groupby(in_order(records, kinds), key=_heading):
         parts.append(f"## {heading}")
         parts.extend(sign(record) if record.label == SIGN_LABEL else block(record) for record in group)
     return "\n\n".join(parts) + "\n" if parts else ""
+
+
+def in_order(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
+    """Records in the order of their headings, ours first; within one heading as they came."""
+    rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
+    return sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
 
 
 def sign(record: Record) -> str:
@@ -313,78 +344,3 @@ def _after_gap(text: str, at: int, newline: str) -> int:
         if text.startswith(newline, at):
             at += len(newline)
     return at
-
-
-def _problems(text: str, scan: Scan, entries: Sequence[Entry], layout: Layout) -> Iterable[Problem]:
-    yield from scan.problems
-    seen: dict[str, int] = {}
-    for found, entry in zip(scan.blocks, entries, strict=True):
-        first = seen.setdefault(entry.record.id, entry.line)
-        if first != entry.line:
-            yield Problem(
-                entry.line, f"the id {entry.record.id} is already used at line {first}",
-                "run `ralph doctor --fix` to give it a new one", "error", "duplicate-id",
-            )  # fmt: skip
-        yield from _entry_problems(found, entry)
-    yield from _section_problems(scan, layout)
-    if first_line_is_a_path(text):
-        yield Problem(
-            1, "the first line is a path: a symbolic link was probably committed as its text",
-            "restore the file from git history, then remove this line", "error", "path-line",
-        )  # fmt: skip
-    if not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text):
-        at = next(number for number, line in enumerate(text.split("\n"), 1) if any("\udc80" <= c <= "\udcff" for c in line))
-        yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
-
-
-def _entry_problems(found: Block, entry: Entry) -> Iterable[Problem]:
-    if not entry.record.text.strip():
-        yield Problem(entry.line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
-    elif found.mark == "plain":
-        yield Problem(
-            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `", "warning", "no-quote"
-        )
-    elif found.odd:
-        yield Problem(
-            entry.line, "a line without `>` follows the quote and is read as part of it",
-            "begin it with `> `, or put a blank line before it", "warning", "lazy-quote",
-        )  # fmt: skip
-    created = entry.record.extra.get("created")
-    if created is not None:
-        yield Problem(
-            entry.line, f"`created: {created}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date"
-        )
-
-
-def _section_problems(scan: Scan, layout: Layout) -> Iterable[Problem]:
-    lines: dict[str, int] = {}
-    for section in scan.sections:
-        known = kind_of(section.heading)
-        if section.heading in lines and section.entries:
-            yield Problem(
-                section.line, f"the section `## {section.heading}` is already at line {lines[section.heading]}",
-                "move its entries there; new ones go to the first", "note", "double-section",
-            )  # fmt: skip
-        lines.setdefault(section.heading, section.line)
-        if known is None and section.entries:
-            yield Problem(
-                section.line, f"`## {section.heading}` is not one of our sections: its entries are read with that label",
-                "nothing needs doing", "note", "foreign-section",
-            )  # fmt: skip
-        if known is not None and section.bullets:
-            yield Problem(
-                section.line, f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
-                "add each with `ralph memory add`, or leave them as notes", "note", "loose-bullets",
-            )  # fmt: skip
-        if section.titles:
-            yield Problem(
-                section.line, f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
-                "add them with `ralph memory add` or `ralph guardrails add` to have them found", "note", "plain-heading",
-            )  # fmt: skip
-    if any(found.id for found in scan.blocks) or scan.sections:
-        missing = [SECTIONS[kind] for kind in layout.kinds if SECTIONS[kind] not in lines]
-        if missing and len(missing) < len(layout.kinds):
-            yield Problem(
-                1, f"missing section(s): {', '.join(missing)}",
-                "they are made when the first entry needs them, or by `ralph doctor --fix`", "note", "missing-section",
-            )  # fmt: skip

@@ -6,20 +6,20 @@ YAML is read as a stream of events into our own tree: that gives offsets and lin
 file cannot blow up. Plain scalars are read as people mean them (true, yes, 10, 0.5, null);
 octal, base 60 and dates stay text. Shell files are never executed: what is not a literal is None.
 
-`set_key` splices one key into a YAML text. It decides by simple rules where the change goes,
-then reads the result again and refuses unless exactly that key changed: the rules may be naive,
-the check is not. `tests/formats/test_settings.py` proves both over generated files.
+A Key says what a value must be; `check` gives the value or a Mismatch, which knows its line.
+`tests/formats/test_settings.py` proves that no text whatsoever gives anything else.
 """
 
-import json
 import re
+import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
-from ralph.errors import ConfigError, Refused
-from ralph.formats.document import Problem, newline_of
+from ralph.errors import ConfigError
+from ralph.formats.document import Problem
 
 if TYPE_CHECKING:
     from yaml.events import Event, ScalarEvent
@@ -29,16 +29,66 @@ FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["Node", ...] | Mapping[str, "Node"]
 
 _DEPTH = 50
-_SIZE = 100_000
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?")
-_UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
-_WORD = re.compile(r"[^\W\d][\w./-]*")
 _TRUE, _FALSE, _NULL = {"true", "yes", "on"}, {"false", "no", "off"}, {"", "~", "null"}
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
 _TOML_LINE = re.compile(r"[ \t]*(?:\[\[?[ \t]*([\w.-]+)[ \t]*\]|([\w.-]+)[ \t]*=)")
+
+
+class Kind(StrEnum):
+    """What a key's value must be."""
+
+    FLAG = "true or false"
+    NUMBER = "a whole number"
+    FRACTION = "a number"
+    TEXT = "text"
+    CHOICE = "one"
+    TEXTS = "a list of texts"
+    CHOICES = "a list"
+    PATTERNS = "a list of regular expressions"
+    TABLES = "a list of mappings"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting: its name in the files, what it must be, its default and one line about it."""
+
+    name: str
+    kind: Kind
+    default: object
+    doc: str
+    choices: tuple[StrEnum, ...] = ()
+    lowest: float = 0
+    highest: float = 10**12
+    parts: tuple["Key", ...] = ()
+    make: Callable[..., object] = dict
+    ignored: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "RALPH_" + self.name.upper().replace(".", "_")
+
+    @property
+    def expected(self) -> str:
+        """What the value must be, in words."""
+        if self.choices:
+            return f"{self.kind.value} of {', '.join(self.choices)}"
+        if self.kind not in (Kind.NUMBER, Kind.FRACTION):
+            return self.kind.value
+        upward = self.highest >= 10**12
+        return f"{self.kind.value} from {self.lowest:g} {'up' if upward else f'to {self.highest:g}'}"
+
+
+class Mismatch(Exception):  # noqa: N818 - caught by `ralph.config`, which knows the file and raises the error
+    """A value that is not what its key expects."""
+
+    def __init__(self, expected: str, node: "Node") -> None:
+        super().__init__(f"expected {expected}, got {described(node)}")
+        self.line = node.line
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +127,6 @@ def node_of(value: object, line: int = 0) -> Node:
     if isinstance(value, str | int | float | None):
         return Node(value, line)
     return Node(str(value), line)
-
-
-def plain(node: Node, left: Iterator[int] | None = None) -> object:
-    """A tree as plain Python values; Refused when aliases blow it up."""
-    left = left or iter(range(_SIZE))
-    if next(left, None) is None:
-        raise Refused(f"line {node.line}: aliases expand to too many values", hint="edit the file by hand")
-    if isinstance(node.value, Mapping):
-        return {name: plain(item, left) for name, item in node.value.items()}
-    return [plain(item, left) for item in node.value] if isinstance(node.value, tuple) else node.value
 
 
 def parse_yaml(text: str, where: str) -> Parsed:
@@ -169,7 +209,7 @@ class _Builder:
     def scalar(self, event: "ScalarEvent", start: int, end: int) -> Node:
         style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(event.style, "quoted")
         tagged = event.tag is not None
-        value = _scalar(event.value) if style == "plain" and not tagged else event.value
+        value = scalar(event.value) if style == "plain" and not tagged else event.value
         return Node(value, self.line(start), event.value, start, end, style=style, shared=tagged)
 
     def closed(self, event: "Event", items: list[Node], end: int) -> Node:
@@ -214,9 +254,9 @@ def _span(event: "Event") -> tuple[int, int]:
     return (event.start_mark.index if event.start_mark else 0, event.end_mark.index if event.end_mark else 0)
 
 
-def _scalar(text: str) -> str | int | float | bool | None:
-    word = text.lower()
-    if word in _NULL:
+def scalar(text: str) -> str | int | float | bool | None:
+    """What a word means when nothing says that it is text."""
+    if (word := text.lower()) in _NULL:
         return None
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
@@ -298,103 +338,63 @@ def _shell_word(text: str, start: int) -> tuple[str | None, int]:
     return (word if literal and ends_well else None), position
 
 
-def flow(value: object) -> str:
-    """A plain value as YAML on one line."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{flow(name)}: {flow(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow(item) for item in value) + "]"
-    if not isinstance(value, str):
-        return repr(value)
-    if _WORD.fullmatch(value) and isinstance(_scalar(value), str):
+def check(key: Key, node: Node) -> object:
+    """The value for this key; Mismatch when the node is not what it expects."""
+    value, many = node.value, _EACH.get(key.kind)
+    if many is not None and isinstance(value, tuple):
+        return tuple(many(key, item) for item in value)
+    if key.kind is Kind.TEXT:
+        return _text(key, node)
+    if key.kind is Kind.CHOICE:
+        return _choice(key, node)
+    if key.kind is Kind.FLAG and isinstance(value, bool):
         return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key.kind is Kind.NUMBER and number and isinstance(value, int) and key.lowest <= value <= key.highest:
+        return value
+    if key.kind is Kind.FRACTION and number and key.lowest <= cast("float", value) <= key.highest:
+        return value
+    raise Mismatch(key.expected, node)
 
 
-def set_key(text: str, name: str, value: object, where: str) -> str:
-    """The YAML text with one key set and every other byte kept; Refused when that cannot be done safely."""
-    body = text.removeprefix(BOM)
-    before = parse_yaml(body, where)
-    whole = plain(Node(before.entries))
-    splice = _Splice(body, where, before)
-    start, end, new = splice.place(name.split("."), value)
-    after = body[:start] + new + body[end:]
-    line = body.count("\n", 0, start) + 1
+def _text(key: Key, node: Node) -> str:
+    """Text as written: in YAML, `1.10` and `yes` are what their author typed."""
+    if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
+        return node.source or str(node.value)
+    raise Mismatch(key.expected, node)
+
+
+def _choice(key: Key, node: Node) -> StrEnum:
+    word = (node.source or str(node.value)).strip().lower()
+    found = [choice for choice in key.choices if choice.value == word]
+    if not found:
+        raise Mismatch(key.expected, node)
+    return found[0]
+
+
+def _pattern(key: Key, node: Node) -> str:
+    text = _text(key, node)
     try:
-        result = plain(Node(parse_yaml(after, where).entries))
-    except ConfigError as error:
-        raise splice.refused(line, "the result would not be valid YAML") from error
-    wanted = _with(whole, name.split("."), value)
-    if json.dumps(result, sort_keys=True) != json.dumps(wanted, sort_keys=True):
-        raise splice.refused(line, "other settings would change with it")
-    return text[: len(text) - len(body)] + after
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise Mismatch(f"a regular expression ({error})", node) from error
+    return text
 
 
-def _with(whole: object, path: list[str], value: object) -> object:
-    if not path:
-        return plain(node_of(value))
-    table = whole if isinstance(whole, dict) else {}
-    return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
+def _table(key: Key, node: Node) -> object:
+    """One mapping of a list; a bare word is its first part."""
+    known = {part.name: part for part in key.parts}
+    first = key.parts[0].name
+    given = node.value if isinstance(node.value, Mapping) else {first: node}
+    unknown = [Node(name, item.line) for name, item in given.items() if name not in known]
+    if unknown:
+        raise Mismatch(f"one of the keys {', '.join(known)}", unknown[0])
+    if first not in given:
+        raise Mismatch(f"a mapping with {first}", node)
+    return key.make(**{name: check(known[name], item) for name, item in given.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class _Splice:
-    text: str
-    where: str
-    parsed: Parsed
-
-    def refused(self, line: int, why: str) -> Refused:
-        return Refused(f"{self.where}:{line}: cannot be changed here: {why}", hint="edit the file by hand")
-
-    def place(self, path: list[str], value: object) -> tuple[int, int, str]:
-        """Which part of the text gives way to what."""
-        flat = [problem for problem in self.parsed.problems if problem.code == FLOW_ROOT]
-        if flat:
-            raise self.refused(flat[0].line, flat[0].what)
-        entries, end = self.parsed.entries, len(self.text)
-        for depth, part in enumerate(path):
-            child = entries.get(part)
-            if child is None:
-                own = [node for node in entries.values() if not node.shared]
-                column = self.column(own[0].key_start) if own else 2 * depth
-                return self.lines_after(end, column, path[depth:], value)
-            if child.shared:
-                raise self.refused(child.line, "it has an anchor, an alias, a merge or a tag")
-            if depth == len(path) - 1:
-                return self.replaced(child, flow(value))
-            if child.value is None and child.start == child.end:
-                column = self.column(child.key_start) + 2
-                return self.lines_after(child.key_end, column, path[depth + 1 :], value)
-            if not isinstance(child.value, Mapping) or child.style != "block":
-                raise self.refused(child.line, f"{part} is written on one line, as {described(child)}")
-            entries, end = child.value, child.end
-        raise self.refused(1, "no key was named")
-
-    def column(self, index: int) -> int:
-        return index - (self.text.rfind("\n", 0, index) + 1)
-
-    def lines_after(self, index: int, column: int, path: list[str], value: object) -> tuple[int, int, str]:
-        """New lines below the line that `index` is on."""
-        newline = newline_of(self.text)
-        lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
-        lines[-1] += f" {flow(value)}"
-        fresh = index == 0 or self.text[index - 1] == "\n"
-        at = index if fresh else self.text.find("\n", index) + 1
-        if at == 0 and self.text:
-            return len(self.text), len(self.text), newline + newline.join(lines)
-        return at, at, newline.join(lines) + newline
-
-    def replaced(self, node: Node, new: str) -> tuple[int, int, str]:
-        """The value of a key that is there."""
-        start, end = node.start, node.end
-        if node.style == "literal" or isinstance(node.value, Mapping):
-            raise self.refused(node.line, "its value is a mapping or a block of text")
-        if isinstance(node.value, tuple) and node.style == "block":
-            start = self.text.index(":", node.key_end) + 1
-        if "#" in self.text[start:end] and "\n" in self.text[start:end]:
-            raise self.refused(node.line, "comments inside its value would be lost")
-        space = " " if self.text[start - 1] == ":" else ""
-        return start, end, space + new
+_EACH: Mapping[Kind, Callable[[Key, Node], object]] = {
+    Kind.TEXTS: _text, Kind.CHOICES: _choice, Kind.PATTERNS: _pattern, Kind.TABLES: _table,
+}  # fmt: skip

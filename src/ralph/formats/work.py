@@ -8,7 +8,7 @@ and export: one task a line. `tests/formats/test_work.py` holds the laws and `te
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import jsonedit
@@ -285,7 +285,7 @@ class PrdDocument:
             new = jsonedit.object_text(self.text, root, style, {"userStories": [members]})
             return parse_prd(jsonedit.splice(self.text, root, new))
         if not isinstance(stories.value, list):
-            raise unreadable([replace(problem, level="error") for problem in self.problems])
+            raise unreadable(self.problems)
         return parse_prd(
             jsonedit.splice(
                 self.text, stories, jsonedit.array_text(self.text, stories, style, added=[members])

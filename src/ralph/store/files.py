@@ -155,6 +155,14 @@ def delete(path: Path) -> None:
         raise WriteFailed(f"{path}: cannot be removed: {error.strerror}", hint=_hint(error)) from error
 
 
+def remove_folder(path: Path) -> None:
+    """Remove one empty folder."""
+    try:
+        path.rmdir()
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be removed: {error.strerror}", hint=_hint(error)) from error
+
+
 def restrict(path: Path, mode: int = PRIVATE) -> None:
     """Set a file's permissions."""
     try:

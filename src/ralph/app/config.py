@@ -1,0 +1,196 @@
+"""`ralph config ...`: what counts, where it was set, and changing one key of a YAML file.
+
+`load` is called by the adapters; the verbs here get what it gave. `set_` checks the key and the
+value, then splices one key into the file: simple rules decide where the change goes, and then the
+result is read again and refused unless exactly that key changed. The rules may be naive, the
+check is not; `tests/app/test_config.py` proves over generated files that no other byte moves.
+The splice is a function of its text and stands beside its only caller.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import config
+from ralph.config import Layer, Loaded, Place
+from ralph.errors import ConfigError, Refused, UsageError
+from ralph.formats.document import newline_of
+from ralph.formats.settings import BOM, FLOW_ROOT, Node, Parsed, node_of, parse_yaml, scalar
+from ralph.store import files
+
+_SIZE = 100_000
+_WORD = re.compile(r"[^\W\d][\w./-]*")
+_UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One effective setting."""
+
+    name: str
+    value: object
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What `set_` did: the file, the value it now has, and whether that changed anything."""
+
+    path: Path
+    value: object
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that may hold settings."""
+
+    layer: Layer
+    path: Path
+    exists: bool
+
+
+def show(loaded: Loaded) -> tuple[Shown, ...]:
+    """Every key with the value that counts and its place."""
+    return tuple(
+        Shown(name, config.plain(loaded.values[name]), loaded.origins[name]) for name in loaded.values
+    )
+
+
+def get(loaded: Loaded, name: str) -> object:
+    """The value that counts, as JSON has it; UsageError for an unknown key."""
+    return config.plain(loaded.values[config.key_named(name).name])
+
+
+def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:
+    """The files that are read, the highest last."""
+    return tuple(File(place.layer, file, file.is_file()) for place, file in config.sources(root, env))
+
+
+def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> Change:
+    """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
+    key = config.key_named(name)
+    value = config.plain(config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "value")))
+    if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
+        raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
+    found = [(place, file) for place, file in config.sources(root, env) if place.layer is layer]
+    if not found:
+        raise UsageError("there is no folder for the user's config", hint="set HOME or XDG_CONFIG_HOME")
+    place, file = found[0]
+    before = files.read(file) or ""
+    after = set_key(before, name, value, place.where)
+    if after != before:
+        files.write(file, after, root=None if layer is Layer.USER else root, expect=before)
+    return Change(file, value, after != before)
+
+
+def flow(value: object) -> str:
+    """A plain value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow(name)}: {flow(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if _WORD.fullmatch(value) and isinstance(scalar(value), str):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
+
+
+def plain(node: Node, left: Iterator[int] | None = None) -> object:
+    """A tree as plain Python values; Refused when aliases blow it up."""
+    left = iter(range(_SIZE)) if left is None else left
+    if next(left, None) is None:
+        raise Refused(f"line {node.line}: aliases expand to too many values", hint="edit the file by hand")
+    if isinstance(node.value, Mapping):
+        return {name: plain(item, left) for name, item in node.value.items()}
+    return [plain(item, left) for item in node.value] if isinstance(node.value, tuple) else node.value
+
+
+def set_key(text: str, name: str, value: object, where: str) -> str:
+    """The YAML text with one key set and every other byte kept; Refused when that cannot be done safely."""
+    body = text.removeprefix(BOM)
+    before = parse_yaml(body, where)
+    whole = plain(Node(before.entries))
+    splice = _Splice(body, where, before)
+    start, end, new = splice.place(name.split("."), value)
+    after = body[:start] + new + body[end:]
+    line = body.count("\n", 0, start) + 1
+    try:
+        result = plain(Node(parse_yaml(after, where).entries))
+    except ConfigError as error:
+        raise splice.refused(line, "the result would not be valid YAML") from error
+    wanted = _with(whole, name.split("."), value)
+    if json.dumps(result, sort_keys=True) != json.dumps(wanted, sort_keys=True):
+        raise splice.refused(line, "other settings would change with it")
+    return text[: len(text) - len(body)] + after
+
+
+def _with(whole: object, path: list[str], value: object) -> object:
+    if not path:
+        return plain(node_of(value))
+    table = whole if isinstance(whole, dict) else {}
+    return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Splice:
+    text: str
+    where: str
+    parsed: Parsed
+
+    def refused(self, line: int, why: str) -> Refused:
+        return Refused(f"{self.where}:{line}: cannot be changed here: {why}", hint="edit the file by hand")
+
+    def place(self, path: list[str], value: object) -> tuple[int, int, str]:
+        """Which part of the text gives way to what."""
+        flat = [problem for problem in self.parsed.problems if problem.code == FLOW_ROOT]
+        if flat:
+            raise self.refused(flat[0].line, flat[0].what)
+        entries, end = self.parsed.entries, len(self.text)
+        for depth, part in enumerate(path):
+            child = entries.get(part)
+            if child is None:
+                own = [node for node in entries.values() if not node.shared]
+                column = self.column(own[0].key_start) if own else 2 * depth
+                return self.lines_after(end, column, path[depth:], value)
+            if child.shared:
+                raise self.refused(child.line, "it has an anchor, an alias, a merge or a tag")
+            if depth == len(path) - 1:
+                return self.replaced(child, flow(value))
+            if child.value is None and child.start == child.end:
+                column = self.column(child.key_start) + 2
+                return self.lines_after(child.key_end, column, path[depth + 1 :], value)
+            if not isinstance(child.value, Mapping) or child.style != "block":
+                raise self.refused(child.line, f"{part} is not a block of `key: value` lines")
+            entries, end = child.value, child.end
+        raise self.refused(1, "no key was named")
+
+    def column(self, index: int) -> int:
+        return index - (self.text.rfind("\n", 0, index) + 1)
+
+    def lines_after(self, index: int, column: int, path: list[str], value: object) -> tuple[int, int, str]:
+        """New lines below the line that `index` is on."""
+        newline = newline_of(self.text)
+        lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
+        lines[-1] += f" {flow(value)}"
+        fresh = index == 0 or self.text[index - 1] == "\n"
+        at = index if fresh else self.text.find("\n", index) + 1
+        if at == 0 and self.text:
+            return len(self.text), len(self.text), newline + newline.join(lines)
+        return at, at, newline.join(lines) + newline
+
+    def replaced(self, node: Node, new: str) -> tuple[int, int, str]:
+        """The value of a key that is there."""
+        start, end = node.start, node.end
+        if node.style == "literal" or isinstance(node.value, Mapping):
+            raise self.refused(node.line, "its value is a mapping or a block of text")
+        if isinstance(node.value, tuple) and node.style == "block":
+            start = self.text.index(":", node.key_end) + 1
+        if "#" in self.text[start:end] and "\n" in self.text[start:end]:
+            raise self.refused(node.line, "comments inside its value would be lost")
+        space = " " if self.text[start - 1] == ":" else ""
+        return start, end, space + new

@@ -1,0 +1,250 @@
+"""`ralph doctor`: everything odd in a project's memory files, and what to do about it.
+
+Reads every file that Ralph knows through its codec and collects the codec's Problems, then looks
+at what no codec sees: links, permissions, leftovers of killed writers, a second store below the
+root, the config. `fix` mends only what is safe (duplicate ids, leftovers, permissions, missing
+sections) and keeps a backup of every file whose text it changes.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.capture import privacy
+from ralph.errors import RalphError
+from ralph.formats import insights, jsonl, knowledge, patterns, progress, work
+from ralph.formats.document import Problem
+from ralph.formats.sections import parse
+from ralph.model import ids
+from ralph.store import files
+from ralph.store.library import Library, Shelf
+
+SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
+"""Folders that are never searched for a second store."""
+
+_MOST_FOLDERS = 20_000
+_WORST_FIRST = {"error": 0, "warning": 1, "note": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One odd thing: a Problem and the file it is in."""
+
+    path: Path
+    problem: Problem
+    fixable: bool = False
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether somebody should look; notes only explain."""
+        return self.problem.level != "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """One thing that `fix` did, and the copy of the file as it was, if its text changed."""
+
+    path: Path
+    what: str
+    backup: Path | None = None
+
+
+FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions"}
+
+
+def examine(root: Path, *, secrets: bool = False, custom: Sequence[str] = ()) -> list[Finding]:
+    """Everything odd, the files in order, each file's findings by line."""
+    found: list[Finding] = []
+    for path, problems in _read_everything(root):
+        found += [Finding(path, problem, problem.code in FIXABLE) for problem in problems]
+    found += _across_files(root)
+    found += _links(root)
+    found += _leftovers(root)
+    found += _permissions(root)
+    found += _second_stores(root)
+    if secrets:
+        found += _secrets(root, custom)
+    return sorted(found, key=lambda one: (str(one.path), one.problem.line, _WORST_FIRST[one.problem.level]))
+
+
+def fix(root: Path) -> list[Mended]:
+    """Mend what is safe to mend."""
+    library = Library(root)
+    done: list[Mended] = []
+    for shelf in (library.memories, library.guardrails):
+        for path, _ in library.documents(shelf):
+            done += _mend_file(root, path, shelf)
+    for finding in _leftovers(root):
+        with files.lock(finding.path):
+            files.delete(finding.path)
+        done.append(Mended(finding.path, "removed a leftover of a writer that was killed"))
+    for finding in _permissions(root):
+        files.restrict(finding.path)
+        done.append(Mended(finding.path, "made it readable by its owner only"))
+    return done
+
+
+def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
+    codes = {problem.code for problem in parse(files.read(path) or "", shelf.layout).problems}
+    what = []
+    if "duplicate-id" in codes:
+        what.append("gave entries with a used id their own")
+    if "missing-section" in codes:
+        what.append("added the missing sections")
+    if not what:
+        return []
+    copy = files.backup(path, root=root)
+
+    def edit(text: str) -> str:
+        document = parse(text, shelf.layout).with_unique_ids(ids.mint)
+        return str(document.with_all_sections() if "missing-section" in codes else document)
+
+    files.update(path, edit, root=root)
+    return [Mended(path, "; ".join(what), copy)]
+
+
+def _read_everything(root: Path) -> Iterator[tuple[Path, Sequence[Problem]]]:
+    """Every file that has a codec, with what the codec found odd."""
+    library = Library(root)
+    for shelf in (library.memories, library.guardrails):
+        for path, document in library.documents(shelf):
+            yield path, document.problems
+    for path, look in _other_files(root):
+        try:
+            text = files.read(path)
+        except RalphError as error:
+            yield path, [Problem(1, error.message, error.hint or "look at it", "error", "unreadable")]
+            continue
+        if text is not None:
+            yield path, look(text)
+
+
+def _other_files(root: Path) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
+    for path in _sorted(paths.knowledge_folder(root).glob("*.md")):
+        yield path, lambda text: knowledge.parse(text).problems
+    yield paths.global_patterns(root), lambda text: patterns.parse(text).problems
+    for path in paths.progress_files(root):
+        yield path, lambda text: progress.parse(text).problems
+    tasks = paths.tasks_folder(root)
+    for path in _sorted(tasks.glob("*/task.json")):
+        yield path, lambda text: work.parse_task(text).problems
+    for path in _sorted(tasks.glob("*/prd.json")):
+        yield path, lambda text: work.parse_prd(text).problems
+    for path in _sorted(tasks.glob("*/progress.txt")):
+        yield path, lambda text: progress.parse(text).problems
+    for path in _sorted(tasks.glob("*/memory/insights.json")):
+        yield path, lambda text: insights.parse(text).problems
+    for path in _sorted(paths.log_folder(root).rglob("*.jsonl")):
+        yield path, lambda text: jsonl.parse(text).problems
+
+
+def _across_files(root: Path) -> Iterable[Finding]:
+    """One id in two files of a shelf."""
+    library = Library(root)
+    for shelf in (library.memories, library.guardrails):
+        first: dict[str, Path] = {}
+        for stored in library.read(shelf):
+            other = first.setdefault(stored.record.id, stored.path)
+            if other != stored.path:
+                yield Finding(
+                    stored.path,
+                    Problem(
+                        stored.line, f"the id {stored.record.id} is also in {paths.shown(other, root)}",
+                        "delete one of the two, or give it another id", "error", "id-in-two-files",
+                    ),  # fmt: skip
+                )
+
+
+def _links(root: Path) -> Iterable[Finding]:
+    for path in (*paths.memories_files(root), *paths.guardrails_files(root)):
+        if path.is_symlink():
+            try:
+                files.target(path, root)
+            except RalphError as error:
+                yield Finding(path, Problem(1, error.message.partition(": ")[2], error.hint, "error", "bad-link"))
+            else:
+                yield Finding(
+                    path,
+                    Problem(
+                        1, f"a symbolic link to {os.readlink(path)}",
+                        "git merges may replace it by its text; a real file is safer", "note", "link",
+                    ),  # fmt: skip
+                )
+
+
+def _leftovers(root: Path) -> list[Finding]:
+    what = "left by a writer that was killed"
+    hint = "run `ralph doctor --fix` to remove it"
+    folders = dict.fromkeys([root, root / ".agent", root / ".ralph", root / ".ralph" / "agent", paths.knowledge_folder(root)])
+    return [
+        Finding(path, Problem(1, what, hint, "warning", "leftover"), fixable=True)
+        for folder in folders
+        for path in files.leftovers(folder)
+    ]
+
+
+def _permissions(root: Path) -> list[Finding]:
+    state = paths.state_root(root) / ".ralph"
+    private = [*paths.log_folder(root).rglob("*.jsonl"), *state.glob("ralph.db*")]
+    return [
+        Finding(
+            path,
+            Problem(1, f"others may read it (mode {stat.S_IMODE(path.stat().st_mode):o})",
+                    "run `ralph doctor --fix` to make it 600", "warning", "permissions"),
+            fixable=True,
+        )
+        for path in sorted(private)
+        if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]  # fmt: skip
+
+
+def _second_stores(root: Path) -> Iterable[Finding]:
+    """Stores that a command made in a sub-folder: what they hold is not read from here."""
+    own = {place.parent for place in (*paths.memories_files(root), *paths.guardrails_files(root))} | {root}
+    for number, (folder, names, plain) in enumerate(os.walk(root)):
+        names[:] = sorted(name for name in names if name not in SKIPPED)
+        here = Path(folder)
+        if number > _MOST_FOLDERS:
+            return
+        if here in own or here.name not in (".agent", ".ralph", "agent"):
+            continue
+        for name in ("memories.md", "guardrails.md"):
+            if name in plain:
+                yield Finding(
+                    here / name,
+                    Problem(
+                        1, "a second store: it is not read from the project's root",
+                        f"move its entries into the project's own {name}, then delete it", "warning", "second-store",
+                    ),  # fmt: skip
+                )
+
+
+def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
+    library = Library(root)
+    shelves = [path for shelf in (library.memories, library.guardrails) for path, _ in library.documents(shelf)]
+    for path in [*shelves, paths.scratchpad(root), *(path for path, _ in _other_files(root))]:
+        for found in privacy.find_secrets(files.read(path) or "", custom):
+            yield Finding(
+                path,
+                Problem(
+                    found.line, f"looks like a secret ({found.kind})",
+                    "change the secret where it is used, then remove it here and from git history", "error", "secret",
+                ),  # fmt: skip
+            )
+
+
+def _sorted(found: Iterable[Path]) -> list[Path]:
+    return sorted(found)
+
+
+def config_finding(root: Path, message: str, level: str = "warning") -> Finding:
+    """A complaint about the config, whose message begins with `file:line:`, as a finding."""
+    where, _, what = message.partition(": ")
+    name, _, line = where.rpartition(":")
+    if not line.isdigit():
+        return Finding(paths.config_file(root), Problem(1, message, "see `ralph config show --origin`", level, "config"))
+    problem = Problem(int(line), what, "see `ralph config show --origin` and docs/config.md", level, "config")
+    return replace(Finding(Path(name), problem))

@@ -1,0 +1,110 @@
+"""`ralph memory ...`: what was learned, in `.agent/memories.md`.
+
+Each function is the command, the MCP tool and the web call of the same name.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralph.app import entries
+from ralph.app.entries import Added, Primed
+from ralph.context import budget as budgets
+from ralph.model.kinds import MemoryKind
+from ralph.model.query import Found, Query
+from ralph.store.library import Library, Stored
+
+
+def init(root: Path, *, force: bool = False) -> str:
+    """Make memories.md."""
+    library = Library(root)
+    return entries.init(library, library.memories, force=force)
+
+
+def add(
+    root: Path,
+    text: str,
+    kind: MemoryKind = MemoryKind.PATTERN,
+    tags: Sequence[str] = (),
+    *,
+    by: str = "",
+    force: bool = False,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
+) -> Added:
+    """Keep a new memory."""
+    library = Library(root)
+    return entries.add(
+        library, library.memories, text, kind, tags, by=by, force=force, allow_secret=allow_secret, patterns=patterns
+    )
+
+
+def edit(
+    root: Path,
+    memory_id: str,
+    *,
+    text: str | None = None,
+    kind: MemoryKind | None = None,
+    tags: Sequence[str] | None = None,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
+) -> Stored:
+    """Correct a memory."""
+    library = Library(root)
+    return entries.edit(
+        library, library.memories, memory_id,
+        text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns,
+    )  # fmt: skip
+
+
+def search(root: Path, query: Query) -> tuple[Found, list[Stored]]:
+    """Find memories by their words."""
+    library = Library(root)
+    return entries.search(library, library.memories, query)
+
+
+def list_(
+    root: Path, *, kinds: Sequence[MemoryKind] = (), tags: Sequence[str] = (), last: int | None = None
+) -> list[Stored]:
+    """Every memory, or the newest few."""
+    library = Library(root)
+    return entries.list_(library, library.memories, kinds=kinds, tags=tags, last=last)
+
+
+def show(root: Path, memory_id: str) -> Stored:
+    """One memory."""
+    library = Library(root)
+    return library.find(library.memories, memory_id)
+
+
+def delete(root: Path, memory_id: str) -> Stored:
+    """Take a memory out of its file."""
+    library = Library(root)
+    return library.remove(library.memories, memory_id)
+
+
+def prime(
+    root: Path,
+    *,
+    budget: int = 0,
+    kinds: Sequence[MemoryKind] = (),
+    tags: Sequence[str] = (),
+    recent: int = 0,
+    form: str = "markdown",
+    with_guardrails: bool = False,
+) -> Primed:
+    """Memories for an agent within a budget; with guardrails, these come first and take at most half of it."""
+    library = Library(root)
+    if not with_guardrails:
+        return entries.prime(
+            library, library.memories, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form
+        )
+    guards = library.guardrails
+    whole = entries.prime(library, guards, kinds=kinds, tags=tags, recent=recent, form=form)
+    theirs, ours = budgets.share(budget, entries.estimate(whole))
+    first = entries.prime(library, guards, budget=theirs, kinds=kinds, tags=tags, recent=recent, form=form)
+    second = entries.prime(
+        library, library.memories, budget=ours, kinds=kinds, tags=tags, recent=recent, form=form
+    )
+    records = first.records + second.records
+    joined = "\n".join(part.text for part in (first, second) if part.text)
+    return Primed(entries.json_array(records) if form == "json" else joined, records, first.total + second.total)

@@ -1,0 +1,102 @@
+"""Printing what memories and guardrails have in common."""
+
+from collections.abc import Sequence
+
+import click
+
+from ralph import paths
+from ralph.app.entries import Added, Primed, to_json
+from ralph.cli.context import Invocation, say
+from ralph.cli.output import ago, json_text, one_line, plain, table
+from ralph.formats import sections
+from ralph.model.query import Found
+from ralph.store.library import Stored
+
+
+def print_added(added: Added, form: str, call: Invocation) -> None:
+    """What `add` did."""
+    stored = added.stored
+    if added.private_parts:
+        say(f"left out {added.private_parts} private part(s)")
+    if form == "quiet":
+        click.echo(stored.record.id)
+    elif form == "json":
+        click.echo(json_text({**to_json(stored), "added": added.is_new}))
+    elif added.is_new:
+        click.echo(f"Added {stored.record.kind.value} {stored.record.id} ({place(stored, call)})")
+    else:
+        click.echo(f"Already there: {stored.record.id} ({place(stored, call)}); nothing was added. --force adds it anyway")
+
+
+def print_list(entries: Sequence[Stored], form: str, nothing: str) -> None:
+    """A listing."""
+    if form == "json":
+        click.echo(json_text([to_json(stored) for stored in entries]))
+    elif form == "markdown":
+        click.echo(sections.render([stored.record for stored in entries]), nl=False)
+    elif form == "quiet":
+        for stored in entries:
+            click.echo(stored.record.id)
+    elif not entries:
+        click.echo(nothing)
+    else:
+        click.echo(table(["ID", "TYPE", "CREATED", "TAGS", "CONTENT"], [_row(stored) for stored in entries]))
+
+
+def print_found(found: Found, entries: Sequence[Stored], form: str, nothing: str) -> None:
+    """Search results, and a note of how many more there are."""
+    if form == "json":
+        scored = zip(entries, found.hits, strict=True)
+        click.echo(json_text([{**to_json(stored), "score": hit.score, "why": list(hit.why)} for stored, hit in scored]))
+    else:
+        print_list(entries, form, nothing)
+    notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in found.instead]
+    if found.total > len(found.hits):
+        notes.append(f"{found.total - len(found.hits)} more; --all shows every one")
+    for note in notes:
+        click.echo(note, err=form != "table")
+
+
+def print_one(stored: Stored, form: str, call: Invocation) -> None:
+    """One entry, whole."""
+    record = stored.record
+    if form == "json":
+        click.echo(json_text(to_json(stored)))
+    elif form == "markdown":
+        click.echo(sections.render([record]), nl=False)
+    else:
+        click.echo(click.style(record.title or record.id, bold=True))
+        lines = [
+            ("id", record.id),
+            ("type", record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else "")),
+            ("tags", ", ".join(record.tags) or "-"),
+            ("created", f"{record.created_at} ({ago(record.created_at)})" if record.created_at else "unknown"),
+            ("updated", record.updated_at),
+            ("valid until", record.valid_until),
+            ("file", place(stored, call)),
+        ]
+        for name, value in lines:
+            if value:
+                click.echo(f"  {name + ':':12} {plain(value)}")
+        click.echo("")
+        click.echo(plain(record.text))
+
+
+def print_primed(primed: Primed, form: str) -> None:
+    """What is handed to an agent; nothing at all when there is nothing to hand over (JSON: an empty array)."""
+    click.echo(primed.text or ("[]\n" if form == "json" else ""), nl=False)
+    left_out = primed.total - len(primed.records)
+    if left_out:
+        say(f"{len(primed.records)} of {primed.total} shown: {left_out} did not fit the budget")
+
+
+def place(stored: Stored, call: Invocation) -> str:
+    """`file:line`, relative to the project."""
+    return f"{paths.shown(stored.path, call.root)}:{stored.line}"
+
+
+def _row(stored: Stored) -> list[str]:
+    record = stored.record
+    text = f"{record.title}: {record.text}" if record.title else record.text
+    tags = one_line(", ".join(record.tags))
+    return [one_line(record.id), record.kind.value, ago(record.created_at), tags or "-", one_line(text)]

@@ -1,0 +1,109 @@
+"""Options and arguments that several commands share."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ralph.app.entries import kinds_named
+from ralph.cli.context import Invocation, invocation
+from ralph.errors import RalphError, Unreadable, UsageError
+from ralph.model.kinds import MemoryKind
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+class Kinds(click.ParamType):
+    """One or several types, separated by commas, in any case."""
+
+    name = "type"
+
+    def __init__(self, *, several: bool = True) -> None:
+        self.several = several
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """The kinds that were named; wrong usage names the valid ones."""
+        if not isinstance(value, str):
+            return value
+        words = [word for word in value.split(",") if word.strip()] if self.several else [value]
+        try:
+            kinds = kinds_named(words)
+        except RalphError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
+        return kinds if self.several else kinds[0]
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The valid names, for the help text."""
+        return "|".join(kind.value for kind in MemoryKind)
+
+
+class Command(click.Command):
+    """A command that takes --root like the main command does, wherever people put it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(
+            click.Option(
+                ["--root"], type=click.Path(path_type=Path), expose_value=False, callback=_set_root,
+                help="The project's folder (default: found upward from here).",
+            )  # fmt: skip
+        )
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+def _set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        before = invocation(ctx)
+        ctx.obj = Invocation(explicit_root=value, flags=before.flags)
+
+
+def tags_option(what: str) -> Callable[[Fn], Fn]:
+    """`--tags a,b`, given once or several times."""
+    return click.option("--tags", multiple=True, metavar="A,B", callback=_split_tags, help=what)
+
+
+def _split_tags(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+    if not value:
+        return None
+    return tuple(tag.strip() for part in value for tag in part.split(",") if tag.strip())
+
+
+def format_option(*choices: str) -> Callable[[Fn], Fn]:
+    """`--format`, the first choice being the default."""
+    return click.option(
+        "--format", "form", type=click.Choice(choices), default=choices[0], show_default=True, help="How to print it."
+    )
+
+
+def text_argument(text: str | None, file: Path | None) -> str:
+    """The text that a command was given: as an argument, from stdin with `-`, or from a file."""
+    if file is not None and text is not None:
+        raise UsageError("both a text and --file were given", hint="give one of them")
+    if file is not None:
+        return _decoded(_read(file), str(file))
+    if text == "-":
+        return _decoded(sys.stdin.buffer.read(), "standard input")
+    if text is None:
+        raise UsageError("no text was given", hint='put it in quotes, or use "-" for standard input, or --file PATH')
+    return text
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"{file}: cannot be read: {error.strerror}", hint="name a readable text file") from error
+
+
+def _decoded(raw: bytes, source: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{source}: is not UTF-8 text", hint="convert it to UTF-8 first") from error

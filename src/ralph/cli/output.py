@@ -1,0 +1,79 @@
+"""How results look: tables for people, JSON for programs, markdown for agents, ids for scripts.
+
+Colour only on a terminal and never with NO_COLOR (click strips it from pipes). Control
+characters in somebody's text are shown, not sent to the terminal.
+"""
+
+import json
+import shutil
+import unicodedata
+from collections.abc import Sequence
+from datetime import date
+
+import click
+
+from ralph.model import ids
+
+_PREVIEW = 60
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+
+
+def json_text(value: object) -> str:
+    """JSON for a program, readable by a person."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def plain(text: str) -> str:
+    """Text that cannot move the cursor or change colours."""
+    return text.translate(_CONTROLS)
+
+
+def one_line(text: str) -> str:
+    """The text on one line."""
+    return " ".join(plain(text).split())
+
+
+def width(text: str) -> int:
+    """Columns on a terminal: wide characters (Korean, Chinese, Japanese, emoji) take two."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text)
+
+
+def cut(text: str, columns: int) -> str:
+    """At most so many columns, with an ellipsis when something is left out."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], 0
+    for char in text:
+        used += width(char)
+        if used > columns - 1:
+            break
+        kept.append(char)
+    return "".join(kept).rstrip() + "…"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column: int = _PREVIEW) -> str:
+    """Aligned columns; the last one is cut to the terminal."""
+    columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
+    room = max(last_column, shutil.get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
+    lines = []
+    for number, row in enumerate([headings, *rows]):
+        cells = [cell + " " * (columns[i] - width(cell)) for i, cell in enumerate(row[:-1])]
+        line = "  ".join([*cells, cut(row[-1], room)]).rstrip()
+        lines.append(click.style(line, bold=True) if number == 0 else line)
+    return "\n".join(lines)
+
+
+def ago(day: str) -> str:
+    """A date as people say it: today, yesterday, 5 days ago; older ones as they are written."""
+    try:
+        then = date.fromisoformat(day[:10])
+    except ValueError:
+        return day or "-"
+    days = (ids.now().date() - then).days
+    if days == 0:
+        return "today"
+    if days == 1:
+        return "yesterday"
+    return f"{days} days ago" if 1 < days <= 30 else day[:10]

@@ -1,0 +1,399 @@
+"""Config: what one may set, where it was set, and the values that count.
+
+Each key is one line in one of the classes below: `setting(default, doc)`. `KEYS` is read off
+these classes, and everything else follows from it: the variables' names, the checks, the
+template `ralph.yml`, the table in `docs/config.md` and the suggestions for a misspelt key.
+The names are those of the files; only the section `ralph:` is called `loop` in Python.
+
+`load` is a function of its arguments: layers from the lowest to the highest are defaults, the
+user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`, `ralph.local.yml`,
+the environment, flags. A wrong value is a ConfigError with `file:line`, an unknown key a warning;
+`tests/test_config.py` proves that arbitrary files give nothing else.
+"""
+
+# ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum, StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from ralph.errors import ConfigError, UsageError
+from ralph.formats import settings
+from ralph.formats.settings import Key, Kind, Mismatch, Node
+from ralph.model.kinds import MemoryKind
+
+T = TypeVar("T")
+NO_FLAGS: Mapping[str, object] = MappingProxyType({})
+
+
+class Layer(StrEnum):
+    """Where a value may come from, lowest first."""
+
+    DEFAULT = "default"
+    USER = "user config"
+    SHELL = ".ralph/config.sh"
+    TOML = ".ralph.toml"
+    PROJECT = "ralph.yml"
+    LOCAL = "ralph.local.yml"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+class Inject(StrEnum):
+    """When memories reach the agent."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+    NONE = "none"
+
+
+class CriterionType(StrEnum):
+    """What tells that the loop is done."""
+
+    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
+    BUILD_SUCCESS = "build_success"
+    LINT_CLEAN = "lint_clean"
+    TYPE_CHECK = "type_check"
+    CUSTOM = "custom"
+    MARKER = "marker"
+
+
+def setting(default: T, doc: str, kind: Kind | None = None, **limits: object) -> T:
+    """A field that is a key; its kind follows from the default unless it is named."""
+    inferred = (
+        (bool, Kind.FLAG), (int, Kind.NUMBER), (float, Kind.FRACTION), (Enum, Kind.CHOICE), (str, Kind.TEXT),
+        (tuple, Kind.CHOICES if "choices" in limits else Kind.TEXTS),
+    )  # fmt: skip
+    kind = kind or next(found for python, found in inferred if isinstance(default, python))
+    return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
+
+
+def section(default: T, name: str) -> T:
+    """A field that is a section of keys, with its name in the files."""
+    return field(default=default, metadata={"section": name})
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which memories are injected; empty means all."""
+
+    types: tuple[MemoryKind, ...] = setting((), "Inject only these types.", choices=tuple(MemoryKind))
+    tags: tuple[str, ...] = setting((), "Inject only memories with one of these tags.")
+    recent: int = setting(0, "Inject only memories of the last so many days; 0 is no limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """The section `memories`."""
+
+    enabled: bool = setting(True, "Keep memories and offer them to agents.")
+    inject: Inject = setting(Inject.AUTO, "Inject by itself, on request, or never.", choices=tuple(Inject))
+    budget: int = setting(2000, "At most so many tokens of memories are injected; 0 is unlimited.")
+    skill_injection: bool = setting(True, "Also inject how to use the memories.")
+    filter: Filter = section(Filter(), "filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One thing that must hold before the loop calls its work done."""
+
+    type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.", choices=tuple(CriterionType))
+    command: str = setting("", "The command to run; empty: found from the project.")
+    expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
+    marker: str = setting("", "The text to look for in the agent's output.")
+    timeout: float = setting(0.0, "Seconds until the command is stopped; 0: the loop's own limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The section `ralph`: the loop."""
+
+    max_iterations: int = setting(10, "The loop ends after so many iterations.", lowest=1)
+    success_criteria: tuple[Criterion, ...] = setting(
+        (), "What must hold before the work is done.", Kind.TABLES, parts=Criterion
+    )
+    context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
+    cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The section `execution`."""
+
+    verify: bool = setting(True, "Check a task that an agent calls done before believing it.")
+    max_retries: int = setting(3, "How often a failed task is tried again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The section `context`."""
+
+    window: int = setting(200_000, "The size of the agent's context window, in tokens.", lowest=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """The section `privacy`."""
+
+    patterns: tuple[str, ...] = setting((), "Text that matches one of these is never stored.", Kind.PATTERNS)
+    paths: tuple[str, ...] = setting((), "Nothing about files that match one of these globs is stored.")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The values that count."""
+
+    memories: Memories = section(Memories(), "memories")
+    loop: Loop = section(Loop(), "ralph")
+    execution: Execution = section(Execution(), "execution")
+    context: Context = section(Context(), "context")
+    privacy: Privacy = section(Privacy(), "privacy")
+    retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
+
+
+def _keys(tree: Any, prefix: str = "") -> Iterator[Key]:
+    for part in fields(tree):
+        meta, limits = part.metadata, dict(part.metadata.get("limits", {}))
+        if "section" in meta:
+            yield from _keys(part.default, f"{prefix}{meta['section']}.")
+            continue
+        if "parts" in limits:
+            limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
+        yield Key(prefix + part.name, meta["kind"], part.default, meta["doc"], **limits)
+
+
+def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
+    made = {}
+    for part in fields(tree):
+        inner = part.metadata.get("section")
+        name = prefix + (inner or part.name)
+        made[part.name] = _build(part.default, values, name + ".") if inner else values[name]
+    return type(tree)(**made)
+
+
+_LEARN = Key("execution.learn", Kind.FLAG, True, "Accepted and ignored: learning is on.", ignored=True)
+KEYS = (*_keys(Config()), _LEARN)
+"""Every key, in the order of the classes."""
+
+BY_NAME: Mapping[str, Key] = MappingProxyType({key.name: key for key in KEYS})
+_SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
+_FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value was set: the layer, the file or variable, and the line (0: none)."""
+
+    layer: Layer
+    where: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.where}:{self.line}" if self.line else self.where or self.layer.value
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The config, each key's value and place, and what its authors should know."""
+
+    config: Config
+    values: Mapping[str, object]
+    origins: Mapping[str, Place]
+    warnings: tuple[str, ...]
+
+
+def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[Place, Path], ...]:
+    """The files that `load` reads, lowest layer first; each with how messages name it."""
+    folder = Path(env.get("XDG_CONFIG_HOME") or "")
+    if not folder.is_absolute():
+        folder = Path(env.get("HOME") or "", ".config")
+    user = folder / "ralph" / "config.yml"
+    users = ((Place(Layer.USER, str(user)), user),) if user.is_absolute() else ()
+    return users + tuple((Place(file, file.value), root / file.value) for file in _FILES if root is not None)
+
+
+def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
+    """Every layer, merged; ConfigError for a wrong value or a file that cannot be read."""
+    loading = _Loading()
+    for place, path in sources(root, env):
+        if (text := _read(path, place)) is not None:
+            loading.file(place, text)
+    loading.environment(env)
+    for name, value in flags.items():
+        if value is not None:
+            key = key_named(name)
+            node = from_text(key, value) if isinstance(value, str) else settings.node_of(value)
+            loading.put(key, node, Place(Layer.FLAG))
+    config: Config = _build(Config(), loading.values)
+    return Loaded(config, loading.values, loading.origins, tuple(loading.warnings))
+
+
+class _Loading:
+    """The layers so far: later ones overwrite."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
+        self.origins = dict.fromkeys(self.values, Place(Layer.DEFAULT))
+        self.warnings: list[str] = []
+
+    def put(self, key: Key, node: Node, place: Place) -> None:
+        if not key.ignored:
+            self.values[key.name] = checked(key, node, place)
+            self.origins[key.name] = place
+
+    def file(self, place: Place, text: str) -> None:
+        if place.layer is Layer.SHELL:
+            return self.shell(place, text)
+        parse = settings.parse_toml if place.layer is Layer.TOML else settings.parse_yaml
+        parsed = parse(text, place.where)
+        for problem in parsed.problems:
+            if problem.level == "warning":
+                self.warnings.append(f"{place.where}:{problem.line}: {_printable(problem.what)}")
+        return self.table(place, parsed.entries, "")
+
+    def table(self, file: Place, entries: Mapping[str, Node], prefix: str) -> None:
+        for part, node in entries.items():
+            name, place = prefix + part, replace(file, line=node.line)
+            if name in BY_NAME:
+                if node.value is not None:
+                    self.put(BY_NAME[name], node, place)
+            elif name not in _SECTIONS:
+                self.warnings.append(f"{place}: {_unknown(name)}")
+            elif isinstance(node.value, Mapping):
+                self.table(file, node.value, name + ".")
+            elif node.value is not None:
+                raise _wrong(name, Mismatch("a section of `key: value` lines", node), place)
+
+    def shell(self, file: Place, text: str) -> None:
+        names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
+        for name, node in settings.parse_shell(text):
+            place = replace(file, line=node.line)
+            if name in names and isinstance(node.value, str):
+                self.words(names[name], node.value, place)
+            elif name in names:
+                self.warnings.append(f"{place}: {name} is ignored: not a literal, and nothing is executed")
+            elif name.startswith("MEMORIES_"):
+                self.warnings.append(f"{place}: {_unknown(name, names)}")
+
+    def environment(self, env: Mapping[str, str]) -> None:
+        names = {key.variable: key for key in KEYS}
+        for name, value in env.items():
+            if name in names:
+                self.words(names[name], value, Place(Layer.ENVIRONMENT, name))
+            elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
+                self.warnings.append(f"environment: {_unknown(name, names)}")
+
+    def words(self, key: Key, text: str, place: Place) -> None:
+        """A value in words; an empty one says nothing, except for a list."""
+        if text.strip() or isinstance(key.default, tuple):
+            self.put(key, from_text(key, text), place)
+
+
+def from_text(key: Key, text: str) -> Node:
+    """A value from a variable or the command line; a list is JSON or separated by commas."""
+    word = text.strip()
+    if isinstance(key.default, tuple):
+        if word.startswith("["):
+            with contextlib.suppress(ValueError, RecursionError):
+                return settings.node_of(json.loads(word))
+        return Node(tuple(Node(part.strip()) for part in word.split(",") if part.strip()))
+    if key.kind is Kind.FLAG and word in ("0", "1"):
+        return Node(word == "1")
+    return Node(text if key.kind is Kind.TEXT else settings.scalar(word), source=text)
+
+
+def checked(key: Key, node: Node, place: Place) -> object:
+    """The value for a key; ConfigError that says where it is wrong."""
+    try:
+        value = settings.check(key, node)
+    except Mismatch as error:
+        raise _wrong(key.name, error, place) from error
+    for item in value if isinstance(value, tuple) else ():
+        if isinstance(item, Criterion) and item.type is CriterionType.CUSTOM and not item.command:
+            raise _wrong(key.name, Mismatch("a command for the type custom", Node(None)), place)
+    return value
+
+
+def _wrong(name: str, error: Mismatch, place: Place) -> ConfigError:
+    message = f"{replace(place, line=error.line or place.line)}: {name}: {_printable(str(error))}"
+    return ConfigError(message, hint="change it there; `ralph config path` lists the files that are read")
+
+
+def _read(path: Path, place: Place) -> str | None:
+    """The file's text, or None when there is none."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{place.where}:{line}: not UTF-8 text", hint="save the file as UTF-8") from error
+    except OSError as error:
+        hint = "check its type and permissions"
+        raise ConfigError(f"{place.where}:1: cannot be read: {error.strerror}", hint=hint) from error
+
+
+def key_named(name: str) -> Key:
+    """The key of that name; UsageError with the nearest one otherwise."""
+    key = BY_NAME.get(name)
+    if key is None or key.ignored:
+        hint = "`ralph config show` lists every key"
+        raise UsageError(_unknown(name) if key is None else f"{name} is accepted and ignored", hint=hint)
+    return key
+
+
+def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake should pay for it
+
+    ends = {known.rpartition(".")[2]: known for known in names}
+    near = get_close_matches(name, names, 1)
+    near += [ends[end] for end in get_close_matches(name.rpartition(".")[2], ends, 1, 0.75)]
+    return f"unknown key {_printable(name)}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _printable(text: str) -> str:
+    """One line without control characters, cut when it is long."""
+    line = "".join(char if char.isprintable() else "?" for char in text)
+    return line if len(line) <= 200 else line[:197] + "..."
+
+
+def plain(value: object) -> object:
+    """A value as JSON and YAML have it; of a criterion, what differs from the default."""
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Criterion):
+        parts = {part.name: getattr(value, part.name) for part in fields(value)}
+        return {name: plain(item) for name, item in parts.items() if name == "type" or item}
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _default(key: Key) -> str:
+    return json.dumps(plain(key.default)).strip('"')
+
+
+def keys_table() -> str:
+    """The table of every key, for docs/config.md."""
+    rows = ["| key | value | default | variable | what it does |", "|---|---|---|---|---|"]
+    for key in KEYS:
+        default = "-" if key.ignored else f"`{_default(key)}`"
+        rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {key.doc} |")
+    return "\n".join(rows) + "\n"
+
+
+def template() -> str:
+    """A `ralph.yml` in which every key is commented out: its default, and a line about it."""
+    lines = ["## The defaults. To change one, remove the `# ` before it and before the section it is in."]
+    above: list[str] = []
+    for key in (key for key in KEYS if not key.ignored):
+        *path, last = key.name.split(".")
+        lines += [""] * (path[:1] != above[:1])
+        new = [at for at in range(len(path)) if path[: at + 1] != above[: at + 1]]
+        lines += [f"# {'  ' * at}{path[at]}:" for at in new]
+        lines.append(f"# {'  ' * len(path)}{last}: {_default(key)}  # {key.doc}")
+        above = path
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,276 @@
+"""Which records fit into a budget of tokens: pure functions over records and estimates.
+
+Whole entries only, in order of usefulness: the kinds take turns (fix, decision, pattern, context) so
+that none starves, and within a kind the newest comes first. An entry that does not fit is skipped and
+smaller ones after it still go in. `fill` decides by costs alone and keeps room for the smallest entry
+of every kind not shown yet; what it leaves out would not have fitted at the end either. `fit` knows
+nothing of how a text is rendered, so it measures headings and notice through the renderer, fills,
+and checks the rendered text itself: what it returns never estimates above the budget. `tail` does the
+same for the free text of a scratchpad, whose end is its newest part.
+
+0 or None means unlimited everywhere. `tests/context/test_budget.py` proves all of this by property.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ralph.context.tokens import estimate
+from ralph.model.kinds import MemoryKind
+from ralph.model.record import Record
+
+Render = Callable[[tuple[int, ...], int], str]
+"""The final text for the kept records (indices in file order) and the number of those left out."""
+
+TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
+"""The kinds in the order in which they take turns; kinds of other families follow by name."""
+
+_TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
+_LINE_START = re.compile(r"(?<=\n)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?=\s|$)")
+_FENCE = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
+_ROUNDS = 4  # how often `fit` corrects its costs by what the renderer made of them
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records are shown and which are not: indices, both in file order."""
+
+    kept: tuple[int, ...]
+    left_out: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What a text costs beside its entries: always, once for each kind shown, when something is left out."""
+
+    title: int = 0
+    heading: int = 0
+    notice: int = 0
+
+
+NO_OVERHEAD = Overhead()
+
+
+def useful_order(records: Sequence[Record]) -> list[int]:
+    """The indices of the records, the most useful first; times compare as text, the unknown one is oldest."""
+    newest_first = sorted(range(len(records)), key=lambda i: (records[i].created_at, i), reverse=True)
+    shown: dict[str, int] = {}
+    keys: list[tuple[int, int, str, int]] = []
+    for index in newest_first:
+        kind = records[index].kind.value
+        turn = shown[kind] = shown.get(kind, 0) + 1
+        keys.append((turn, _TURN_OF.get(kind, len(TURNS)), kind, index))
+    return [index for *_, index in sorted(keys)]
+
+
+def fill(
+    records: Sequence[Record],
+    costs: Sequence[int],
+    budget: int | None,
+    overhead: Overhead = NO_OVERHEAD,
+    order: Sequence[int] | None = None,
+) -> Selection:
+    """The most useful records whose costs, headings and notice stay within the budget."""
+    kinds = [record.kind.value for record in records]
+    whole = overhead.title + overhead.heading * len(set(kinds)) + sum(costs)
+    if not budget or whole <= budget:
+        return _selection(len(records), range(len(records)))
+    room = budget - overhead.title - overhead.notice
+    held = _held(kinds, costs, overhead.heading, room)
+    room -= sum(held.values())
+    shown: set[str] = set()
+    kept: list[int] = []
+    for index in useful_order(records) if order is None else order:
+        kind = kinds[index]
+        price = costs[index] + (0 if kind in shown else overhead.heading)
+        if price <= room + held.get(kind, 0):
+            room += held.pop(kind, 0) - price
+            shown.add(kind)
+            kept.append(index)
+    return _selection(len(records), kept)
+
+
+def fit(
+    records: Sequence[Record],
+    budget: int | None,
+    render: Render,
+    costs: Sequence[int] | None = None,
+) -> tuple[str, Selection]:
+    """The rendered text that stays within the budget, and what it shows; "" when not even the notice fits.
+
+    `costs` are the estimates of each rendered entry; without them they are guessed from the records.
+    """
+    count = len(records)
+    everything = _selection(count, range(count))
+    if not budget:
+        return render(everything.kept, 0), everything
+    prices = [_likely_cost(record) for record in records] if costs is None else costs
+    if sum(prices) <= 2 * budget:  # far above that it cannot fit, and rendering it all would be slow
+        text = render(everything.kept, 0)
+        if estimate(text) <= budget:
+            return text, everything
+    bare = render((), count)
+    if estimate(bare) > budget:
+        return "", _selection(count, ())
+    return _closest(records, prices, budget, render, bare)
+
+
+def share(budget: int, guardrails_cost: int) -> tuple[int, int]:
+    """The budgets of guardrails and memories: the first at most half, the second all that is left.
+
+    0 is unlimited for both; otherwise neither is ever 0, because 0 would lift its limit.
+    """
+    if not budget:
+        return 0, 0
+    first = min(guardrails_cost, budget // 2)
+    return max(1, first), max(1, budget - first)
+
+
+def tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
+    """The end of a markdown text within the budget, and the titles of the headings that are left out.
+
+    It begins at a heading or after a blank line where that costs at most half of what would fit, never
+    within a line; a fence that must be cut is opened again. A last line that is too long gives "".
+    """
+    if not budget or estimate(text) <= budget:
+        return text, ()
+    lines = _LINE_START.split(text)
+    fences = _fences(lines)
+    start = _good_start(lines, fences, _first_that_fits(lines, budget))
+    while start < len(lines) and estimate(fences[start] + "".join(lines[start:])) > budget:
+        start += 1  # a fence that is opened again costs a line
+    kept = (fences[start] if start < len(lines) else "") + "".join(lines[start:])
+    if not kept.strip():
+        kept, start = "", len(lines)
+    titles = (_title(lines[index]) for index in range(start) if not fences[index])
+    return kept, tuple(title for title in titles if title)
+
+
+def _title(line: str) -> str:
+    """The words of a heading, or "" for any other line."""
+    mark = _HEADING.match(line)
+    words = line[mark.end() :].strip() if mark else ""
+    bare = words.rstrip("#")
+    return bare.rstrip() if bare.endswith((" ", "\t")) or not bare else words
+
+
+def _fences(lines: Sequence[str]) -> list[str]:
+    """For each line the fence that is open before it, as its opening line, or ""."""
+    opened, mark = "", ""
+    before: list[str] = []
+    for line in lines:
+        before.append(opened)
+        match = _FENCE.match(line)
+        if match is None:
+            continue
+        if not opened:
+            if "`" not in match["rest"] or match["mark"][0] == "~":
+                opened, mark = line, match["mark"]
+        elif match["mark"].startswith(mark) and not match["rest"].strip():
+            opened, mark = "", ""
+    return before
+
+
+def _first_that_fits(lines: Sequence[str], budget: int) -> int:
+    """The first line from which on the rest is within the budget: a later start never costs more."""
+    return bisect_left(range(len(lines)), -budget, key=lambda start: -estimate("".join(lines[start:])))
+
+
+def _good_start(lines: Sequence[str], fences: Sequence[str], first: int) -> int:
+    """A heading, else a line after a blank one, else one outside fences, that keeps half of the rest."""
+    half = (estimate("".join(lines[first:])) + 1) // 2
+    outside = [index for index in range(first, _first_that_fits(lines, half - 1)) if not fences[index]]
+    headings = (index for index in outside if _HEADING.match(lines[index]))
+    paragraphs = (
+        index for index in outside if index and not lines[index - 1].strip() and lines[index].strip()
+    )
+    return next(headings, next(paragraphs, next(iter(outside), first)))
+
+
+def _closest(
+    records: Sequence[Record], prices: Sequence[int], budget: int, render: Render, bare: str
+) -> tuple[str, Selection]:
+    """Fill, render, and correct the aim by what the text really costs; drop entries if it never fits."""
+    order = useful_order(records)
+    overhead = Overhead(
+        title=estimate(bare), heading=_heading(records, prices, order, render, estimate(bare))
+    )
+    best: tuple[str, Selection] | None = None
+    aim = budget
+    for _ in range(_ROUNDS):
+        selection = fill(records, prices, aim, overhead, order)
+        if best is not None and selection == best[1]:
+            break
+        text = render(selection.kept, len(selection.left_out))
+        spare = budget - estimate(text)
+        if spare >= 0:
+            best = text, selection
+        if best is not None and (spare <= 0 or not selection.left_out):
+            break
+        aim += spare
+        if aim <= 0:
+            break
+    return (
+        best or _dropped(records, prices, selection, budget, render) or (bare, _selection(len(records), ()))
+    )
+
+
+def _dropped(
+    records: Sequence[Record], prices: Sequence[int], selection: Selection, budget: int, render: Render
+) -> tuple[str, Selection] | None:
+    """The selection without its least useful entries, as many as it takes; None when none can stay."""
+    ranked = [selection.kept[i] for i in useful_order([records[i] for i in selection.kept])]
+    at_least = 1
+    over = estimate(render(selection.kept, len(selection.left_out))) - budget
+    while over > 0:
+        gone = 0
+        while ranked and (gone < at_least or over > 0):
+            over -= prices[ranked.pop()]
+            gone += 1
+        if not ranked:
+            return None
+        at_least *= 2  # a few renderings are enough, however wrong the prices are
+        selection = _selection(len(records), ranked)
+        over = estimate(render(selection.kept, len(selection.left_out))) - budget
+    return render(selection.kept, len(selection.left_out)), selection
+
+
+def _heading(
+    records: Sequence[Record], prices: Sequence[int], order: Sequence[int], render: Render, bare: int
+) -> int:
+    """What one heading costs: the most that the first entry of a kind costs beyond its own price."""
+    first: dict[str, int] = {}
+    for index in order:
+        first.setdefault(records[index].kind.value, index)
+    alone = ((index, estimate(render((index,), len(records) - 1))) for index in first.values())
+    return max(0, *(text - bare - prices[index] for index, text in alone))
+
+
+def _held(kinds: Sequence[str], costs: Sequence[int], heading: int, room: int) -> dict[str, int]:
+    """The room to keep for each kind: its smallest entry and heading, kind by kind as far as they fit."""
+    smallest: dict[str, int] = {}
+    for kind, cost in zip(kinds, costs, strict=True):
+        smallest[kind] = min(cost, smallest.get(kind, cost))
+    held: dict[str, int] = {}
+    for kind in sorted(smallest, key=lambda kind: (_TURN_OF.get(kind, len(TURNS)), kind)):
+        price = smallest[kind] + heading
+        if price <= room:
+            held[kind] = price
+            room -= price
+    return held
+
+
+def _likely_cost(record: Record) -> int:
+    """What a record costs as a markdown block, before any renderer was asked."""
+    quoted = record.text.replace("\n", "\n> ")
+    tags = ", ".join(record.tags)
+    return estimate(f"### {record.id}\n> {quoted}\n<!-- tags: {tags} | created: {record.created_at} -->\n\n")
+
+
+def _selection(count: int, kept: Iterable[int]) -> Selection:
+    inside = set(kept)
+    return Selection(
+        kept=tuple(sorted(inside)), left_out=tuple(index for index in range(count) if index not in inside)
+    )

@@ -1,0 +1,402 @@
+r"""The log: one JSON object a line, appended with a single write and never rewritten except to forget.
+
+A line has `v` (its version) and `type`. The types `observation`, `journal` and `memory` (a replaced
+body) are Records; `session`, `injection` and whatever comes later are `lines`, given as they are.
+`v` and `type` always come first, then `id` and `kind`, then the others in alphabetical order: the
+same record is the same bytes, and a line can be recognised in the middle of another one. That is
+needed after a crash: half a line without a line end, and the next line glued to it. The half is
+told as `torn-line` and kept; what stands after it is read. Every line is decoded once, and only a
+line that is not just one object is looked at twice.
+`tests/formats/test_jsonl.py` proves decode(encode(r)) == r for every record, and cuts logs anywhere.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from ralph.errors import NotFound, Refused, Unreadable
+from ralph.formats.document import Entry, Problem, find
+from ralph.formats.jsonedit import one_line
+from ralph.formats.jsontext import BOM, DECODER
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import NOWHERE, Family, Link, Origin, Record, Scope, Status
+
+VERSION = 1
+
+_KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
+    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
+    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
+    Family.JOURNAL: {kind.value: kind for kind in Outcome},
+}
+_FAMILIES: dict[object, Family] = {family.value: family for family in Family}
+_UNSAID = {
+    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
+    Family.OBSERVATION: (Status.RAW, Scope.SESSION),
+    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
+}
+"""Status and scope of a line that does not say them; we always write both."""
+
+_KEYS = frozenset(
+    ["v", "type", "id", "kind", "text", "label", "title", "tags", "status", "scope", "origin",
+     "created_at", "updated_at", "valid_until", "links", "extra"]
+)  # fmt: skip
+_BLANK = " \t\r"
+_OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
+_TRIES = 64  # places in one broken line at which an object is looked for; keeps the time linear
+
+Value = dict[str, object]
+Odd = list[tuple[str, str]]
+"""What is wrong with a line: the code of the Problem, and the words."""
+Word = TypeVar("Word", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An object of the log that is not read as a record: its type, members and place."""
+
+    type: str
+    value: Mapping[str, object]
+    start: int
+    end: int
+    line: int
+
+
+# --- one record --------------------------------------------------------------------------------
+
+
+def _text(value: Value, key: str, odd: Odd) -> str:
+    found = value.get(key, "")
+    if type(found) is str:
+        return found
+    if found is not None:
+        odd.append(("wrong-type", f"`{key}` should be text"))
+    return ""
+
+
+def _texts(value: Value, key: str, odd: Odd) -> tuple[str, ...]:
+    found = value.get(key)
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        odd.append(("wrong-type", f"`{key}` should be a list of texts"))
+        return ()
+    texts = tuple(item for item in found if isinstance(item, str))
+    if len(texts) != len(found):
+        odd.append(("wrong-type", f"`{key}` should hold texts only"))
+    return texts
+
+
+def _word(value: Value, key: str, words: type[Word], unsaid: Word, odd: Odd) -> Word:
+    found = value.get(key)
+    if found is None:
+        return unsaid
+    try:
+        return words(str(found))
+    except ValueError:
+        odd.append(("wrong-type", f"`{key}` should be one of {', '.join(words)}"))
+        return unsaid
+
+
+def _origin(found: object, odd: Odd) -> Origin:
+    if not isinstance(found, dict):
+        odd.append(("wrong-type", "`origin` should be an object"))
+        return NOWHERE
+    iteration = found.get("iteration")
+    if iteration is not None and type(iteration) is not int:
+        odd.append(("wrong-type", "`iteration` should be a whole number"))
+        iteration = None
+    return Origin(
+        _text(found, "by", odd),
+        _text(found, "session", odd),
+        _text(found, "run", odd),
+        iteration,
+        _text(found, "task", odd),
+        _text(found, "agent", odd),
+        _texts(found, "files", odd),
+        _text(found, "commit", odd),
+    )
+
+
+def _links(found: object, odd: Odd) -> tuple[Link, ...]:
+    pairs = found if isinstance(found, list) else [found]
+    links = []
+    for pair in pairs:
+        relation = pair.get("relation") if isinstance(pair, dict) else None
+        target = pair.get("target") if isinstance(pair, dict) else None
+        if isinstance(relation, str) and isinstance(target, str):
+            links.append(Link(relation, target))
+        else:
+            odd.append(("wrong-type", "`links` should be a list of objects with a relation and a target"))
+    return tuple(links)
+
+
+def _extra(value: Value, odd: Odd) -> Value:
+    """The further members: those under `extra`, and those that another writer put beside the named ones."""
+    extra = {key: found for key, found in value.items() if key not in _KEYS}
+    inner = value.get("extra")
+    if isinstance(inner, dict):
+        extra |= inner
+    elif inner is not None:
+        odd.append(("wrong-type", "`extra` should be an object"))
+    return extra
+
+
+def _record(value: Value, family: Family, odd: Odd) -> Record | None:
+    """The record of a line; `odd` says what is wrong, and None is given when too much is."""
+    name = value.get("id")
+    kinds = _KINDS[family]
+    kind = kinds.get(str(value.get("kind")))
+    if type(name) is not str or not name:
+        odd.append(("no-id", f"a record of the type {family} needs an `id`"))
+        return None
+    if kind is None:
+        what = f"{value.get('kind')!r:.60} is no kind of {family}; the kinds are {', '.join(kinds)}"
+        odd.append(("unknown-kind", what))
+        return None
+    status, scope = _UNSAID[family]
+    return Record(
+        name,
+        kind,
+        _text(value, "text", odd),
+        family,
+        _text(value, "label", odd),
+        _text(value, "title", odd),
+        _texts(value, "tags", odd),
+        _word(value, "status", Status, status, odd),
+        _word(value, "scope", Scope, scope, odd),
+        _origin(value["origin"], odd) if value.get("origin") is not None else NOWHERE,
+        _text(value, "created_at", odd),
+        _text(value, "updated_at", odd),
+        _text(value, "valid_until", odd),
+        _links(value["links"], odd) if value.get("links") is not None else (),
+        _extra(value, odd),
+    )
+
+
+def _origin_members(origin: Origin) -> Value:
+    named = {key: getattr(origin, key) for key in sorted(Origin.__dataclass_fields__)}
+    return {key: found for key, found in named.items() if found or found == 0}
+
+
+def _line(first: Value, others: Mapping[str, object]) -> str:
+    """One line: some members in front, the others in alphabetical order at every depth."""
+    # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
+    head, rest = one_line(first, nul=True), one_line(others, nul=True, ordered=True)
+    return head if rest == "{}\n" else f"{head[:-2]},{rest[1:]}"
+
+
+def encode(record: Record) -> str:
+    """The line of one record, with its line end; the same record always gives the same bytes."""
+    if record.kind not in _KINDS[record.family].values() or not record.id:
+        raise Refused(
+            f"a record of the family {record.family} needs an id and one of the kinds "
+            f"{', '.join(_KINDS[record.family])}",
+            hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
+        )
+    said: Value = {
+        "created_at": record.created_at,
+        "extra": record.extra,
+        "label": record.label,
+        "links": [{"relation": link.relation, "target": link.target} for link in record.links],
+        "origin": _origin_members(record.origin),
+        "scope": record.scope.value,
+        "status": record.status.value,
+        "tags": record.tags,
+        "text": record.text,
+        "title": record.title,
+        "updated_at": record.updated_at,
+        "valid_until": record.valid_until,
+    }
+    first: Value = {"v": VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
+    return _line(first, {key: value for key, value in said.items() if value})
+
+
+def encode_line(line_type: str, value: Mapping[str, object]) -> str:
+    """The line of something that is no record: a session, an injection."""
+    if line_type in _FAMILIES or not line_type or "v" in value or "type" in value:
+        hint = "records are written with `encode`; `v` and `type` are set here"
+        raise Refused(f"this cannot be a log line of the type {line_type!r:.60}", hint=hint)
+    return _line({"v": VERSION, "type": line_type}, value)
+
+
+def decode(line: str) -> Record:
+    """The record of one line; Unreadable when it holds none."""
+    document = parse(line)
+    if len(document.entries) != 1 or any(problem.level == "error" for problem in document.problems):
+        what = document.problems[0].what if document.problems else "the line holds no record"
+        raise Unreadable(what, hint="`ralph doctor` tells about every line of a log")
+    return document.entries[0].record
+
+
+# --- the log -----------------------------------------------------------------------------------
+
+
+def _object_at(line: str, place: int) -> tuple[Value | None, int]:
+    if not line.startswith("{", place):
+        return None, place
+    try:
+        value, end = DECODER.raw_decode(line, place)
+    except (ValueError, RecursionError):
+        return None, place
+    return value, end
+
+
+def _pieces(line: str) -> Iterator[tuple[int, int, Value | None]]:
+    """The objects of a line that is not just one object, and the fragments (None) before and between them."""
+    place = 1 if line.startswith(BOM) else 0
+    tries = _TRIES
+    while (place := _after_blanks(line, place)) < len(line):
+        start = place
+        value, end = _object_at(line, start)
+        while value is None and start < len(line):  # a fragment, up to the next object that can be read
+            opening = _OPENING.search(line, start + 1) if tries else None
+            tries -= 1 if tries else 0
+            start = opening.start() if opening else len(line)
+            value, end = _object_at(line, start)
+        if start > place:
+            yield place, start, None
+        if value is not None:
+            yield start, end, value
+        place = end
+
+
+def _after_blanks(line: str, place: int) -> int:
+    while line[place : place + 1] in (" ", "\t", "\r"):
+        place += 1
+    return place
+
+
+class _Log:
+    """What has been read so far."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.lines: list[Line] = []
+        self.problems: list[Problem] = []
+        self.torn: list[tuple[int, int]] = []
+        self.seen: set[str] = set()
+
+    def tell(self, number: int, what: str, hint: str, level: str, code: str) -> None:
+        self.problems.append(Problem(number, what, hint, level, code))
+
+    def once(self, name: str, number: int) -> None:
+        if name in self.seen:
+            hint = "both are read; `forget` removes both"
+            self.tell(number, f"a second record has the id {name}", hint, "warning", "duplicate-id")
+        self.seen.add(name)
+
+    def take(self, value: Value, start: int, end: int, number: int) -> None:
+        """One object of the log."""
+        odd: Odd = []
+        line_type = value.get("type")
+        version = value.get("v", 0)
+        family = _FAMILIES.get(line_type) if isinstance(line_type, str) else None
+        if type(version) is not int or not isinstance(line_type, str):
+            odd.append(
+                ("wrong-type", "a line should have a `type` that is text and a `v` that is a whole number")
+            )
+        elif version > VERSION:
+            what = f"version {version} is newer than {VERSION}, the newest that this Ralph knows"
+            self.tell(number, what, "update Ralph to read this line", "note", "newer-version")
+        elif family is not None:
+            record = _record(value, family, odd)
+            if record is not None:
+                self.entries.append(Entry(record, start, end, number))
+                for code, what in odd:
+                    self.tell(number, what, "the value is kept but not used", "warning", code)
+                self.once(record.id, number)
+                return
+        for code, what in odd:
+            self.tell(number, what, "the line is kept but not read", "error", code)
+        self.lines.append(Line(line_type if isinstance(line_type, str) else "", value, start, end, number))
+
+    def take_pieces(self, line: str, at: int, number: int) -> None:
+        """A line that is not just one object: everything that can be read in it, and the rest told."""
+        objects = 0
+        for start, end, value in _pieces(line):
+            if value is not None:
+                objects += 1
+                self.take(value, at + start, at + end, number)
+                continue
+            self.torn.append((at + start, at + end))
+            what = f"half a line, or no JSON object: {line[start : min(end, start + 40)]!r}"
+            hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
+            self.tell(number, what, hint, "error", "torn-line")
+        if objects > 1:
+            hint = "both are read; a line end got lost between them"
+            self.tell(number, f"{objects} objects on one line", hint, "warning", "torn-line")
+
+
+@dataclass(frozen=True, slots=True)
+class LogDocument:
+    """A log: its text, its records, its other lines, and where it is torn."""
+
+    text: str
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    lines: tuple[Line, ...] = ()
+    torn: tuple[tuple[int, int], ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def add(self, record: Record) -> "LogDocument":
+        """The log with one more line; after half a line it starts on a fresh one."""
+        fresh = "" if self.text in ("", BOM) or self.text.endswith("\n") else "\n"
+        return parse(self.text + fresh + encode(record))
+
+    def replace(self, record_id: str, record: Record) -> "LogDocument":
+        """The log with one record written anew, in its place."""
+        entry = find(self.entries, record_id)
+        return parse(self.text[: entry.start] + encode(record).rstrip("\n") + self.text[entry.end :])
+
+    def remove(self, record_id: str) -> "LogDocument":
+        """The log without this record: every line of it, read or not, and its torn halves.
+
+        What is forgotten may be a secret, so that a record which was written twice goes twice.
+        """
+        spans = [(entry.start, entry.end) for entry in self.entries if entry.record.id == record_id]
+        for line in self.lines:
+            if line.type in _FAMILIES and line.value.get("id") == record_id:
+                spans.append((line.start, line.end))
+        if not spans:
+            raise NotFound(f"no entry {record_id}")
+        name = f'"id":{one_line(record_id, nul=True)}'.rstrip("\n")
+        spans += [(start, end) for start, end in self.torn if name in self.text[start:end]]
+        return parse(_without(self.text, sorted(spans)))
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
+    """The text without these places, and without the lines that hold nothing else."""
+    pieces: list[str] = []
+    kept = 0
+    for start, end in spans:
+        first = text.rfind("\n", 0, start) + 1
+        last = text.find("\n", end)
+        stop = len(text) if last < 0 else last + 1
+        if first >= kept and not text[first:start].strip(_BLANK) and not text[end:stop].strip(_BLANK + "\n"):
+            start, end = first, stop
+        pieces.append(text[kept:start])
+        kept = end
+    return "".join(pieces) + text[kept:]
+
+
+def parse(text: str) -> LogDocument:
+    """Reads a log."""
+    log = _Log()
+    decode_at = DECODER.raw_decode
+    at = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if line:
+            try:
+                value, end = decode_at(line) if line[0] == "{" else (None, 0)
+            except (ValueError, RecursionError):
+                value, end = None, 0
+            if value is not None and (end == len(line) or not line[end:].strip(_BLANK)):
+                log.take(value, at, at + end, number)
+            else:
+                log.take_pieces(line, at, number)
+        at += len(line) + 1
+    return LogDocument(text, tuple(log.entries), tuple(log.problems), tuple(log.lines), tuple(log.torn))

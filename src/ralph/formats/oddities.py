@@ -1,0 +1,87 @@
+"""What is odd in a memories.md or guardrails.md, each as a Problem with what to do about it.
+
+Nothing here changes how a file is read: these are the explanations that `ralph doctor` prints
+for what the codec tolerated, kept apart or could not read.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ralph.formats.document import Entry, Problem
+from ralph.formats.scan import Block, Scan, first_line_is_a_path
+from ralph.model.kinds import kind_of
+
+
+def oddities(text: str, scan: Scan, entries: Sequence[Entry], expected: Sequence[str]) -> Iterable[Problem]:
+    """Everything odd in one file; `expected` are the headings that a new file of its sort has."""
+    yield from scan.problems
+    seen: dict[str, int] = {}
+    for found, entry in zip(scan.blocks, entries, strict=True):
+        first = seen.setdefault(entry.record.id, entry.line)
+        if first != entry.line:
+            yield Problem(
+                entry.line, f"the id {entry.record.id} is already used at line {first}",
+                "run `ralph doctor --fix` to give it a new one", "error", "duplicate-id",
+            )  # fmt: skip
+        yield from _entry_problems(found, entry)
+    yield from _section_problems(scan, expected)
+    if first_line_is_a_path(text):
+        yield Problem(
+            1, "the first line is a path: a symbolic link was probably committed as its text",
+            "restore the file from git history, then remove this line", "error", "path-line",
+        )  # fmt: skip
+    if not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text):
+        at = next(number for number, line in enumerate(text.split("\n"), 1) if any("\udc80" <= c <= "\udcff" for c in line))
+        yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
+
+
+def _entry_problems(found: Block, entry: Entry) -> Iterable[Problem]:
+    if not entry.record.text.strip():
+        yield Problem(entry.line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
+    elif found.mark == "plain":
+        yield Problem(
+            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `", "warning", "no-quote"
+        )
+    elif found.odd:
+        yield Problem(
+            entry.line, "a line without `>` follows the quote and is read as part of it",
+            "begin it with `> `, or put a blank line before it", "warning", "lazy-quote",
+        )  # fmt: skip
+    created = entry.record.extra.get("created")
+    if created is not None:
+        yield Problem(
+            entry.line, f"`created: {created}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date"
+        )
+
+
+def _section_problems(scan: Scan, expected: Sequence[str]) -> Iterable[Problem]:
+    lines: dict[str, int] = {}
+    for section in scan.sections:
+        known = kind_of(section.heading)
+        if section.heading in lines and section.entries:
+            yield Problem(
+                section.line, f"the section `## {section.heading}` is already at line {lines[section.heading]}",
+                "move its entries there; new ones go to the first", "note", "double-section",
+            )  # fmt: skip
+        lines.setdefault(section.heading, section.line)
+        if known is None and section.entries:
+            yield Problem(
+                section.line, f"`## {section.heading}` is not one of our sections: its entries are read with that label",
+                "nothing needs doing", "note", "foreign-section",
+            )  # fmt: skip
+        if known is not None and section.bullets:
+            yield Problem(
+                section.line, f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
+                "add each with `ralph memory add`, or leave them as notes", "note", "loose-bullets",
+            )  # fmt: skip
+        if section.titles:
+            yield Problem(
+                section.line, f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
+                "add them with `ralph memory add` or `ralph guardrails add` to have them found", "note", "plain-heading",
+            )  # fmt: skip
+    if any(found.id for found in scan.blocks) or scan.sections:
+        missing = [heading for heading in expected if heading not in lines]
+        if missing and len(missing) < len(expected):
+            yield Problem(
+                1, f"missing section(s): {', '.join(missing)}",
+                "they are made when the first entry needs them, or by `ralph doctor --fix`", "note", "missing-section",
+            )  # fmt: skip

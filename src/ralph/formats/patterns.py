@@ -1,0 +1,267 @@
+"""global-patterns.md: what holds in the whole project, as bullets under a few headings.
+
+The heading gives the kind (through the one alias table) and the label; a bullet is one record,
+with its continuation lines and nested bullets. The file has no ids, so they are derived from
+the words: two bullets that say the same have the same id, and `add` therefore adds nothing
+that is already said. A new bullet goes to the end of its section; the footer with the date is
+rewritten by `stamped` only. After every splice the new text is parsed and compared, so that a
+text which would change its neighbours is refused instead of written.
+Proved by `tests/formats/test_patterns.py` and `tests/golden/patterns`.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+from ralph.errors import Refused
+from ralph.formats.bullets import Bullet, bullet, bullets, marker
+from ralph.formats.document import Entry, Problem, find, newline_of
+from ralph.formats.lines import (
+    BOM,
+    Line,
+    gap,
+    heading,
+    is_footer,
+    is_rule,
+    lines,
+    oddity,
+    said,
+    without,
+    writable,
+)
+from ralph.model import ids
+from ralph.model.kinds import MemoryKind, kind_of, label_of
+from ralph.model.record import Record
+
+HEADINGS = {
+    MemoryKind.PATTERN: "Conventions",
+    MemoryKind.DECISION: "Decisions",
+    MemoryKind.FIX: "Gotchas",
+    MemoryKind.CONTEXT: "Tips",
+}
+"""The heading under which each kind is written here."""
+
+_LAYOUT = (
+    "# Global Codebase Patterns",
+    "> What every task in this project should know.",
+    "## Conventions",
+    "## Gotchas",
+    "## Tips",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A `## heading`: `tail` is the end of its last line, `listed` says that a bullet ends there."""
+
+    heading: str
+    tail: int
+    listed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PatternsDocument:
+    """A parsed global-patterns.md."""
+
+    text: str
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...]
+    sections: tuple[Section, ...]
+    footer: tuple[int, int] | None
+    """Where the words of the footer line stand."""
+    closing: int
+    """Where a new section goes: before the footer and its rule, else the end."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def add(self, record: Record) -> "PatternsDocument":
+        """The document with one more bullet at its section's end, or itself when that is already said."""
+        wanted = as_pattern(record)
+        if any(entry.record.id == wanted.id for entry in self.entries):
+            return self
+        newline = newline_of(self.text)
+        if not self.text.strip(BOM + " \t\r\n"):
+            return parse(self.text + (newline * 2).join(_LAYOUT) + newline).add(record)
+        section = self._section(wanted.kind, record.label)
+        words = bullet(wanted.text, newline)
+        if section is not None:
+            wanted = as_pattern(record, section.heading)
+            return self._spliced(
+                section.tail, section.tail, self._in_section(section, words, newline), wanted
+            )
+        at = self.closing
+        name = f"## {HEADINGS[MemoryKind(wanted.kind)]}{newline}{newline}"
+        below = newline if self.text[at:] else ""
+        return self._spliced(at, at, gap(self.text[:at], newline) + name + words + below, wanted)
+
+    def replace(self, record_id: str, record: Record) -> "PatternsDocument":
+        """The document with one bullet written anew; in its own section, unless the kind is another one."""
+        entry = find(self.entries, record_id)
+        if record.kind is not entry.record.kind:
+            return self.remove(record_id).add(record)
+        wanted = dataclasses.replace(as_pattern(record), label=entry.record.label)
+        first = self.text[entry.start : entry.end].partition("\n")[0]
+        found = marker(first)
+        lead, pad = (first[: found[2]], found[1]) if found is not None else ("- ", 2)
+        block = bullet(wanted.text, newline_of(self.text), lead, pad)
+        if not self.text[: entry.end].endswith("\n"):
+            block = block.rstrip("\r\n")
+        return self._spliced(entry.start, entry.end, block, wanted)
+
+    def remove(self, record_id: str) -> "PatternsDocument":
+        """The document without one bullet."""
+        entry = find(self.entries, record_id)
+        return parse(without(self.text, entry.start, entry.end))
+
+    def stamped(self, date: str, task: str) -> "PatternsDocument":
+        """The document with the footer line saying when and by which task it was last changed."""
+        if any(char in date + task for char in "\r\n\x00"):
+            raise Refused(
+                "the footer's date and task must each be one line", hint="pass a date and a task id"
+            )
+        words = f"_Last updated: {date} by {task}_"
+        if self.footer is not None:
+            return parse(self.text[: self.footer[0]] + words + self.text[self.footer[1] :])
+        newline = newline_of(self.text)
+        last = self.text.rstrip(" \t\r\n").rpartition("\n")[2]
+        rule = "" if is_rule(last) else f"---{newline}{newline}"
+        return parse(f"{self.text}{gap(self.text, newline)}{rule}{words}{newline}")
+
+    def _section(self, kind: object, label: str) -> Section | None:
+        """The section for a kind: the one that the label names, else ours, else one by another word."""
+        fitting = [section for section in self.sections if _kind(section.heading) is kind]
+        ours = next(name for of, name in HEADINGS.items() if of is kind)
+        for name in (label, ours):
+            for section in fitting:
+                if name == section.heading or name == label_of(section.heading):
+                    return section
+        folded = [
+            section
+            for section in fitting
+            if section.heading.casefold() in (label.casefold(), ours.casefold())
+        ]
+        known = [section for section in fitting if kind_of(section.heading) is not None]
+        return next(iter(folded or known), None)
+
+    def _in_section(self, section: Section, words: str, newline: str) -> str:
+        """A bullet as it is written at a section's end, with the line ends around it."""
+        before, after = self.text[: section.tail], self.text[section.tail :]
+        block = words if before.endswith("\n") else newline + words
+        if section.listed:
+            return block
+        tight = after != "" and not after.startswith(("\n", "\r\n"))
+        return newline + block + (newline if tight else "")
+
+    def _spliced(self, start: int, end: int, block: str, wanted: Record) -> "PatternsDocument":
+        after = parse(self.text[:start] + block + self.text[end:])
+        expected = [entry.record for entry in self.entries if entry.start < start]
+        expected.append(wanted)
+        expected += [entry.record for entry in self.entries if entry.start >= max(end, start)]
+        if [entry.record for entry in after.entries] != expected:
+            raise Refused(
+                "this text cannot stand in global-patterns.md: it would not read back the same",
+                hint="close its fences and comments, and do not begin it with list marks or rules",
+            )
+        return after
+
+
+def parse(text: str) -> PatternsDocument:
+    """Read global-patterns.md; any text is a valid file."""
+    reader = _Reader()
+    for line in lines(text):
+        reader.feed(line)
+    reader.flush()
+    closing = len(text) if reader.closing is None else reader.closing
+    problems = tuple(sorted(reader.problems, key=lambda problem: problem.line))
+    return PatternsDocument(
+        text, tuple(reader.entries), problems, tuple(reader.sections), reader.footer, closing
+    )
+
+
+def render(record: Record) -> str:
+    """A record as a file of its own: its section with one bullet."""
+    wanted = as_pattern(record)
+    return f"## {HEADINGS[MemoryKind(wanted.kind)]}\n\n{bullet(wanted.text, chr(10))}"
+
+
+def as_pattern(record: Record, name: str = "") -> Record:
+    """What is left of a record in this file: kind and words, the heading as label, an id made of the words."""
+    if not isinstance(record.kind, MemoryKind):
+        raise Refused(f"{record.id} is no memory", hint="only memories stand in global-patterns.md")
+    text = writable(record.text, "pattern").strip(" \t\n")
+    return Record(id=_id(text), kind=record.kind, text=text, label=label_of(name or HEADINGS[record.kind]))
+
+
+def _kind(name: str) -> MemoryKind:
+    return kind_of(name) or MemoryKind.CONTEXT
+
+
+def _id(text: str) -> str:
+    return ids.derived("pat", said(text))
+
+
+class _Reader:
+    """Gathers the lines of a section and turns them into records when the section ends."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.problems: list[Problem] = []
+        self.sections: list[Section] = []
+        self.footer: tuple[int, int] | None = None
+        self.closing: int | None = None
+        self._heading: Line | None = None
+        self._name = ""
+        self._region: list[Line] = []
+        self._rule: Line | None = None  # a rule with nothing but blank lines below it so far
+        self._seen: dict[str, int] = {}
+
+    def feed(self, line: Line) -> None:
+        """Take one line."""
+        problem = oddity(line)
+        if problem is not None:
+            self.problems.append(problem)
+        found = heading(line)
+        if found is not None and found[0] <= 2:
+            self._begin(found[1] if found[0] == 2 else "")
+            self._heading = line if found[0] == 2 else None
+        elif is_footer(line):
+            self._begin("")
+            self.footer = (line.start, line.start + len(line.text))
+            self.closing = line.start if self._rule is None else self._rule.start
+        else:
+            self._region.append(line)
+        if line.plain and is_rule(line.text):
+            self._rule = line
+        elif not line.blank:
+            self._rule = None
+
+    def _begin(self, name: str) -> None:
+        self.flush()
+        self._heading = None
+        self._name = name
+
+    def flush(self) -> None:
+        """End the section: its bullets become entries."""
+        found = list(bullets(self._region))
+        for item in found:
+            self._entry(item)
+        if self._heading is not None:
+            tail = self._heading.end
+            for line in self._region:
+                if line.plain and is_rule(line.text):
+                    break
+                if not line.blank:
+                    tail = line.end
+            listed = any(item.end == tail for item in found)
+            self.sections.append(Section(self._name, tail, listed))
+        self._region = []
+
+    def _entry(self, item: Bullet) -> None:
+        record = Record(id=_id(item.text), kind=_kind(self._name), text=item.text, label=label_of(self._name))
+        self.entries.append(Entry(record, item.start, item.end, item.number))
+        first = self._seen.setdefault(record.id, item.number)
+        if first != item.number:
+            what = f"this says the same as line {first}"
+            self.problems.append(
+                Problem(item.number, what, "delete one of the two", "warning", "duplicate-id")
+            )

