@@ -263,7 +263,7 @@ class _Loading:
                 if node.value is not None:
                     self.put(BY_NAME[name], node, place)
             elif name not in _SECTIONS:
-                self.warnings.append(f"{place}: {_unknown(name)}")
+                self.warnings.append(f"{place}: {_unknown(name, (*BY_NAME, *sorted(_SECTIONS)))}")
             elif isinstance(node.value, Mapping):
                 self.table(file, node.value, name + ".")
             elif node.value is not None:
@@ -321,7 +321,7 @@ def checked(key: Key, node: Node, place: Place) -> object:
 
 def _wrong(name: str, error: Mismatch, place: Place) -> ConfigError:
     message = f"{replace(place, line=error.line or place.line)}: {name}: {_printable(str(error))}"
-    return ConfigError(message, hint="change it there; `ralph config path` lists the files that are read")
+    return ConfigError(message, hint="correct the value; `ralph config path` lists the files that are read")
 
 
 def _read(path: Path, place: Place) -> str | None:

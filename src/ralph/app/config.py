@@ -72,7 +72,9 @@ def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:
 def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> Change:
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
-    value = config.plain(config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "value")))
+    value = config.plain(
+        config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "ralph config set"))
+    )
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
         raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
     found = [(place, file) for place, file in config.sources(root, env) if place.layer is layer]

@@ -10,16 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from ralph.capture import privacy
-from ralph.context import budget as budgets
-from ralph.context import tokens
 from ralph.errors import Conflict, Refused, UsageError
 from ralph.formats import sections
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.model.record import Origin, Record
-from ralph.search import text as searching
 from ralph.store import files
 from ralph.store.library import Library, Shelf, Stored
 
@@ -125,6 +121,8 @@ def edit(
 
 def search(library: Library, shelf: Shelf, query: Query) -> tuple[Found, list[Stored]]:
     """The best entries for a query, and where each stands."""
+    from ralph.search import text as searching  # noqa: PLC0415  (listing does not pay for it)
+
     everything = library.read(shelf)
     found = searching.search([stored.record for stored in everything], query)
     places = {id(stored.record): stored for stored in everything}
@@ -136,7 +134,7 @@ def list_(
 ) -> list[Stored]:
     """Entries in file order; with `last`, the newest by date, then by place in the file."""
     query = Query(kinds=tuple(kinds), tags=tuple(tags))
-    kept = [stored for stored in library.read(shelf) if searching.passes(stored.record, query)]
+    kept = [stored for stored in library.read(shelf) if query.accepts(stored.record)]
     if last is None:
         return kept
     newest = sorted(range(len(kept)), key=lambda row: (kept[row].record.created_at, row))[-last:] if last > 0 else []
@@ -160,7 +158,7 @@ def prime(
     since = (ids.now().date() - timedelta(days=recent)).isoformat() if recent > 0 else ""
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=since)
     everything = [stored.record for stored in library.read(shelf)]
-    kept = [record for record in current(everything) if searching.passes(record, query)]
+    kept = [record for record in current(everything) if query.accepts(record)]
     ordered = list(sections.in_order(kept, shelf.layout.kinds))
     return _fitted(shelf, ordered, budget, form)
 
@@ -180,6 +178,8 @@ def clean(
     text: str, tags: Sequence[str] = (), *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> tuple[str, int]:
     """Text that may be stored: private parts gone, secrets refused, line ends and edges tidied."""
+    from ralph.capture import privacy  # noqa: PLC0415  (its rules are compiled only when something is written)
+
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     bare, private = privacy.strip_private(text)
     findings = () if allow_secret else privacy.find_secrets("\n".join([bare, *tags]), patterns)
@@ -198,14 +198,17 @@ def clean(
             "the text is empty" + (" once its private parts are removed" if private else ""),
             hint="say what was learned, in a sentence",
         )
-    if any("\ud800" <= char <= "\udfff" for char in bare):
+    if any("\ud800" <= char <= "\udfff" for part in (bare, *tags) for char in part):
         raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
     return bare, private
 
 
 def tidy_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Tags as they are written: trimmed, without `#`, each once."""
-    return tuple(dict.fromkeys(tidy for tag in tags if (tidy := tag.strip().lstrip("#").strip())))
+    """Tags as they are written: private parts gone, trimmed, without `#`, each once."""
+    from ralph.capture import privacy  # noqa: PLC0415  (its rules are compiled only when something is written)
+
+    bare, _ = privacy.strip_private(",".join(tags))
+    return tuple(dict.fromkeys(tidy for tag in bare.split(",") if (tidy := tag.strip().lstrip("#").strip())))
 
 
 def says_the_same(left: str, right: str) -> bool:
@@ -256,6 +259,8 @@ def to_json(stored: Stored) -> dict[str, object]:
 
 
 def _fitted(shelf: Shelf, ordered: Sequence[Record], budget: int, form: str) -> Primed:
+    from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
+
     command = "memory" if shelf.noun == "memory" else "guardrails"
 
     def markdown(kept: tuple[int, ...], left_out: int) -> str:
@@ -263,7 +268,7 @@ def _fitted(shelf: Shelf, ordered: Sequence[Record], budget: int, form: str) -> 
         if not left_out:
             return body
         gap = "\n" if body else ""
-        note = f"{len(kept)} of {len(ordered)} shown; `ralph {command} list` has the rest"
+        note = f"{len(kept)} of {len(ordered)} shown; more: ralph {command} search"
         return f"{body}{gap}{TRUNCATED}\n<!-- {note} -->\n"
 
     def as_json(kept: tuple[int, ...], left_out: int) -> str:
@@ -282,6 +287,9 @@ def _normal(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!?。")
 
 
-def estimate(primed: Primed) -> int:
-    """The estimated tokens of what was primed."""
-    return tokens.estimate(primed.text)
+def shared(budget: int, guardrails: Primed) -> tuple[int, int]:
+    """How guardrails and memories share a budget: guardrails first, at most half."""
+    from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.context import tokens  # noqa: PLC0415
+
+    return budgets.share(budget, tokens.estimate(guardrails.text))

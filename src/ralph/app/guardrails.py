@@ -107,7 +107,7 @@ def migrate(root: Path) -> list[Migrated]:
     library = Library(root)
     done = []
     for path, document in library.documents(library.guardrails):
-        if not any(entry.record.label == SIGN_LABEL for entry in document.entries):
+        if not _signs(document):
             continue
         copy = files.backup(path, root=root)
         made: list[str] = []
@@ -115,9 +115,12 @@ def migrate(root: Path) -> list[Migrated]:
         def edit(text: str, made: list[str] = made) -> str:
             made.clear()
             current = parse(text, library.guardrails.layout)
-            while (sign := _first_sign(current)) is not None:
+            signs = _signs(current)
+            for sign in reversed(signs):  # the last first: ids of Signs with one name are counted from the top
+                current = current.remove(sign.id)
+            for sign in signs:
                 record = _structured(sign, [entry.record for entry in current.entries], library)
-                current = current.remove(sign.id).add(record)
+                current = current.add(record)
                 made.append(record.id)
             return str(current)
 
@@ -127,8 +130,8 @@ def migrate(root: Path) -> list[Migrated]:
     return done
 
 
-def _first_sign(document: SectionsDocument) -> Record | None:
-    return next((entry.record for entry in document.entries if entry.record.label == SIGN_LABEL), None)
+def _signs(document: SectionsDocument) -> list[Record]:
+    return [entry.record for entry in document.entries if entry.record.label == SIGN_LABEL]
 
 
 def _structured(sign: Record, existing: Sequence[Record], library: Library) -> Record:

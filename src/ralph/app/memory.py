@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ralph.app import entries
 from ralph.app.entries import Added, Primed
-from ralph.context import budget as budgets
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.store.library import Library, Stored
@@ -100,7 +99,7 @@ def prime(
         )
     guards = library.guardrails
     whole = entries.prime(library, guards, kinds=kinds, tags=tags, recent=recent, form=form)
-    theirs, ours = budgets.share(budget, entries.estimate(whole))
+    theirs, ours = entries.shared(budget, whole)
     first = entries.prime(library, guards, budget=theirs, kinds=kinds, tags=tags, recent=recent, form=form)
     second = entries.prime(
         library, library.memories, budget=ours, kinds=kinds, tags=tags, recent=recent, form=form

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.config import template
-from ralph.formats.patterns import TEMPLATE as PATTERNS_TEMPLATE
+from ralph.formats import patterns
 from ralph.store import files
 from ralph.store.library import Library
 
@@ -36,7 +36,7 @@ def init(root: Path) -> list[str]:
     done = [line for shelf in (library.memories, library.guardrails) if (line := _file(root, shelf.home, shelf.layout.template()))]
     folder = paths.ralph_folder(root)
     done += _made(root, folder / ".gitignore", GITIGNORE)
-    done += _made(root, paths.global_patterns(root), PATTERNS_TEMPLATE)
+    done += _made(root, paths.global_patterns(root), patterns.template())
     done += _made(root, paths.config_file(root), template())
     for place in (paths.knowledge_folder(root), paths.tasks_folder(root), paths.skills_folder(root)):
         if files.make_folder(place):

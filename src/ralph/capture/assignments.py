@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from ralph.capture.values import MARKER, Strength, basic_login, strength
+from ralph.capture.values import MARKER, Strength, basic_login, strength, words_of
 
 Span = tuple[int, int, str]
 
@@ -53,21 +53,28 @@ _ENDINGS: tuple[tuple[tuple[str, ...], Holder], ...] = (
 )  # fmt: skip
 _LAST_WORDS = {"pass": _PASSWORD, "pw": _PASSWORD, "pat": _SOME_KEY, "key": _SOME_KEY}
 
-_NEUTRAL = frozenset(
-    "value val prod production dev development staging stage test testing live sandbox local old new current previous"
-    " primary secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text"
-    " env ro rw read write readonly admin root v".split(" ")
-)  # fmt: skip
-_NOT_HELD = re.compile(
-    r"(?:next|page|nextpage|continuation|eos|bos|pad|unk|sep|cls|mask|cancellation|cancel|stop|design|sync|resume|lexer|"
-    r"syntax|separator|delimiter|image|start|end|special|lookahead|public|csrf|xsrf|sentinel|num|max|min|per|first|last|"
-    r"prev|peek|is|has|needs?|requires?|show|hide|forgot|reset|invalid|missing|no|without|by|input|output)(?:token|pass|password|secret|auth)$"
-    r"|(?:public|cache|primary|foreign|partition|sort|hash|object|row|idempotency|translation|i18n|lookup|index|group|"
-    r"dedupe|feature|storage|composite|natural|unique|candidate|config|registry|reg|site|publishable|anon|map|dict|json|"
-    r"record|message|label|query|state|react|order|host|search|header|env|arrow|pub|gpg|s3|bucket|routing|tag|shift|"
-    r"ctrl|alt|hot|short|metric|trace|region|asset|lock|kms|file|entry|store|item|column|data|param|session|redis)key$"
-    r"|bypass$|compass$|onepass$|lastpass$|oldpwd$|surpass$|trespass$|encompass$"
+_NEUTRAL = words_of(
+    """value val prod production dev development staging stage test testing live sandbox local old new previous
+    primary secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text env ro rw
+    read write readonly admin root v"""
 )
+_NO_TOKEN = words_of(
+    """next page continuation eos bos pad unk sep cls mask cancellation cancel stop design sync resume lexer syntax key
+    separator delimiter image start end special lookahead csrf xsrf sentinel per first last prev peek change update
+    client lock verification idempotency request action caller etag snapshot revision input output prompt completion
+    current starting"""
+)
+_NO_KEY = words_of(
+    """public cache primary foreign partition sort hash object row idempotency translation i18n lookup index group
+    dedupe feature storage composite natural unique candidate config registry reg site publishable anon map dict json
+    record message label query state react order host search header env arrow pub gpg s3 bucket routing tag shift ctrl
+    alt hot short metric trace region asset lock kms file entry store item column data param session redis"""
+)
+_NOTHING_HELD = words_of(
+    "is has need needs require requires show hide forgot invalid missing no without by public max min num"
+)
+"""What stands before `token`, before `key`, and before anything when no secret is meant."""
+_NO_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "trespass", "encompass")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -78,12 +85,21 @@ def holder(key: str) -> Holder | None:
     while len(words) > 1 and (words[-1] in _NEUTRAL or words[-1].isdigit()):
         words.pop()
     joined = "".join(words)
-    if not words or _NOT_HELD.search(joined):
+    if not words or joined.endswith(_NO_PASS) or _other_meaning(words):
         return None
     for endings, found in _ENDINGS:
         if joined.endswith(endings):
             return found
     return _by_last_word(key, words)
+
+
+def _other_meaning(words: list[str]) -> bool:
+    """`next_token`, `cache_key`, `is_password`: the word before the last one makes it something else."""
+    if len(words) < 2:
+        return False
+    before, last = words[-2:]
+    taken = _NO_TOKEN if last == "token" else _NO_KEY if last == "key" else frozenset()
+    return before in taken or before in _NOTHING_HELD
 
 
 def _by_last_word(key: str, words: list[str]) -> Holder | None:
@@ -101,16 +117,18 @@ _KEYWORDS = (
     "pass", "pwd", "psswd", "pswd", "secret", "token", "credential", "creds", "auth", "jwt", "bearer", "key", "_pat",
     "_pw", "salt",
 )  # fmt: skip
-_AFTER_WORD = r"""(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)
+_AFTER_WORD = r"""(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)(?:[ ]\[[^\]\n]{0,24}\](?=:))?
     (?:(?P<pair>[\s,"'\\]{1,24}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8})
       |[ \t]{0,24}+(?P<sep>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>|,|\||(?:is|was)[ ](?=\S)|(?<=[ \t]))[* \t]{0,24}+)"""
 _TYPED = re.compile(r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])")
-_SCHEME = re.compile(r"(?:bearer|token|apikey|api-key|key|basic|digest)[ :]+(?=\S)", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"(?:bearer|token|apikey|api-key|key|basic|digest|ssws|bot|sso-key|geniekey)[ :]+(?=\S)", re.IGNORECASE
+)
 _QUOTED = re.compile(
     r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])(?P<value>(?:\\.|(?!(?P=quote))[^\\\n\r]){1,512})(?P<shut>(?P=quote))?"
 )
 _ESCAPED = re.compile(r"\\{1,3}[\"'](?P<value>[^\"'\\\n\r]{1,512})(?P<shut>\\)?")
-_BARE = re.compile(r"(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\\]|\\(?![nrt\"'\\])){1,512})")
+_BARE = re.compile(r"(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\\]|&(?![\w.-]+=)|\\(?![nrt\"'\\])){1,512})")
 _WHOLE = re.compile(r"(?P<value>(?:[^\s\\]|\\(?![nrt\"'])){1,512})")
 _MORE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*")
 _KEY_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -121,6 +139,7 @@ _SPACE_ASSIGNS = re.compile(
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx|\bsetenv|#define|\bconfig[ \t]+set|\bsecrets?[ \t]+set)[ \t]+\S*\Z"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\??\.|->|::)[A-Za-z_$][\w$]*)*")
+_EXPRESSION = re.compile(r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}")
 
 
 @cache
@@ -144,14 +163,17 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     start = _key_start(text, match.start())
     key = text[start : match.end("rest")]
     held = holder(key)
-    if held is None:
+    # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
+    if held is None or (match["sep"] == ":" and text[start - 1 : start] == ":"):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
     place = _place(text, match, key, line)
     if place is None:
         return None
     at, asked = place
-    return _value(text, at, held, asked, bare=_env_line(match, line))
+    whole = _own_line(match, line)
+    tight = whole and match["sep"] == "=" and match.end("sep") == match.end()
+    return _value(text, at, held, asked, _Line(whole, tight))
 
 
 def _key_start(text: str, at: int) -> int:
@@ -165,16 +187,23 @@ def _key_start(text: str, at: int) -> int:
             break
         while before > floor and text[before - 1].isalpha():
             before -= 1
-        if text[before:at].strip().lower() not in ("api", "access", "secret", "private", "auth", "aws", "client"):
+        if text[before:at].strip().lower() not in (
+            "api",
+            "access",
+            "secret",
+            "private",
+            "auth",
+            "aws",
+            "client",
+        ):
             break
         at = before
     return at
 
 
-def _env_line(match: re.Match[str], line: str) -> bool:
-    """Whether this is a line of a `.env` file or the like: then the value goes on to the next space."""
-    tight = match["sep"] == "=" and not match["close"] and match.end("sep") == match.end()
-    return tight and _ENV_LINE.search(line) is not None
+def _own_line(match: re.Match[str], line: str) -> bool:
+    """Whether key and value have a line of a `.env`, YAML or INI file: then the value goes on to the next space."""
+    return match["sep"] in ("=", ":") and not match["close"] and _ENV_LINE.search(line) is not None
 
 
 def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, Strength] | None:
@@ -192,18 +221,28 @@ def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, S
         return (at, Strength.STRONG) if quoted and close else None
     if sep == "":
         flag = key.startswith("-") or _SPACE_ASSIGNS.search(line) is not None
-        return (at, Strength.WEAK) if flag else (at, Strength.STRONG) if quoted and not close else None
+        named = holder(key) is _PASSWORD and quoted and not close
+        return (at, Strength.WEAK) if flag else (at, Strength.STRONG) if named else None
     if sep in ("==", "===", "!=", "!=="):
         return (at, Strength.STRONG) if quoted else None
     return at, Strength.STRONG
 
 
-def _value(text: str, at: int, held: Holder, asked: Strength, *, bare: bool) -> Span | None:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Whether an assignment has a line of its own, and is tight (`KEY=value`) as in a `.env` file."""
+
+    whole: bool
+    tight: bool
+
+
+def _value(text: str, at: int, held: Holder, asked: Strength, line: _Line) -> Span | None:
     scheme = _SCHEME.match(text, at)
-    if scheme:
-        at = scheme.end()
+    if scheme and scheme[0].lower().startswith("basic"):
+        return None  # `secrets` looks inside
+    at = scheme.end() if scheme else at
     quoted = _QUOTED.match(text, at) or _ESCAPED.match(text, at)
-    match = quoted or (_WHOLE if bare else _BARE).match(text, at)
+    match = quoted or (_WHOLE if line.whole else _BARE).match(text, at)
     if match is None:
         return None
     value, end = match["value"], match.end("value")
@@ -212,31 +251,37 @@ def _value(text: str, at: int, held: Holder, asked: Strength, *, bare: bool) -> 
         at = match.start("value") + (inner.end() if inner else 0)
         value = value[inner.end() :] if inner else value
     else:
-        least = _bare_asks(text, value, end, env=bare)
+        least = _bare_asks(text, value, end, line)
         if least is None:
             return None
         asked = max(asked, least)
-        value = value.rstrip(",;\"'") if bare else value.rstrip(".:,;!?" if asked > Strength.WEAK else ",;")
+        value = value.rstrip(",;\"'" if line.whole else ".:,;!?" if asked > Strength.WEAK else ",;")
         end = at + len(value)
     if not _secret(value, max(asked, held.least), held):
         return None
-    if not quoted or not match["shut"]:
+    if len(value) >= 500 and not (quoted and match["shut"]):
         more = _MORE.match(text, end)
-        end = more.end() if more and len(value) >= 500 else end
+        end = more.end() if more else end
     return at, end, held.kind
 
 
-def _bare_asks(text: str, value: str, end: int, *, env: bool) -> Strength | None:
-    """What is asked of a value without quotes: it may be a variable or begin a sentence; None for a call."""
-    if env:
-        return None if _called(value) else Strength.WEAK
-    if text[end : end + 1] in ("(", "[", "{", "<") or "->" in value or "::" in value:
+def _bare_asks(text: str, value: str, end: int, line: _Line) -> Strength | None:
+    """What is asked of a value without quotes: it may be a variable, a type or a word; None when it is code."""
+    value = value.rstrip(",;") if line.whole and not line.tight else value
+    identifier = _IDENTIFIER.fullmatch(value) is not None
+    if _called(value) or "->" in value or "::" in value or (identifier and holder(value)):
         return None
-    rest = text[end : end + 3]
+    if line.tight and not value.endswith(","):
+        return Strength.WEAK
+    after, rest = text[end : end + 2], text[end : end + 3]
+    if (after[:1] in ("(", "[", "{", "<") and after != "</") or (
+        len(value) < 20 and _EXPRESSION.fullmatch(value)
+    ):
+        return None
+    if line.whole and rest[:1] in ("", "\n", "\r") and not text[end - 1 : end] == ",":
+        return Strength.WEAK
     prose = rest[:1] in (" ", "\t") and rest.strip()[:1] not in ("", *"#/;-&|\\>)}]\"'")
-    if prose or _IDENTIFIER.fullmatch(value):
-        return Strength.STRONG
-    return Strength.WEAK
+    return Strength.STRONG if prose or identifier else Strength.WEAK
 
 
 def _called(value: str) -> bool:

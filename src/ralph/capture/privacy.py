@@ -153,7 +153,9 @@ def _scan(text: str, custom: Sequence[re.Pattern[str]]) -> list[Span]:
     return _joined([*spans, *_custom_spans(text, custom, markers)])
 
 
-def _custom_spans(text: str, custom: Sequence[re.Pattern[str]], markers: list[tuple[int, int]]) -> Iterator[Span]:
+def _custom_spans(
+    text: str, custom: Sequence[re.Pattern[str]], markers: list[tuple[int, int]]
+) -> Iterator[Span]:
     """What the user's patterns match between the markers, so that nothing is redacted twice."""
     edges = [0, *(edge for marker in markers for edge in marker), len(text)]
     for pattern in custom:

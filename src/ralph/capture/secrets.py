@@ -54,7 +54,7 @@ slack token         | xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe
 slack webhook       | hooks.slack.com/                                 | (?:services|workflows|triggers)/[A-Za-z0-9/+_-]{{20,200}}
 discord webhook     | discord.com/api/ discordapp.com/api/             | (?:v\d+/)?webhooks/\d{{10,}}/{_WORD}{{40,}}
 teams webhook       | webhook.office.com/ outlook.office.com/          | webhook[a-z0-9]*/[^\s"'<>]{{40,400}}
-telegram token      | :AA                                              | {_WORD}{{31,}} | \d{{8,11}}
+telegram token      | :AA                                              | {_WORD}{{31,}} | (?:bot)?\d{{8,11}}
 twitter token       | AAAAAAAAAAAAAAAAAAAA                             | [A-Za-z0-9%]{{40,}}
 facebook token      | EAA                                              | [A-Za-z0-9]{{80,}}
 instagram token     | IGQ IGAA                                         | {_WORD}{{60,}}
@@ -187,68 +187,84 @@ def _anchored(anchor: str, body: str) -> re.Pattern[str]:
     return re.compile(rf"{name}{begins}(?:{body})")
 
 
+_RUN = re.compile(r"[A-Za-z0-9_.~+/=:%$@-]{16,}")
+_DIGIT = re.compile(r"[0-9]")
+_CHECKSUM = re.compile(r"(?:sha\d{1,3}|md5|integrity)[=:-]\Z", re.IGNORECASE)
+
+
+def _long_runs(text: str) -> str:
+    """The few parts of a text that could hold a token, so that 300 anchors are not sought in the whole of it."""
+    runs = _RUN.findall(text)
+    return "\n".join(run for run in runs if not (run.islower() or run.isupper()) or _DIGIT.search(run))
+
+
 def tokens(text: str) -> Iterator[Span]:
     """Everything that a rule of the table recognises."""
+    runs = _long_runs(text)
     for rule in rules():
-        if rule.anchor not in text:
+        if rule.anchor not in runs:
             continue
-        if rule.lead:
-            yield from _led_tokens(text, rule)
-            continue
-        for match in _anchored(rule.anchor, rule.body).finditer(text):
-            if plausible(match[0][len(rule.anchor) :]):
-                yield match.start(), match.end(), rule.kind
+        for start, end in _led(text, rule) if rule.lead else _plain(text, rule):
+            if not _CHECKSUM.search(text[max(0, start - 10) : start]):
+                yield start, end, rule.kind
 
 
-def _led_tokens(text: str, rule: Rule) -> Iterator[Span]:
+def _plain(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
+    """Tokens that begin with their anchor."""
+    for match in _anchored(rule.anchor, rule.body).finditer(text):
+        if plausible(match[0][len(rule.anchor) :]):
+            yield match.span()
+
+
+def _led(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
     """Tokens whose anchor stands inside them."""
-    lead, body = _compiled(rf"(?<![A-Za-z0-9_-]){rule.lead}\Z"), _compiled(rule.body)
+    lead, body = _compiled(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){rule.lead}\Z"), _compiled(rule.body)
     at = text.find(rule.anchor)
     while at >= 0:
         first = max(0, at - 64)
         before = lead.search(text[first:at])
         after = body.match(text, at + len(rule.anchor)) if before else None
         if before and after and plausible(before[0] + after[0]):
-            yield first + before.start(), after.end(), rule.kind
+            yield first + before.start(), after.end()
         at = text.find(rule.anchor, after.end() if after else at + 1)
 
 
-_PEM = re.compile(
-    r"""(?P<head>-{4,5}[ ]?BEGIN[ ](?:[A-Z0-9]+[ ]){0,4}PRIVATE[ ]KEY(?:[ ]BLOCK)?[ ]?-{4,5})
-    (?P<gap>(?:\s|\\+[nrt]|["',;>|\#]|[+*][ ])*+)
-    (?:[A-Z][A-Za-z-]{2,30}:[ ][^\n\\]{0,200}(?:\s|\\+[nrt]|["',;>|\#])++){0,6}
-    (?P<body>[A-Za-z0-9+/]{16,}+={0,3}(?:(?:\s|\\+[nrt]|["',;>|\#]|[+*][ ])++[A-Za-z0-9+/]{16,}+={0,3})*+)
-    (?:(?:\s|\\+[nrt]|["',;>|\#]|[+*][ ])*+[A-Za-z0-9+/]{0,15}+={0,3}(?:\s|\\+[nrt]|["',;>|\#]|[+*][ ])*+
-       (?:=[A-Za-z0-9+/]{4}(?:\s|\\+[nrt]|["',;>|\#])*+)?
-       -{4,5}[ ]?END[ ](?:[A-Z0-9]+[ ]){0,4}PRIVATE[ ]KEY(?:[ ]BLOCK)?[ ]?-{4,5}
-      |(?:\s|\\+[nrt])++[A-Za-z0-9+/]{1,15}+={0,3}(?=\s*\Z|\\+["'])
-      |(?:\s|\\+[nrt])++[A-Za-z+/]{0,14}[0-9+/][A-Za-z0-9+/]{0,15}={0,3}(?=["'\s])
-    )?""",
+_GAP = r"""(?:\s|\\+[nrt]|["',;>|\#]|[+*][ ])"""
+_BEGIN = re.compile(r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_END = re.compile(r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_BODY = re.compile(
+    rf"""{_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){{0,6}}
+    (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?:{_GAP}++[A-Za-z0-9+/]{{16,}}+={{0,3}})*+)
+    (?:(?:\s|\\+[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
+                         |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?""",
     re.VERBOSE,
 )
+"""Headers, lines of base64, and a last line that was cut off; there is no end marker."""
 _PUTTY = re.compile(r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)")
+_LONG_LINE = re.compile(r"[A-Za-z0-9+/]{24,}")
 
 
 def key_blocks(text: str) -> Iterator[Span]:
     """PEM, OpenSSH, PGP and PuTTY private keys, whole or cut off, also flattened into one string."""
-    for anchor, pattern, whole in (("BEGIN ", _PEM, True), ("Private-Lines: ", _PUTTY, False)):
-        at = text.find(anchor)
-        while at >= 0:
-            start = _first_dash(text, at) if whole else at
-            match = pattern.match(text, start)
-            if match and len(match["body"]) >= 40 and plausible(match["body"][-400:]):
-                yield match.start() if whole else match.start("body"), match.end(), "private key"
-            at = text.find(anchor, max(at + 1, match.end() if match else 0))
+    begins = list(_BEGIN.finditer(text)) if "PRIVATE KEY" in text else []
+    for number, begin in enumerate(begins):
+        limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
+        end = _END.search(text, begin.end(), min(limit, begin.end() + 20_000))
+        if end:
+            inside = "".join(_LONG_LINE.findall(text, begin.end(), end.start()))
+            if len(inside) >= 40 and plausible(inside[-400:]):
+                yield begin.start(), end.end(), "private key"
+        else:
+            body = _BODY.match(text, begin.end(), limit)
+            if body and len(body["body"]) >= 40 and plausible(body["body"][-400:]):
+                yield begin.start(), body.end(), "private key"
+    for match in _PUTTY.finditer(text) if "Private-Lines: " in text else ():
+        yield match.start("body"), match.end(), "private key"
 
 
-def _first_dash(text: str, at: int) -> int:
-    if text[at - 1 : at] == " ":
-        at -= 1
-    dashes = len(text[max(0, at - 5) : at]) - len(text[max(0, at - 5) : at].rstrip("-"))
-    return at - dashes
-
-
-_LOGIN = re.compile(r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])")
+_LOGIN = re.compile(
+    r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
+)
 _RAW_LOGIN = re.compile(
     r"://(?P<user>[^\s:/?#@\"'`<>]{1,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
@@ -264,7 +280,11 @@ def url_logins(text: str) -> Iterator[Span]:
         store = text[max(0, at - 12) : at].lower().endswith(_STORES)
         match = _LOGIN.match(text, at) or (_RAW_LOGIN.match(text, at) if store else None)
         if match and login_password(match["user"], match["password"]):
-            yield match.start("password"), match.end("password"), "connection string" if store else "url password"
+            yield (
+                match.start("password"),
+                match.end("password"),
+                "connection string" if store else "url password",
+            )
         at = text.find("://", match.end() if match else at + 3)
 
 
@@ -284,6 +304,7 @@ _LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
     ("bearer token", "bearer", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", _graded(2)),
     ("basic login", "basic ", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", basic_login),
     ("password", "login ", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", _login_value),
+    ("password", "requirepass ", r"requirepass\s+[\"']?(?P<s>[^\s\"']{4,128})", _graded(1)),
     ("password", "sshpass ", r"sshpass\s+-p\s*[\"']?(?P<s>[^\s\"']{4,128})", _login_value),
     ("password", "mysql", r"mysql(?:dump|admin|sh)?\b[^\n|;]{0,160}?\s-p[\"']?(?P<s>[^\s\"']{4,128})", _login_value),
     ("password", "redis-cli", r"redis-cli\b[^\n|;]{0,160}?\s(?:-a|--pass)[ =][\"']?(?P<s>[^\s\"']{4,128})",
@@ -293,6 +314,10 @@ _LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
     ("password", "identified ", r"identified\s+(?:with\s+\S+\s+)?by\s+[\"'](?P<s>[^\s\"']{4,128})", _login_value),
     ("password", "convertto-securestring ", r"convertto-securestring\s+[\"'](?P<s>[^\s\"']{6,128})", _login_value),
     ("password", ":543", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", _graded(1)),
+    ("seed phrase", "mnemonic", r"mnemonic[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b", bool),
+    ("seed phrase", "seed", r"seed[ _-]?phrase[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
+     bool),
+    ("private key", '"d"', r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", _graded(3)),
     ("azure signature", "sig=", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", plausible),
     ("session cookie", "cookie", rf"cookie{_QUOTE}[:=,]\s{{0,4}}[^\n]{{0,400}}?(?:sess[a-z]*|sid|sessid|sessionid"
      r"|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})", _graded(3)),
@@ -319,7 +344,9 @@ def _compiled_any_case(body: str) -> re.Pattern[str]:
     return re.compile(body, re.IGNORECASE)
 
 
-_CURL = re.compile(r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})")
+_CURL = re.compile(
+    r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
+)
 
 
 def _curl_logins(text: str) -> Iterator[Span]:

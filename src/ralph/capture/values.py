@@ -28,6 +28,12 @@ class Strength(IntEnum):
 MARKER = re.compile(r"\[redacted: [a-z0-9 ]{1,40}\]")
 """What stands where a secret stood; nothing is ever found inside it."""
 
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
 _PLACEHOLDER = re.compile(
     r"x{4,}|\*{3,}|\.{3}|…|_{4,}|-{4,}|0{8,}|change.?(?:me|this|it)|your|example|sample|dummy|placeholder|redacted"
     r"|replace|insert|todo|fixme|fake|mocked|not.?set|put.?(?:it|the|a)|removed|hidden|to.?be.?|goes.?here|[-_.]here\b"
@@ -35,7 +41,9 @@ _PLACEHOLDER = re.compile(
     r"|supersecret|some[-_]",
     re.IGNORECASE,
 )
-_TEACHING = re.compile(r"passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login", re.IGNORECASE)
+_TEACHING = re.compile(
+    r"passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login", re.IGNORECASE
+)
 """Words that stand for the thing itself: `password1`, `test-token-2`."""
 
 _REFERENCE = re.compile(
@@ -48,15 +56,15 @@ _REFERENCE = re.compile(
 _PATH = re.compile(
     r"^(?:\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\)|^\.\w|/$"
     r"|\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|txt|py|jsx?|tsx?|env|toml|ini|md|html?|go|rs|java|rb|sh|conf|cfg|pub|jks|lock"
-    r"|log|svg|png|css|com|org|net|io|dev|local|xml|php|enc|gpg|db|sql)$",
+    r"|log|svg|png|css|com|org|net|io|dev|local|xml|php|enc|gpg|db|sql|pdf|zip|gz|csv|jpe?g)$",
     re.IGNORECASE,
 )  # fmt: skip
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
 _OTHER_FORMAT = re.compile(
     r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
-    r"|[a-z]+/[a-z0-9.+-]+$|.*(?:\\[dwsbDWSB]|\[[a-z]-[a-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+    r"|[a-z]+/[a-z0-9.+-]+$|[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$|.*(?:\\[dwsbDWSB]|\[[a-z]-[a-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
 )
-"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types and regular expressions."""
+"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, dotted names and regular expressions."""
 
 _CHUNK = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]")
 _UNNATURAL = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1")
@@ -65,12 +73,17 @@ _STRONG_SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _KNOWN_EXAMPLE_UUIDS = ("123e4567-e89b-", "550e8400-e29b-", "00000000-")
-_DEFAULT_PASSWORDS = frozenset(
-    "admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass pwd"
-    " pw secret token test testing example changeme default foo bar baz qux hello world none null true false key creds"
-    " credentials host port name minio elastic neo4j oracle sa db database app dev local docker string"
-    " xxx yyy".split(" ")
-)  # fmt: skip
+_DEFAULT_PASSWORDS = words_of(
+    """admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass
+    pwd pw secret token test testing example changeme default foo bar baz qux hello world none null true false key creds
+    credentials host port name minio elastic neo4j oracle sa db database app dev local docker string xxx yyy"""
+)
+_PASSPHRASE = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,7}")
+_DESCRIBES = words_of(
+    """use the this that with from not set get enter error required invalid label name app prod dev service config long
+    generated random strong for and your put new must may should can database server client production staging local"""
+)
+"""Words of a name or a notice, which a passphrase of random words does not have."""
 
 
 def _runs(value: str) -> float:
@@ -101,15 +114,18 @@ def wordy(value: str) -> bool:
     others = {chunk for chunk in chunks if not chunk[0].isalnum()}
     if not words or not others <= _SEPARATORS or len(digits) > 2 or sum(map(len, digits)) > 4:
         return False
-    if sum(map(len, words)) / len(words) < 3:
+    if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
         return False
-    return all(_natural(word.lower()) for word in words)
+    return all(map(_natural, words))
 
 
 def _natural(word: str) -> bool:
     """Whether letters could be a word or a short name, by their vowels and consonants."""
     if len(word) <= 4:
         return True
+    if len(word) > 14 and word.isupper():
+        return False
+    word = word.lower()
     return _VOWEL.search(word) is not None and _UNNATURAL.search(word) is None
 
 
@@ -152,6 +168,12 @@ def _word_strength(value: str) -> Strength:
     joined = any(character in _SEPARATORS for character in value)
     if digit and not joined and len(value) >= 7 and not _TEACHING.search(value):
         return Strength.WEAK
+    if (
+        _PASSPHRASE.fullmatch(value)
+        and _DESCRIBES.isdisjoint(value.split("-"))
+        and not _TEACHING.search(value)
+    ):
+        return Strength.WEAK
     return Strength.NONE
 
 
@@ -162,7 +184,7 @@ def _mixed_strength(value: str) -> Strength:
     symbol = not _STRONG_SYMBOLS.isdisjoint(value)
     if len(value) >= 16 or (len(value) >= 8 and (symbol or _cased(value))):
         return Strength.STRONG
-    return Strength.FAIR if len(value) >= 10 or symbol else Strength.WEAK
+    return Strength.FAIR if len(value) >= 10 else Strength.WEAK
 
 
 def _letter_strength(value: str) -> Strength:

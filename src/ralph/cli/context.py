@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ralph import paths
-from ralph.config import Config, load
+
+if TYPE_CHECKING:
+    from ralph.config import Config
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,10 @@ class Invocation:
         return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> "Config":
         """The effective config; its warnings are said once, on stderr."""
+        from ralph.config import load  # noqa: PLC0415  (commands that only read memories do without)
+
         loaded = load(self.root, flags=self.flags, env=os.environ)
         for warning in loaded.warnings:
             warn(warning)

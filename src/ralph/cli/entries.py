@@ -7,7 +7,7 @@ import click
 from ralph import paths
 from ralph.app.entries import Added, Primed, to_json
 from ralph.cli.context import Invocation, say
-from ralph.cli.output import ago, json_text, one_line, plain, table
+from ralph.cli.output import ago, hand_over, json_text, one_line, plain, table
 from ralph.formats import sections
 from ralph.model.query import Found
 from ralph.store.library import Stored
@@ -33,7 +33,7 @@ def print_list(entries: Sequence[Stored], form: str, nothing: str) -> None:
     if form == "json":
         click.echo(json_text([to_json(stored) for stored in entries]))
     elif form == "markdown":
-        click.echo(sections.render([stored.record for stored in entries]), nl=False)
+        hand_over(sections.render([stored.record for stored in entries]))
     elif form == "quiet":
         for stored in entries:
             click.echo(stored.record.id)
@@ -63,9 +63,9 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
     if form == "json":
         click.echo(json_text(to_json(stored)))
     elif form == "markdown":
-        click.echo(sections.render([record]), nl=False)
+        hand_over(sections.render([record]))
     else:
-        click.echo(click.style(record.title or record.id, bold=True))
+        click.echo(click.style(plain(record.title or record.id), bold=True))
         lines = [
             ("id", record.id),
             ("type", record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else "")),
@@ -84,7 +84,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
 
 def print_primed(primed: Primed, form: str) -> None:
     """What is handed to an agent; nothing at all when there is nothing to hand over (JSON: an empty array)."""
-    click.echo(primed.text or ("[]\n" if form == "json" else ""), nl=False)
+    hand_over(primed.text or ("[]\n" if form == "json" else ""))
     left_out = primed.total - len(primed.records)
     if left_out:
         say(f"{len(primed.records)} of {primed.total} shown: {left_out} did not fit the budget")

@@ -7,7 +7,6 @@ where and what to do next; anything else is a bug and says so.
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -119,6 +118,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _bug(error: Exception) -> int:
     if os.environ.get("RALPH_DEBUG"):
+        import traceback  # noqa: PLC0415  (only on the way out)
+
         traceback.print_exception(error)
     click.echo(f"error: this is a bug in ralph {__version__}: {type(error).__name__}: {error}", err=True)
     click.echo("  run again with RALPH_DEBUG=1 to see where, and please report it", err=True)

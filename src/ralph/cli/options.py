@@ -1,7 +1,8 @@
 """Options and arguments that several commands share."""
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.kinds import MemoryKind
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
+_BULLET = re.compile(r"-\s")
 
 
 class Kinds(click.ParamType):
@@ -34,28 +36,51 @@ class Kinds(click.ParamType):
             self.fail(f"{error.message}; {error.hint}", param, ctx)
         return kinds if self.several else kinds[0]
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """The valid names, for the help text."""
         return "|".join(kind.value for kind in MemoryKind)
 
 
 class Command(click.Command):
-    """A command that takes --root like the main command does, wherever people put it."""
+    """A command that takes --root wherever people put it, and a text that begins like a bullet as a text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params.append(
-            click.Option(
-                ["--root"], type=click.Path(path_type=Path), expose_value=False, callback=_set_root,
-                help="The project's folder (default: found upward from here).",
-            )  # fmt: skip
-        )
+        self.params.append(_root_option())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it, but `- text` is no option: options have no space after their dash."""
+        bullets = set() if "--" in args else set(self._bullets(args))
+        if bullets:
+            rest = [word for number, word in enumerate(args) if number not in bullets]
+            args = [*rest, "--", *(args[number] for number in sorted(bullets))]
+        return super().parse_args(ctx, args)
+
+    def _bullets(self, args: Sequence[str]) -> Iterator[int]:
+        """Where texts that begin like a bullet stand, those that are an option's value aside."""
+        takes_value = {
+            name for each in self.params if isinstance(each, click.Option) and not each.is_flag for name in each.opts
+        }
+        for number, word in enumerate(args):
+            if _BULLET.match(word) and (number == 0 or args[number - 1] not in takes_value):
+                yield number
 
 
 class Group(click.Group):
-    """A group of such commands."""
+    """A group of such commands; it takes --root as well."""
 
     command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(_root_option())
+
+
+def _root_option() -> click.Option:
+    return click.Option(
+        ["--root"], type=click.Path(path_type=Path), expose_value=False, callback=_set_root,
+        help="The project's folder (default: found upward from here).",
+    )  # fmt: skip
 
 
 def _set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:

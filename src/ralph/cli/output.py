@@ -6,6 +6,7 @@ characters in somebody's text are shown, not sent to the terminal.
 
 import json
 import shutil
+import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import date
@@ -15,17 +16,23 @@ import click
 from ralph.model import ids
 
 _PREVIEW = 60
+_C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 
 
 def json_text(value: object) -> str:
     """JSON for a program, readable by a person."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return json.dumps(value, ensure_ascii=False, indent=2).translate(_C1)
 
 
 def plain(text: str) -> str:
     """Text that cannot move the cursor or change colours."""
     return text.translate(_CONTROLS)
+
+
+def hand_over(text: str) -> None:
+    """Print text for an agent or a file, each byte as it is; a terminal sees control characters instead of obeying."""
+    click.echo(plain(text) if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 def one_line(text: str) -> str:

@@ -8,7 +8,7 @@ from ralph.app import scratchpad
 from ralph.capture.privacy import Clean
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import json_text
+from ralph.cli.output import hand_over, json_text, plain
 
 
 @click.group(name="scratchpad", cls=Group)
@@ -38,9 +38,9 @@ def show(ctx: click.Context, budget: int, form: str) -> None:
     if form == "json":
         click.echo(json_text({"text": shown.text, "left_out": list(shown.left_out)}))
         return
-    click.echo(shown.text, nl=False)
+    hand_over(shown.text)
     if shown.left_out:
-        say("left out: " + "; ".join(shown.left_out))
+        say("left out: " + plain("; ".join(shown.left_out)))
 
 
 @cli.command("set")

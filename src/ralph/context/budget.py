@@ -15,6 +15,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ralph.context.tokens import estimate
 from ralph.model.kinds import MemoryKind
@@ -30,6 +31,9 @@ _TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
 _LINE_START = re.compile(r"(?<=\n)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?=\s|$)")
 _FENCE = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
+_MANY = 1000  # more records than that are not priced one by one
+_LONG_TOKEN = 8  # characters; no text has fewer tokens than its length divided by this
+_TIMES_OVER = 4
 _ROUNDS = 4  # how often `fit` corrects its costs by what the renderer made of them
 
 
@@ -55,14 +59,13 @@ NO_OVERHEAD = Overhead()
 
 def useful_order(records: Sequence[Record]) -> list[int]:
     """The indices of the records, the most useful first; times compare as text, the unknown one is oldest."""
-    newest_first = sorted(range(len(records)), key=lambda i: (records[i].created_at, i), reverse=True)
-    shown: dict[str, int] = {}
-    keys: list[tuple[int, int, str, int]] = []
-    for index in newest_first:
-        kind = records[index].kind.value
-        turn = shown[kind] = shown.get(kind, 0) + 1
-        keys.append((turn, _TURN_OF.get(kind, len(TURNS)), kind, index))
-    return [index for *_, index in sorted(keys)]
+    dates = [record.created_at for record in records]
+    groups: dict[str, list[int]] = {}
+    for index in sorted(range(len(records) - 1, -1, -1), key=dates.__getitem__, reverse=True):
+        groups.setdefault(records[index].kind, []).append(index)
+    turns = sorted(groups, key=lambda kind: (_TURN_OF.get(kind, len(TURNS)), kind))
+    rounds = zip_longest(*(groups[kind] for kind in turns))
+    return [index for row in rounds for index in row if index is not None]
 
 
 def fill(
@@ -106,8 +109,10 @@ def fit(
     everything = _selection(count, range(count))
     if not budget:
         return render(everything.kept, 0), everything
+    if costs is None and count > _MANY:
+        return _fit_among_many(records, budget, render)
     prices = [_likely_cost(record) for record in records] if costs is None else costs
-    if sum(prices) <= 2 * budget:  # far above that it cannot fit, and rendering it all would be slow
+    if sum(prices) <= 4 * budget + 10_000:  # far above that it cannot fit, and rendering all would be slow
         text = render(everything.kept, 0)
         if estimate(text) <= budget:
             return text, everything
@@ -115,6 +120,28 @@ def fit(
     if estimate(bare) > budget:
         return "", _selection(count, ())
     return _closest(records, prices, budget, render, bare)
+
+
+def _fit_among_many(records: Sequence[Record], budget: int, render: Render) -> tuple[str, Selection]:
+    """Fit without pricing every record: only those that could fill the budget several times over, in order
+    of usefulness, and the shortest of the others, which are the ones that still go in at the end."""
+    order = useful_order(records)
+    sizes = [len(record.text) for record in records]
+    taken = 0
+    for number, index in enumerate(order):
+        taken += sizes[index] // _LONG_TOKEN + 1
+        if taken > _TIMES_OVER * budget and number >= _MANY // 4:
+            break
+    chosen, others = order[: number + 1], order[number + 1 :]
+    chosen += sorted(others, key=lambda index: sizes[index])[: _MANY // 4]
+    rows = sorted(chosen)
+
+    def render_rows(kept: tuple[int, ...], left_out: int) -> str:
+        return render(tuple(rows[row] for row in kept), len(records) - len(kept))
+
+    few = [records[index] for index in rows]
+    text, selection = fit(few, budget, render_rows, [_likely_cost(record) for record in few])
+    return text, _selection(len(records), (rows[row] for row in selection.kept))
 
 
 def share(budget: int, guardrails_cost: int) -> tuple[int, int]:
@@ -212,29 +239,28 @@ def _closest(
         aim += spare
         if aim <= 0:
             break
-    return (
-        best or _dropped(records, prices, selection, budget, render) or (bare, _selection(len(records), ()))
-    )
+    return best or _fewer(records, selection.kept, budget, render) or (bare, _selection(len(records), ()))
 
 
-def _dropped(
-    records: Sequence[Record], prices: Sequence[int], selection: Selection, budget: int, render: Render
+def _fewer(
+    records: Sequence[Record], kept: tuple[int, ...], budget: int, render: Render
 ) -> tuple[str, Selection] | None:
-    """The selection without its least useful entries, as many as it takes; None when none can stay."""
-    ranked = [selection.kept[i] for i in useful_order([records[i] for i in selection.kept])]
-    at_least = 1
-    over = estimate(render(selection.kept, len(selection.left_out))) - budget
-    while over > 0:
-        gone = 0
-        while ranked and (gone < at_least or over > 0):
-            over -= prices[ranked.pop()]
-            gone += 1
-        if not ranked:
-            return None
-        at_least *= 2  # a few renderings are enough, however wrong the prices are
-        selection = _selection(len(records), ranked)
-        over = estimate(render(selection.kept, len(selection.left_out))) - budget
-    return render(selection.kept, len(selection.left_out)), selection
+    """As many of the kept entries as fit, without the least useful ones; None when none can stay.
+
+    Halving instead of dropping one by one: a few renderings are enough, however wrong the prices are.
+    """
+    ranked = [kept[i] for i in useful_order([records[i] for i in kept])]
+    best: tuple[str, Selection] | None = None
+    fits, too_many = 0, len(ranked)
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        selection = _selection(len(records), ranked[:middle])
+        text = render(selection.kept, len(selection.left_out))
+        if estimate(text) <= budget:
+            fits, best = middle, (text, selection)
+        else:
+            too_many = middle
+    return best
 
 
 def _heading(

@@ -55,7 +55,7 @@ def marker(text: str) -> tuple[int, int, int] | None:
 
 def bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
     """The bullets of a section; `deepest` is the largest indentation that still starts one."""
-    reader = _BulletReader(deepest)
+    reader = BulletReader(deepest)
     for line in region:
         done = reader.feed(line)
         if done is not None:
@@ -65,10 +65,10 @@ def bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
         yield done
 
 
-class _BulletReader:
-    """Collects the lines of one bullet at a time."""
+class BulletReader:
+    """Takes lines and gives each bullet when the line after it comes."""
 
-    def __init__(self, deepest: int) -> None:
+    def __init__(self, deepest: int = 3) -> None:
         self._deepest = deepest
         self._parts: list[str] = []
         self._waiting: list[str] = []  # blank lines that belong to the bullet only if it goes on
@@ -113,7 +113,8 @@ class _BulletReader:
             self._waiting.append(dedent(line.text, self._pad))
             self._paragraph = False
             return True
-        inside = indent_of(line.text) >= self._indent + 2
+        indent = indent_of(line.text)
+        inside = indent >= self._indent + 2 or indent > self._deepest
         lazy = self._paragraph and line.place is Place.TEXT and marker(line.text) is None and runs_on(line)
         if not inside and not lazy:
             return False

@@ -10,6 +10,7 @@ line that is not just one object is looked at twice.
 `tests/formats/test_jsonl.py` proves decode(encode(r)) == r for every record, and cuts logs anywhere.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import TypeVar
 from ralph.errors import NotFound, Refused, Unreadable
 from ralph.formats.document import Entry, Problem, find
 from ralph.formats.jsonedit import one_line
-from ralph.formats.jsontext import BOM, DECODER
+from ralph.formats.jsontext import BOM, DECODER, skip_blanks
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import NOWHERE, Family, Link, Origin, Record, Scope, Status
 
@@ -44,7 +45,7 @@ _KEYS = frozenset(
 )  # fmt: skip
 _BLANK = " \t\r"
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
-_TRIES = 64  # places in one broken line at which an object is looked for; keeps the time linear
+_EFFORT = 32  # how many times its own length may be read of a broken line, in search of objects
 
 Value = dict[str, object]
 Odd = list[tuple[str, str]]
@@ -234,38 +235,35 @@ def decode(line: str) -> Record:
 
 
 def _object_at(line: str, place: int) -> tuple[Value | None, int]:
+    """The object that begins here and its end, or None and how far the reader came."""
     if not line.startswith("{", place):
         return None, place
     try:
         value, end = DECODER.raw_decode(line, place)
-    except (ValueError, RecursionError):
-        return None, place
+    except json.JSONDecodeError as error:
+        return None, error.pos
+    except (ValueError, RecursionError):  # a number too long for Python, or nested too deeply
+        return None, len(line)
     return value, end
 
 
 def _pieces(line: str) -> Iterator[tuple[int, int, Value | None]]:
     """The objects of a line that is not just one object, and the fragments (None) before and between them."""
     place = 1 if line.startswith(BOM) else 0
-    tries = _TRIES
-    while (place := _after_blanks(line, place)) < len(line):
+    effort = _EFFORT * len(line)
+    while (place := skip_blanks(line, place)) < len(line):
         start = place
         value, end = _object_at(line, start)
         while value is None and start < len(line):  # a fragment, up to the next object that can be read
-            opening = _OPENING.search(line, start + 1) if tries else None
-            tries -= 1 if tries else 0
+            effort -= end - start + end // 64  # the second part is what an error costs: it counts lines
+            opening = _OPENING.search(line, start + 1) if effort > 0 else None
             start = opening.start() if opening else len(line)
             value, end = _object_at(line, start)
         if start > place:
             yield place, start, None
         if value is not None:
             yield start, end, value
-        place = end
-
-
-def _after_blanks(line: str, place: int) -> int:
-    while line[place : place + 1] in (" ", "\t", "\r"):
-        place += 1
-    return place
+        place = max(start, end)
 
 
 class _Log:
@@ -294,9 +292,7 @@ class _Log:
         version = value.get("v", 0)
         family = _FAMILIES.get(line_type) if isinstance(line_type, str) else None
         if type(version) is not int or not isinstance(line_type, str):
-            odd.append(
-                ("wrong-type", "a line should have a `type` that is text and a `v` that is a whole number")
-            )
+            odd.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
         elif version > VERSION:
             what = f"version {version} is newer than {VERSION}, the newest that this Ralph knows"
             self.tell(number, what, "update Ralph to read this line", "note", "newer-version")

@@ -24,6 +24,8 @@ MAX_DEPTH = 200
 BOM = "\ufeff"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what stands after a value; matches everywhere
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} |={7}\r?$)", re.MULTILINE)
 
 
@@ -107,7 +109,8 @@ class _Open:
         return Node(self.start, end, [item.value for item in self.items], items=tuple(self.items))
 
 
-def _skip(text: str, place: int) -> int:
+def skip_blanks(text: str, place: int) -> int:
+    """The next place that is not white space."""
     match = _SPACE.match(text, place)
     return match.end() if match else place
 
@@ -125,52 +128,60 @@ def _to_value(text: str, place: int, frame: _Open) -> int:
     """Where the next value of this container starts; an object's key and colon stand before it."""
     if frame.closer == "]":
         return place
-    if text[place : place + 1] != '"':
+    if not text.startswith('"', place):
         raise json.JSONDecodeError("expected a key in double quotes", text, place)
     key, end = _scalar(text, place)
     frame.key = (str(key), place, end)
-    colon = _skip(text, end)
-    if text[colon : colon + 1] != ":":
-        raise json.JSONDecodeError("expected a colon after the key", text, colon)
-    return _skip(text, colon + 1)
+    colon = _COLON.match(text, end)
+    if colon is None:
+        raise json.JSONDecodeError("expected a colon after the key", text, skip_blanks(text, end))
+    return colon.end()
+
+
+def _opened(text: str, place: int, depth: int) -> _Open | None:
+    """The container that starts at this place, if one does."""
+    closer = {"{": "}", "[": "]"}.get(text[place : place + 1])
+    if closer is None:
+        return None
+    if depth >= MAX_DEPTH:
+        raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, place)
+    return _Open(place, closer)
 
 
 def _tree(text: str) -> Node:
     stack: list[_Open] = []
-    place = _skip(text, 1 if text.startswith(BOM) else 0)
+    place = skip_blanks(text, 1 if text.startswith(BOM) else 0)
     while True:
-        char = text[place : place + 1]
-        if char in ("{", "["):
-            if len(stack) >= MAX_DEPTH:
-                raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, place)
-            frame = _Open(place, "}" if char == "{" else "]")
-            place = _skip(text, place + 1)
-            if text[place : place + 1] != frame.closer:
+        frame = _opened(text, place, len(stack))
+        if frame is None:
+            value, end = _scalar(text, place)
+            node = Node(place, end, value)
+        else:
+            place = skip_blanks(text, place + 1)
+            if not text.startswith(frame.closer, place):
                 stack.append(frame)
                 place = _to_value(text, place, frame)
                 continue
-            place += 1
-            node = frame.closed(place)
-        else:
-            value, end = _scalar(text, place)
-            node = Node(place, end, value)
-            place = end
+            end = place + 1
+            node = frame.closed(end)
         while stack:  # the value is complete: give it to its container, and close what ends here
             frame = stack[-1]
             frame.take(node)
-            place = _skip(text, place)
-            char = text[place : place + 1]
-            if char == ",":
-                place = _to_value(text, _skip(text, place + 1), frame)
+            after = _AFTER.match(text, end)
+            char = after[1] if after else ""
+            if after and char == ",":
+                place = _to_value(text, after.end(), frame)
                 break
-            if char != frame.closer:
-                raise json.JSONDecodeError(f"expected a comma or {frame.closer}", text, place)
+            if after is None or char != frame.closer:
+                raise json.JSONDecodeError(
+                    f"expected a comma or {frame.closer}", text, skip_blanks(text, end)
+                )
             stack.pop()
-            place += 1
-            node = frame.closed(place)
+            end = after.end(1)
+            node = frame.closed(end)
         else:
-            if (end := _skip(text, place)) != len(text):
-                raise json.JSONDecodeError("something stands after the end of the value", text, end)
+            if (rest := skip_blanks(text, end)) != len(text):
+                raise json.JSONDecodeError("something stands after the end of the value", text, rest)
             return node
 
 
@@ -193,7 +204,7 @@ def read(text: str) -> Node | Problem:
 
 def is_blank(text: str) -> bool:
     """Whether a text holds nothing at all (a byte order mark does not count)."""
-    return _skip(text, 1 if text.startswith(BOM) else 0) == len(text)
+    return skip_blanks(text, 1 if text.startswith(BOM) else 0) == len(text)
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -20,6 +20,7 @@ from ralph.formats.document import Problem
 BOM = "\ufeff"
 BLANK = " \t"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
+_SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
 MARKERS = ("- ", "* ", "-\t", "*\t")
 _NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
 
@@ -88,6 +89,8 @@ class _Tracker:
         if self.closer:
             self._inside(line)
             return Place.INSIDE
+        if line[:1] not in _SPECIAL:
+            return Place.TEXT
         bare = line.lstrip(BLANK)
         if not bare:
             return Place.TEXT
@@ -196,6 +199,8 @@ def is_rule(text: str) -> bool:
 
 def is_footer(line: Line) -> bool:
     """Whether a line is `_Last updated: ..._`, in the first column."""
+    if line.text[:1] not in ("_", "*"):
+        return False
     bare = line.text.lstrip("_*")
     return line.plain and bare != line.text and bare[:13].lower() == "last updated:"
 

@@ -7,7 +7,7 @@ for what the codec tolerated, kept apart or could not read.
 from collections.abc import Iterable, Sequence
 
 from ralph.formats.document import Entry, Problem
-from ralph.formats.scan import Block, Scan, first_line_is_a_path
+from ralph.formats.scan import Block, Scan, Usual, first_line_is_a_path
 from ralph.model.kinds import kind_of
 
 
@@ -34,9 +34,11 @@ def oddities(text: str, scan: Scan, entries: Sequence[Entry], expected: Sequence
         yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
 
 
-def _entry_problems(found: Block, entry: Entry) -> Iterable[Problem]:
+def _entry_problems(found: Block | Usual, entry: Entry) -> Iterable[Problem]:
     if not entry.record.text.strip():
         yield Problem(entry.line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
+    elif isinstance(found, Usual):
+        return
     elif found.mark == "plain":
         yield Problem(
             entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `", "warning", "no-quote"
@@ -78,7 +80,7 @@ def _section_problems(scan: Scan, expected: Sequence[str]) -> Iterable[Problem]:
                 section.line, f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
                 "add them with `ralph memory add` or `ralph guardrails add` to have them found", "note", "plain-heading",
             )  # fmt: skip
-    if any(found.id for found in scan.blocks) or scan.sections:
+    if scan.blocks or scan.sections:
         missing = [heading for heading in expected if heading not in lines]
         if missing and len(missing) < len(expected):
             yield Problem(

@@ -10,14 +10,16 @@ Proved by `tests/formats/test_patterns.py` and `tests/golden/patterns`.
 """
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ralph.errors import Refused
-from ralph.formats.bullets import Bullet, bullet, bullets, marker
+from ralph.formats.bullets import Bullet, BulletReader, bullet, marker
 from ralph.formats.document import Entry, Problem, find, newline_of
 from ralph.formats.lines import (
     BOM,
     Line,
+    Place,
     gap,
     heading,
     is_footer,
@@ -170,11 +172,11 @@ def parse(text: str) -> PatternsDocument:
     reader = _Reader()
     for line in lines(text):
         reader.feed(line)
-    reader.flush()
+    reader.finish()
     closing = len(text) if reader.closing is None else reader.closing
-    problems = tuple(sorted(reader.problems, key=lambda problem: problem.line))
+    problems = sorted([*reader.problems, *_duplicates(reader.entries)], key=lambda problem: problem.line)
     return PatternsDocument(
-        text, tuple(reader.entries), problems, tuple(reader.sections), reader.footer, closing
+        text, tuple(reader.entries), tuple(problems), tuple(reader.sections), reader.footer, closing
     )
 
 
@@ -201,7 +203,7 @@ def _id(text: str) -> str:
 
 
 class _Reader:
-    """Gathers the lines of a section and turns them into records when the section ends."""
+    """Takes the lines one by one; bullets become entries, headings begin sections."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -209,59 +211,69 @@ class _Reader:
         self.sections: list[Section] = []
         self.footer: tuple[int, int] | None = None
         self.closing: int | None = None
-        self._heading: Line | None = None
+        self._bullets = BulletReader()
+        self._named = False
         self._name = ""
-        self._region: list[Line] = []
-        self._rule: Line | None = None  # a rule with nothing but blank lines below it so far
-        self._seen: dict[str, int] = {}
+        self._tail: int | None = None  # None below the section's first rule, where nothing is added
+        self._last = 0  # where the last bullet ended
+        self._rule: int | None = None  # a rule with nothing but blank lines below it so far
 
     def feed(self, line: Line) -> None:
         """Take one line."""
-        problem = oddity(line)
-        if problem is not None:
-            self.problems.append(problem)
+        if line.place is not Place.TEXT:
+            problem = oddity(line)
+            if problem is not None:
+                self.problems.append(problem)
         found = heading(line)
         if found is not None and found[0] <= 2:
-            self._begin(found[1] if found[0] == 2 else "")
-            self._heading = line if found[0] == 2 else None
+            self._begin(found[1] if found[0] == 2 else "", line, named=found[0] == 2)
         elif is_footer(line):
-            self._begin("")
+            self._begin("", line, named=False)
             self.footer = (line.start, line.start + len(line.text))
-            self.closing = line.start if self._rule is None else self._rule.start
+            self.closing = line.start if self._rule is None else self._rule
         else:
-            self._region.append(line)
+            self._enter(self._bullets.feed(line))
+            self._measure(line)
+
+    def _measure(self, line: Line) -> None:
+        """Keep track of the section's end and of a rule that may belong to the footer."""
+        if line.blank:
+            return
+        self._rule = None
         if line.plain and is_rule(line.text):
-            self._rule = line
-        elif not line.blank:
+            self._rule = line.start
+            self._close()
+        elif self._tail is not None:
+            self._tail = line.end
+
+    def _begin(self, name: str, line: Line, *, named: bool) -> None:
+        self.finish()
+        self._name, self._named, self._tail = name, named, line.end
+        if named:
             self._rule = None
 
-    def _begin(self, name: str) -> None:
-        self.flush()
-        self._heading = None
-        self._name = name
+    def finish(self) -> None:
+        """End the section."""
+        self._enter(self._bullets.close())
+        self._close()
 
-    def flush(self) -> None:
-        """End the section: its bullets become entries."""
-        found = list(bullets(self._region))
-        for item in found:
-            self._entry(item)
-        if self._heading is not None:
-            tail = self._heading.end
-            for line in self._region:
-                if line.plain and is_rule(line.text):
-                    break
-                if not line.blank:
-                    tail = line.end
-            listed = any(item.end == tail for item in found)
-            self.sections.append(Section(self._name, tail, listed))
-        self._region = []
+    def _close(self) -> None:
+        if self._named and self._tail is not None:
+            self.sections.append(Section(self._name, self._tail, self._last == self._tail))
+        self._tail = None
 
-    def _entry(self, item: Bullet) -> None:
+    def _enter(self, item: Bullet | None) -> None:
+        if item is None:
+            return
+        self._last = item.end
         record = Record(id=_id(item.text), kind=_kind(self._name), text=item.text, label=label_of(self._name))
         self.entries.append(Entry(record, item.start, item.end, item.number))
-        first = self._seen.setdefault(record.id, item.number)
-        if first != item.number:
+
+
+def _duplicates(entries: Sequence[Entry]) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for entry in entries:
+        first = seen.setdefault(entry.record.id, entry.line)
+        if first != entry.line:
             what = f"this says the same as line {first}"
-            self.problems.append(
-                Problem(item.number, what, "delete one of the two", "warning", "duplicate-id")
-            )
+            yield Problem(entry.line, what, "delete one of the two", "warning", "duplicate-id")

@@ -193,7 +193,7 @@ def _content(record: Record) -> Record:
     return dataclasses.replace(record, id="", links=())
 
 
-def _memory(prefix: str, text: str, kind: MemoryKind, label: str) -> Record:
+def _memory(prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None) -> Record:
     return Record(
         id=ids.derived(prefix, said(text)),
         kind=kind,
@@ -201,6 +201,8 @@ def _memory(prefix: str, text: str, kind: MemoryKind, label: str) -> Record:
         label=label,
         status=Status.PROPOSED,
         scope=Scope.TASK,
+        created_at=block.created_at if block is not None else "",
+        links=(Link("learned_in", block.id),) if block is not None else (),
     )
 
 
@@ -239,9 +241,10 @@ class _Reader:
 
     def feed(self, line: Line) -> None:
         """Take one line."""
-        problem = oddity(line)
-        if problem is not None:
-            self.problems.append(problem)
+        if line.place is not Place.TEXT:
+            problem = oddity(line)
+            if problem is not None:
+                self.problems.append(problem)
         found = heading(line)
         if found is not None and found[0] <= 2:
             self.flush(line.start)
@@ -297,9 +300,7 @@ class _Reader:
             )
         record = self._enter(record, head.start, end, head.number)
         for item in learnings(self._title, region):
-            learned = _memory("learn", item.text, _kind_of_words(item.text), "learning")
-            links = (Link("learned_in", record.id),)
-            learned = dataclasses.replace(learned, created_at=record.created_at, links=links)
+            learned = _memory("learn", item.text, _kind_of_words(item.text), "learning", record)
             self._enter(learned, item.start, item.end, item.number)
 
     def _enter(self, record: Record, start: int, end: int, number: int) -> Record:

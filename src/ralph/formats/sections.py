@@ -11,20 +11,19 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 from ralph.errors import Refused
 from ralph.formats.document import Entry, Problem, find, newline_of
 from ralph.formats.oddities import oddities
-from ralph.formats.scan import Block, Scan, Section
+from ralph.formats.scan import Block, Scan, Section, Usual
 from ralph.model import ids
 from ralph.model.kinds import SECTIONS, MemoryKind, kind_of, label_of
-from ralph.model.record import Link, Origin, Record
+from ralph.model.record import NO_EXTRA, Link, Origin, Record
 
 SIGN_LABEL = "Sign"
 
-_USUAL = re.compile(r"tags:([^|]*)\| created: (\d{4}-\d\d-\d\d)")
+_OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _MADE = " | section: added"
 
@@ -72,9 +71,9 @@ class SectionsDocument:
     @property
     def format(self) -> str:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
-        signs = any(block.name for block in self._scan.blocks)
+        signs = any(entry.record.label == SIGN_LABEL for entry in self.entries)
         known = {SECTIONS[kind] for kind in self.layout.kinds}
-        structured = any(not block.name for block in self._scan.blocks) or any(
+        structured = any(entry.record.label != SIGN_LABEL for entry in self.entries) or any(
             section.heading in known for section in self._scan.sections
         )
         if signs:
@@ -111,7 +110,7 @@ class SectionsDocument:
             moved = replace(record, label=record.kind.value)
             return self.remove(record_id).add(moved)
         check(record)
-        written = block(record, newline_of(self.text), made=self._block_of(entry).made)
+        written = block(record, newline_of(self.text), made=self._was_made_for(entry))
         return self._spliced(self.text[: entry.start] + written + self.text[entry.end :], gone=record_id, come=record)
 
     def remove(self, record_id: str) -> "SectionsDocument":
@@ -123,12 +122,14 @@ class SectionsDocument:
             end = _after_gap(self.text, end, newline)
         return self._spliced(self.text[:start] + self.text[end:], gone=record_id, come=None)
 
-    def _block_of(self, entry: Entry) -> Block:
-        return next(found for found in self._scan.blocks if found.start == entry.start)
+    def _was_made_for(self, entry: Entry) -> bool:
+        """Whether this entry's section heading was written together with it."""
+        found = next(found for found in self._scan.blocks if found.start == entry.start)
+        return isinstance(found, Block) and found.made
 
     def _alone_in_made_section(self, entry: Entry) -> int | None:
         """Where the heading that `add` made for this very entry begins, when nothing else has moved in since."""
-        if not self._block_of(entry).made:
+        if not self._was_made_for(entry):
             return None
         newline = newline_of(self.text)
         above = self.text[: _before_gap(self.text, entry.start, newline)]
@@ -201,7 +202,7 @@ def check(record: Record) -> None:
     """Refuse what the format cannot hold."""
     if "\0" in record.text or "\r" in record.text:
         raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
-    values = [*record.tags, *(value for _, value in _metadata(record) if value)]
+    values = [*record.tags, *(value for _, value in _further(record) if value)]
     for value in values:
         if "-->" in value or "|" in value or "\n" in value or "\r" in value or "\0" in value:
             raise Refused(f"{value!r} cannot stand in the metadata comment", hint="leave out `|`, `-->` and line breaks")
@@ -214,25 +215,32 @@ def check(record: Record) -> None:
 
 def block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
     """One entry in its canonical form, without a final newline; `made`: its section's heading was made for it."""
-    quote = [f"> {line}" if line else ">" for line in record.text.split("\n")] if record.text else []
-    meta = " | ".join(key if value is None else f"{key}: {value}" for key, value in _metadata(record))
-    meta += _MADE if made else ""
-    return newline.join([f"### {record.id}", *quote, f"<!-- {meta} -->"])
+    quote = "".join([f"> {line}{newline}" if line else f">{newline}" for line in record.text.split("\n")])
+    pairs = [key if value is None else f"{key}: {value}" for key, value in _further(record)]
+    meta = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
+    return f"### {record.id}{newline}{quote if record.text else ''}<!-- {meta}{_MADE if made else ''} -->"
 
 
 def render(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
     """Entries under their headings, each heading once; a Sign keeps its own form."""
     parts: list[str] = []
-    for heading, group in groupby(in_order(records, kinds), key=_heading):
+    for heading, group in _grouped(records, kinds):
         parts.append(f"## {heading}")
-        parts.extend(sign(record) if record.label == SIGN_LABEL else block(record) for record in group)
+        parts.extend([sign(record) if record.label == SIGN_LABEL else block(record) for record in group])
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
 def in_order(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
     """Records in the order of their headings, ours first; within one heading as they came."""
+    return [record for _, group in _grouped(records, kinds) for record in group]
+
+
+def _grouped(records: Iterable[Record], kinds: Sequence[MemoryKind]) -> list[tuple[str, list[Record]]]:
     rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
-    return sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(_OURS.get(record.label) or _heading(record), []).append(record)
+    return sorted(groups.items(), key=lambda group: (rank.get(group[0], len(rank)), group[0]))
 
 
 def sign(record: Record) -> str:
@@ -247,36 +255,51 @@ def _heading(record: Record) -> str:
     return record.label
 
 
-def _metadata(record: Record) -> list[tuple[str, str | None]]:
-    pairs: list[tuple[str, str | None]] = [("tags", ", ".join(record.tags))]
-    if record.created_at:
-        pairs.append(("created", record.created_at))
+def _further(record: Record) -> list[tuple[str, str | None]]:
+    """The metadata after the tags."""
+    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
     if record.updated_at:
         pairs.append(("updated", record.updated_at))
-    pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
+    if record.links:
+        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
     if record.valid_until:
         pairs.append(("valid-until", record.valid_until))
     if record.origin.by:
         pairs.append(("by", record.origin.by))
-    pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
+    if record.extra is not NO_EXTRA:
+        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
     return pairs
 
 
-def _entries(blocks: Sequence[Block]) -> Iterable[Entry]:
+def _entries(blocks: Sequence[Block | Usual]) -> Iterable[Entry]:
     kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
+    tags: dict[str, tuple[str, ...]] = {}
     signs: dict[str, int] = {}
     for found in blocks:
-        if found.name:
+        if isinstance(found, Block) and found.name:
             base = "sign-" + (ids.slug(found.name) or ids.derived("name", found.name))
             signs[base] = signs.get(base, 0) + 1
             found.id = base if signs[base] == 1 else f"{base}-{signs[base]}"
-            kind, label = MemoryKind.FIX, SIGN_LABEL
-        else:
-            place = (found.section, found.id[: found.id.index("-")])
-            if place not in kinds:
-                kinds[place] = _kind(*place)
-            kind, label = kinds[place]
-        yield Entry(_record(found, kind, label), found.start, found.end, found.line)
+            yield Entry(_record(found, MemoryKind.FIX, SIGN_LABEL), found.start, found.end, found.line)
+            continue
+        place = (found.section, found.id[: found.id.index("-")])
+        if place not in kinds:
+            kinds[place] = _kind(*place)
+        kind, label = kinds[place]
+        if isinstance(found, Block):
+            yield Entry(_record(found, kind, label), found.start, found.end, found.line)
+            continue
+        block_id, quote, words, created, _, start, end, line = found
+        if words not in tags:
+            tags[words] = _tags(words)
+        record = Record.quick(block_id, kind, _unquoted(quote), label, tags[words], created)
+        yield Entry(record, start, end, line)
+
+
+def _unquoted(quote: str) -> str:
+    if "\n" not in quote:
+        return quote[2:] if quote.startswith("> ") else quote[1:]
+    return "\n".join([line[2:] if line.startswith("> ") else line[1:] for line in quote.split("\n")])
 
 
 def _kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
@@ -292,10 +315,6 @@ def _record(found: Block, kind: MemoryKind, label: str) -> Record:
     if meta is not None and meta.endswith(_MADE):
         meta = meta[: -len(_MADE)]
         found.made = True
-    usual = _USUAL.fullmatch(meta) if meta is not None else None
-    if usual is not None:
-        tags, created = usual.groups()
-        return Record(found.id, kind, text, label=label, title=found.name, tags=_tags(tags), created_at=created)
     dated = "" if found.name else ids.date_of(found.id)
     plain = Record(found.id, kind, text, label=label, title=found.name, created_at=dated)
     return plain if meta is None else _rich(plain, meta)
@@ -327,7 +346,7 @@ def _rich(plain: Record, meta: str) -> Record:
             known["origin"] = Origin(by=value)
         elif key or value:
             extra[key] = value if colon else None
-    return replace(plain, links=tuple(links), extra=extra, **known)
+    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
 
 
 def _before_gap(text: str, at: int, newline: str) -> int:

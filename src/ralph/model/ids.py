@@ -6,9 +6,8 @@ somebody's file without an id (a Sign, a bullet) gets one derived from its words
 same words always have the same id.
 """
 
-import hashlib
+import os
 import re
-import secrets
 from datetime import UTC, datetime
 
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
@@ -34,7 +33,7 @@ def timestamp() -> str:
 
 def mint(prefix: str) -> str:
     """A new id `{prefix}-{unix}-{4 hex}`; the writer checks it for a collision under the lock."""
-    return f"{prefix}-{int(now().timestamp())}-{secrets.token_hex(2)}"
+    return f"{prefix}-{int(now().timestamp())}-{os.urandom(2).hex()}"
 
 
 def date_of(record_id: str) -> str:
@@ -59,4 +58,6 @@ def slug(text: str, limit: int = 80) -> str:
 
 def derived(prefix: str, words: str) -> str:
     """An id that depends on nothing but the words."""
+    import hashlib  # noqa: PLC0415  (few commands derive ids, every command starts)
+
     return f"{prefix}-{hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

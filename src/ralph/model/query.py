@@ -19,6 +19,17 @@ class Query:
     since: str = ""
     limit: int | None = 5
 
+    def accepts(self, record: Record) -> bool:
+        """Whether a record is of the kinds, tags (any of them) and time that are asked for."""
+        if self.kinds and record.kind not in self.kinds:
+            return False
+        if self.since and record.created_at < self.since:
+            return False
+        if self.tags:
+            own = {tag.lower() for tag in record.tags}
+            return any(tag.lower() in own for tag in self.tags)
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:

@@ -8,7 +8,7 @@ occurs nowhere. No dictionary, no model. `tests/search/test_terms.py` proves the
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 STOP_WORDS = frozenset(
     "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not of on or our "
@@ -20,7 +20,9 @@ _EDGE = " \t\r\n\"'`“”‘’«»()[]{}<>,;:!?.…。、，！？「」『』
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _PARTS = re.compile(r"[^\W_]+")
 _VOWEL = re.compile("[aeiouy]")
-_SUFFIXES = (("ies", 3), ("ing", 3), ("ions", 5), ("ion", 5), ("ed", 3), ("es", 4), ("s", 3), ("e", 4))
+_VOWELS = "aeiou"
+_SHORTEST = 4
+_SUFFIXES = (("ies", 3), ("ing", 3), ("ions", 5), ("ion", 5), ("ed", 3), ("es", 4), ("s", 3), ("e", 4), ("y", 4))
 
 
 def fold(text: str) -> str:
@@ -44,6 +46,8 @@ def stem(word: str) -> str:
         return word
     for suffix, keep in _SUFFIXES:
         base = word[: -len(suffix)]
+        if suffix == "y" and base[-1:] in _VOWELS:  # retry, retries -> retr; but deploy stays
+            continue
         if word.endswith(suffix) and len(base) >= keep and _VOWEL.search(base) and not word.endswith("ss"):
             doubled = suffix in ("ing", "ed") and len(base) > 3 and base[-1] == base[-2] and base[-1] not in "lsz"
             return stem(base[:-1] if doubled else base) if suffix == "s" else base[:-1] if doubled else base
@@ -51,9 +55,9 @@ def stem(word: str) -> str:
 
 
 def parts(word: str) -> list[str]:
-    """The alphanumeric pieces of a compound such as `foo-bar` or `src/db/schema.ts`, when there are several."""
+    """The distinct alphanumeric pieces of a compound such as `foo-bar` or `src/db/schema.ts`, if there are several."""
     found = _PARTS.findall(word)
-    return found if len(found) > 1 else []
+    return list(dict.fromkeys(found)) if len(found) > 1 else []
 
 
 def bigrams(word: str) -> list[str]:
@@ -62,35 +66,34 @@ def bigrams(word: str) -> list[str]:
 
 
 def vocabulary(texts: Iterable[str]) -> set[str]:
-    """Every word that occurs in folded texts, and the pieces of compound words."""
+    """Every word of at least four letters in folded texts; compound words by their pieces."""
     raw: set[str] = set()
     for text in texts:
         raw.update(text.split())
-    return {piece for word in raw for piece in _PARTS.findall(word)}
+    plain = {word for word in raw if len(word) >= _SHORTEST and word.isalnum()}
+    mixed = " ".join(word for word in raw.difference(plain) if len(word) > _SHORTEST)
+    plain.update(piece for piece in _PARTS.findall(mixed) if len(piece) >= _SHORTEST)
+    return plain
 
 
-def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known words nearest to one that occurs nowhere: one typo away, else a prefix or part of it."""
-    if len(word) < 4:
+def nearest(word: str, known: Collection[str]) -> tuple[str, ...]:
+    """The known words nearest to one that occurs nowhere: one typo away, else the longest part of it."""
+    size, half = len(word), max(_SHORTEST, (len(word) + 1) // 2)
+    if size < _SHORTEST:
         return ()
-    near: list[str] = []
-    inside: list[str] = []
-    half = max(4, (len(word) + 1) // 2)
-    for other in known:
-        if abs(len(other) - len(word)) <= 1 and one_typo(word, other):
-            near.append(other)
-        elif half <= len(other) < len(word) and other in word:
-            inside.append(other)
-    if near:
-        return tuple(sorted(near))
-    longest = max((len(other) for other in inside), default=0)
-    return tuple(sorted(other for other in inside if len(other) == longest))
+    start = (word[0], word[1])
+    near = [
+        other
+        for other in known
+        if -1 <= len(other) - size <= 1 and (other[0] in start or other[1] in start) and one_typo(word, other)
+    ]
+    inside = [] if near else [other for other in known if half <= len(other) < size and other in word]
+    longest = max(map(len, inside), default=0)
+    return tuple(sorted(near or [other for other in inside if len(other) == longest]))
 
 
 def one_typo(left: str, right: str) -> bool:
     """Whether one letter was added, left out, changed, or swapped with its neighbour."""
-    if left == right:
-        return True
     start = 0
     shortest = min(len(left), len(right))
     while start < shortest and left[start] == right[start]:

@@ -9,7 +9,6 @@ splitting their text into words three times (`bench/parse.py`).
 """
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,40 +26,26 @@ class _Term:
 
     word: str
     needles: tuple[str, ...]
-    rows: frozenset[int]
+    rows: tuple[int, ...]
     replaced: bool = False
 
 
 def search(records: Sequence[Record], query: Query) -> Found:
     """The records that fit, best first; with an empty text the newest that pass the filters."""
-    kept = [record for record in records if passes(record, query)]
+    kept = [record for record in records if query.accepts(record)]
     words = terms.query_words(query.text)
     if not words:
         if query.text.strip():
             return Found((), 0)
         newest = sorted(range(len(kept)), key=lambda row: (kept[row].created_at, row), reverse=True)
         return Found(tuple(Hit(kept[row], 0.0) for row in newest[: query.limit]), len(kept))
-    texts = [_haystack(record) for record in kept]
+    texts = [terms.fold(f"{record.text}\n{record.title}\n{' '.join(record.tags)}\n{record.id}") for record in kept]
     found = _terms(words, texts)
-    hits = _rank(kept, texts, found)
+    scores: list[dict[int, float]] = [_qualities(term, kept, texts) for term in found]
+    ranked = _ranked(found, scores, kept)
+    hits = [_hit(row, score, kept[row], found, scores) for row, score in ranked[: query.limit]]
     instead = tuple((term.word, term.needles) for term in found if term.replaced)
-    return Found(tuple(hits[: query.limit]), len(hits), instead)
-
-
-def passes(record: Record, query: Query) -> bool:
-    """Whether a record is of the kinds, tags (any of them) and time that the query asks for."""
-    if query.kinds and record.kind not in query.kinds:
-        return False
-    if query.since and record.created_at < query.since:
-        return False
-    if query.tags:
-        own = {tag.lower() for tag in record.tags}
-        return any(tag.lower() in own for tag in query.tags)
-    return True
-
-
-def _haystack(record: Record) -> str:
-    return terms.fold(f"{record.text}\n{record.title}\n{' '.join(record.tags)}\n{record.id}")
+    return Found(tuple(hits), len(ranked), instead)
 
 
 def _terms(words: Sequence[str], texts: Sequence[str]) -> list[_Term]:
@@ -84,33 +69,58 @@ def _terms(words: Sequence[str], texts: Sequence[str]) -> list[_Term]:
     return found
 
 
-def _holding(needles: Sequence[str], texts: Sequence[str]) -> frozenset[int]:
-    return frozenset(row for needle in needles for row, text in enumerate(texts) if needle in text)
+def _holding(needles: Sequence[str], texts: Sequence[str]) -> tuple[int, ...]:
+    if len(needles) == 1:
+        needle = needles[0]
+        return tuple([row for row, text in enumerate(texts) if needle in text])
+    return tuple(sorted({row for needle in needles for row in _holding((needle,), texts)}))
 
 
-def _rank(records: Sequence[Record], texts: Sequence[str], found: Sequence[_Term]) -> list[Hit]:
+def _qualities(term: _Term, records: Sequence[Record], texts: Sequence[str]) -> dict[int, float]:
+    """How exactly each record holds the word: as a tag, its id, a word, the beginning or the inside of one."""
+    if not term.rows:
+        return {}
+    tags = {
+        tag
+        for tag in set().union(*(records[row].tags for row in term.rows))
+        if terms.stem(terms.fold(tag)) in term.needles or terms.fold(tag) == term.word
+    }
+    found: dict[int, float] = {}
+    for row in term.rows:
+        if tags and not tags.isdisjoint(records[row].tags):
+            found[row] = _TAG
+        elif term.word == records[row].id.lower():
+            found[row] = _ID
+        else:
+            found[row] = max([_exactness(texts[row], needle) for needle in term.needles])
+    return found
+
+
+def _exactness(text: str, needle: str) -> float:
+    """A word (an ending of up to three letters is the same word), the beginning of one, or the inside."""
+    at = text.find(needle)
+    while at >= 0:
+        if at == 0 or not text[at - 1].isalnum():
+            rest = text[at + len(needle) : at + len(needle) + 4]
+            return _START if len(rest) == 4 and rest.isalnum() else _WORD
+        at = text.find(needle, at + 1)
+    return _INSIDE
+
+
+def _ranked(found: Sequence[_Term], scores: Sequence[dict[int, float]], records: Sequence[Record]) -> list[tuple[int, float]]:
+    """The rows with a match: those with the most words first, then the best score, then the newest."""
     counts: dict[int, int] = {}
-    scores: dict[int, float] = {}
-    why: dict[int, list[str]] = {}
-    for term in found:
+    totals: dict[int, float] = {}
+    for term, qualities in zip(found, scores, strict=True):
         weight = math.log(1 + len(records) / len(term.rows)) if term.rows else 0.0
-        edge = re.compile(r"(?<![^\W_])(" + "|".join(map(re.escape, term.needles)) + r")(\w*)") if term.needles else None
-        for row in term.rows:
+        for row, quality in qualities.items():
             counts[row] = counts.get(row, 0) + 1
-            quality = _quality(records[row], texts[row], term, edge)
-            scores[row] = scores.get(row, 0.0) + weight * quality
-            why.setdefault(row, []).append(f"{term.word}: {_NAMES[quality]}")
-    order = sorted(counts, key=lambda row: (counts[row], scores[row], records[row].created_at, row), reverse=True)
-    return [Hit(records[row], round(scores[row], 4), tuple(why[row])) for row in order]
+            totals[row] = totals.get(row, 0.0) + weight * quality
+    keys = [(counts[row], totals[row], records[row].created_at, row) for row in counts]
+    keys.sort(reverse=True)
+    return [(row, total) for _, total, _, row in keys]
 
 
-def _quality(record: Record, text: str, term: _Term, edge: re.Pattern[str] | None) -> float:
-    for tag in record.tags:
-        if terms.stem(terms.fold(tag)) in term.needles or terms.fold(tag) == term.word:
-            return _TAG
-    if term.word == record.id.lower():
-        return _ID
-    match = edge.search(text) if edge is not None else None
-    if match is None:
-        return _INSIDE
-    return _WORD if len(match[2]) <= 3 else _START
+def _hit(row: int, score: float, record: Record, found: Sequence[_Term], scores: Sequence[dict[int, float]]) -> Hit:
+    why = [f"{term.word}: {_NAMES[each[row]]}" for term, each in zip(found, scores, strict=True) if row in each]
+    return Hit(record, round(score, 4), tuple(why))

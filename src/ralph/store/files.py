@@ -8,18 +8,19 @@ take no lock, so `update` compares the file with what it read just before it ren
 again when somebody else was faster. A write through a symbolic link goes to the link's target,
 and never to one that dangles or leaves the project.
 
-Logs are appended with a single `write()` on an `O_APPEND` descriptor; a torn last line (a crash,
-a full disk) is closed by the next append. `tests/store/test_files.py` and `tests/soak/` prove it.
+Logs are appended with a single `write()` on an `O_APPEND` descriptor, under the same lock, so that
+no line is lost to a rewrite; a torn last line (a crash, a full disk) is closed by the next append.
+`tests/store/test_files.py` and `tests/soak/` prove it.
 """
 
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
@@ -37,6 +38,8 @@ _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, e
 def read(path: Path) -> str | None:
     """The file's text, every byte kept (undecodable ones as surrogates), or None when there is no file."""
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -47,18 +50,22 @@ def read(path: Path) -> str | None:
 def target(path: Path, root: Path | None) -> Path:
     """Where a write to `path` really goes; Refused for a dangling or escaping link and for special files."""
     real = Path(os.path.realpath(path))
-    if path.is_symlink() and not real.exists():
-        raise Refused(
-            f"{path}: is a symbolic link to {os.readlink(path)}, which does not exist",
-            hint="restore the target or remove the link; nothing was written",
-        )
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
         raise Refused(
             f"{path}: leads to {real}, outside the project {root}",
             hint="replace the symbolic link by a real file; nothing was written",
         )
-    if real.exists() and not real.is_file():
-        raise Refused(f"{path}: is not a regular file", hint="move it away; nothing was written")
+    try:
+        for link in (path, *path.parents):
+            if link.is_symlink() and not link.exists():
+                raise Refused(
+                    f"{link}: is a symbolic link to {link.readlink()}, which does not exist",
+                    hint="restore the target or remove the link; nothing was written",
+                )
+        if real.exists() and not real.is_file():
+            raise Refused(f"{path}: is not a regular file", hint="move it away; nothing was written")
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be reached: {error.strerror}", hint=_hint(error)) from error
     return real
 
 
@@ -87,28 +94,13 @@ def update(path: Path, edit: Callable[[str], str], *, root: Path | None = None, 
     raise Conflict(f"{path}: keeps changing while it is being edited", hint="close the program that rewrites it")
 
 
-def append(path: Path, line: str, *, mode: int = PRIVATE, durable: bool = False) -> None:
+def append(path: Path, line: str, *, root: Path | None = None, mode: int = PRIVATE, durable: bool = False) -> None:
     """Append one line with a single write; closes a torn line first, and takes back a write that did not fit."""
-    wire = line.encode("utf-8", "surrogateescape")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = _open_current(path, mode)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be opened: {error.strerror}", hint=_hint(error)) from error
-    try:
-        size = os.fstat(handle).st_size
-        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-        wire = b"\n" + wire if torn else wire
-        written = os.write(handle, wire)
-        if written != len(wire):
-            os.ftruncate(handle, size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if durable:
-            os.fsync(handle)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot append: {error.strerror}", hint=_hint(error)) from error
-    finally:
-        os.close(handle)
+    real = target(path, root)
+    wire = _bytes(real, line)
+    make_folder(real.parent, 0o700)
+    with lock(real):
+        _append(real, wire, mode, durable)
 
 
 def backup(path: Path, *, root: Path | None = None) -> Path | None:
@@ -192,19 +184,32 @@ def leftovers(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX) or p.name == LOCK_NAME)
 
 
+def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
+    try:
+        handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+        try:
+            size = _writable(os.fstat(handle)).st_size
+            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+            wire = b"\n" + wire if torn else wire
+            if os.write(handle, wire) != len(wire):
+                os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise WriteFailed(f"{real}: cannot append: {error.strerror}", hint=_hint(error)) from error
+
+
 def _replace(real: Path, text: str, expect: str | None, mode: int | None) -> bool:
     """Atomic replace under the lock; False when the file no longer holds `expect`."""
-    try:
-        payload = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise Refused(f"{real}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
+    payload = _bytes(real, text)
     temp: Path | None = None
     try:
-        _sweep(real)
-        keep = real.stat() if real.exists() else None
-        if keep is not None and not keep.st_mode & 0o222:
-            raise PermissionError(errno.EACCES, "the file is read-only")
-        temp = real.with_name(f".{real.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMP_SUFFIX}")
+        _sweep(real.parent)
+        keep = _writable(real.stat()) if real.exists() else None
+        temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
         _write_new(temp, payload, keep, mode)
         if expect is not None and (read(real) or "") != expect:
             return False
@@ -236,14 +241,25 @@ def _write_new(temp: Path, payload: bytes, keep: os.stat_result | None, mode: in
         os.close(handle)
 
 
-def _sweep(real: Path) -> None:
-    """Remove what a killed writer of this very file left; we hold the lock, so nobody is using it."""
-    for entry in real.parent.glob(f".{_glob_escape(real.name)}.*{TEMP_SUFFIX}"):
-        entry.unlink(missing_ok=True)
+def _bytes(path: Path, text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Refused(f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
 
 
-def _glob_escape(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+def _writable(status: os.stat_result) -> os.stat_result:
+    """Refuse a file that nobody may write, also to root, and though a rename would not ask."""
+    if not status.st_mode & 0o222:
+        raise PermissionError(errno.EACCES, "the file is read-only")
+    return status
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed writers left; we hold the folder's lock, so nobody is using it."""
+    for entry in folder.glob(f".*{TEMP_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            entry.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -253,24 +269,6 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(handle)
     finally:
-        os.close(handle)
-
-
-def _open_current(path: Path, mode: int) -> int:
-    """Open a log for appending and lock it; opens again if it was replaced in between."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
-        try:
-            if sys.platform != "win32":
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            here, there = os.fstat(handle), path.stat()
-            if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
-                return handle
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
         os.close(handle)
 
 
@@ -285,14 +283,26 @@ else:
     import fcntl
 
     def _lock_handle(folder: Path) -> int:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            return _acquire(folder, handle, lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
-        except OSError as error:
-            if error.errno not in _NO_FOLDER_LOCKS:
-                raise
+        while True:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                _acquire(folder, handle, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except OSError as error:
+                if error.errno not in _NO_FOLDER_LOCKS:
+                    raise
+                break
+            if _is_current(folder, handle):
+                return handle
+            os.close(handle)
         spare = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
-        return _acquire(folder, spare, lambda: fcntl.flock(spare, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        return _acquire(folder, spare, partial(fcntl.flock, spare, fcntl.LOCK_EX | fcntl.LOCK_NB))
+
+    def _is_current(folder: Path, handle: int) -> bool:
+        """Whether the folder is still the one that was opened: git may have replaced it while we waited."""
+        try:
+            return os.path.samestat(os.fstat(handle), folder.stat())
+        except FileNotFoundError:
+            return False
 
 
 def _acquire(folder: Path, handle: int, attempt: Callable[[], None]) -> int:

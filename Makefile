@@ -1,0 +1,56 @@
+# Everything a newcomer needs: `make demo` and `make test` set up what they use on first run.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+# A default encoding or a warning is an error: in the tests and in what they start.
+export PYTHONWARNDEFAULTENCODING := 1
+export PYTHONDONTWRITEBYTECODE := 1
+export RALPH_PROJECT := $(CURDIR)
+
+.PHONY: help demo test check format docs soak bench e2e clean
+
+help:
+	@echo "make demo    Ralph's main job, end to end, on a sample project"
+	@echo "make test    the test suite (crash and scale tests reduced)"
+	@echo "make check   lint, types, layers, sizes, docs, exports"
+	@echo "make soak    the long crash and scale tests, in full"
+	@echo "make bench   the benchmarks"
+	@echo "make docs    write the generated pages anew"
+	@echo "make format  format the code"
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . \
+		$$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])')
+	touch $(READY)
+
+demo: $(READY)
+	@$(BIN)/python examples/demo.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_sizes.py tests/test_docs.py tests/test_exports.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/python docs/generate.py
+
+soak: $(READY)
+	RALPH_SOAK=1 $(BIN)/python -m pytest -m soak
+
+bench: $(READY)
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

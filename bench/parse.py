@@ -1,0 +1,57 @@
+"""How parsing, listing, priming and searching a 10 MB memories.md compare with plain string work."""
+
+import tempfile
+from pathlib import Path
+
+from bench import big
+from bench.timing import Bar, best, report
+from ralph.app import memory
+from ralph.formats.sections import parse
+from ralph.model.query import Query
+from ralph.search import text as searching
+
+COUNT = 20_000
+
+
+def read(path: Path) -> str:
+    """The file as the store reads it."""
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def run() -> list[str]:
+    """The table and the promises."""
+    with tempfile.TemporaryDirectory() as folder:
+        half, whole = (Path(folder) / name for name in ("half", "whole"))
+        small, path = big.write(half, COUNT // 2), big.write(whole, COUNT)
+        text = read(path)
+        records = [entry.record for entry in parse(text).entries]
+        times = best(
+            {
+                "read and split into lines": lambda: path.open(encoding="utf-8", newline="").read().splitlines(),
+                "lowercase and split into words": lambda: text.lower().split(),
+                "parse": lambda: parse(read(path)),
+                "parse, half the file": lambda: parse(read(small)),
+                "list": lambda: memory.list_(whole),
+                "prime, budget 2000": lambda: memory.prime(whole, budget=2000),
+                "prime, no budget": lambda: memory.prime(whole),
+                "search, two words": lambda: searching.search(records, Query("scheduler migrations")),
+                "search, a rare word": lambda: searching.search(records, Query("cache_424")),
+                "search, a typo": lambda: searching.search(records, Query("schedulr migraton")),
+                "search with parsing": lambda: memory.search(whole, Query("scheduler migrations")),
+            }
+        )
+        lines = [f"memories.md: {len(text) / 1e6:.1f} MB, {len(records)} entries"]
+    bars = [
+        Bar("parse / read and split into lines", "parse", "read and split into lines", 10),
+        Bar("list / parse", "list", "parse", 2),
+        Bar("prime with a budget / parse", "prime, budget 2000", "parse", 2),
+        Bar("prime without a budget / parse", "prime, no budget", "parse", 2),
+        Bar("search / lowercase and split into words", "search, two words", "lowercase and split into words", 3),
+        Bar("search for a typo / the same", "search, a typo", "lowercase and split into words", 3),
+        Bar("double the file / half of it", "parse", "parse, half the file", 2.3),
+    ]
+    return lines + report(times, bars)
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))

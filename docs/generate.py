@@ -1,0 +1,68 @@
+"""Writes the generated pages: docs/cli.md and the key table of docs/config.md.
+
+Run by `make docs`; `tests/test_docs.py` fails when a page and the program disagree.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ralph.cli.main import cli
+from ralph.config import keys_table
+
+DOCS = Path(__file__).parent
+INTRO = """\
+# The commands
+
+Generated from the program by `make docs`; `ralph COMMAND --help` prints the same.
+
+Exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted. Every listing has
+`--format json`, valid also when it is empty. Notes and warnings go to standard error.
+"""
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ("ralph",)) -> Iterator[tuple[str, click.Command]]:
+    """Every command and group, parents first."""
+    yield " ".join(path), command
+    if isinstance(command, click.Group):
+        with click.Context(command, info_name=path[-1]) as ctx:
+            for name in command.list_commands(ctx):
+                child = command.get_command(ctx, name)
+                if child is not None:
+                    yield from commands(child, (*path, name))
+
+
+def help_text(name: str, command: click.Command) -> str:
+    """What `--help` prints, at a fixed width."""
+    with click.Context(command, info_name=name, max_content_width=100, terminal_width=100) as ctx:
+        return command.get_help(ctx).rstrip()
+
+
+def cli_page() -> str:
+    """The whole page docs/cli.md."""
+    parts = [INTRO]
+    for name, command in commands(cli):
+        parts.append(f"{'#' * min(len(name.split()) + 1, 4)} {name}\n\n```\n{help_text(name, command)}\n```\n")
+    return "\n".join(parts)
+
+
+def config_page(text: str) -> str:
+    """docs/config.md with its table of keys written anew."""
+    pattern = re.compile(r"(<!-- generated: keys -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    return pattern.sub(lambda found: found[1] + keys_table().strip("\n") + found[2], text)
+
+
+def main() -> None:
+    """Write the pages that changed."""
+    config = DOCS / "config.md"
+    for path, text in ((DOCS / "cli.md", cli_page()), (config, config_page(config.read_text(encoding="utf-8")))):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8", newline="")
+            sys.stdout.write(f"wrote {path.name}\n")
+
+
+if __name__ == "__main__":
+    main()

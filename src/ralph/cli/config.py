@@ -1,0 +1,147 @@
+"""`ralph config`: which settings count, where they come from, and changing one.
+
+An adapter only: `load` is called here, the verbs are in `ralph.app.config`. Warnings about
+unknown keys go to stderr, so that `get` can stand in a script.
+"""
+
+import json
+import os
+
+import click
+
+from ralph.app import config as verbs
+from ralph.cli.context import invocation, say, warn
+from ralph.cli.options import Group, format_option
+from ralph.cli.output import cut, json_text, one_line, table
+from ralph.config import Layer, Loaded, Place, key_named, load
+from ralph.errors import ConfigError, UsageError
+
+_VALUE_COLUMNS = 60
+
+
+@click.group(name="config", cls=Group)
+def cli() -> None:
+    """Show and change Ralph's settings (ralph.yml and the layers below and above it).
+
+    \b
+    Examples:
+      ralph config show --origin
+      ralph config set memories.budget 3000
+    """
+
+
+@cli.command("show")
+@click.option("--origin", is_flag=True, help="Also say where each value comes from.")
+@format_option("table", "json")
+@click.pass_context
+def show(ctx: click.Context, origin: bool, form: str) -> None:
+    """Print every key with the value that counts.
+
+    \b
+    Examples:
+      ralph config show
+      ralph config show --origin
+      ralph config show --format json
+    """
+    shown = verbs.show(_loaded(ctx))
+    if form == "json":
+        full = {each.name: {"value": each.value, **_place(each.place)} for each in shown}
+        click.echo(json_text(full if origin else {each.name: each.value for each in shown}))
+        return
+    rows = [[each.name, cut(one_line(_words(each.value)), _VALUE_COLUMNS), str(each.place)] for each in shown]
+    headings = ["key", "value", "from"]
+    click.echo(table(headings, rows) if origin else table(headings[:2], [row[:2] for row in rows]))
+
+
+@cli.command("get")
+@click.argument("key")
+@click.pass_context
+def get(ctx: click.Context, key: str) -> None:
+    """Print the value that counts for one key; a list is printed as JSON.
+
+    \b
+    Examples:
+      ralph config get memories.budget
+      ralph config get memories.filter.tags
+    """
+    key_named(key)
+    click.echo(_words(verbs.get(_loaded(ctx), key)))
+
+
+@cli.command("set")
+@click.argument("key")
+@click.argument("value")
+@click.option("--local", is_flag=True, help="Change ralph.local.yml, which is yours alone.")
+@click.option("--user", is_flag=True, help="Change your own config, for all projects.")
+@click.pass_context
+def set_(ctx: click.Context, key: str, value: str, local: bool, user: bool) -> None:
+    """Set one key in ralph.yml, keeping comments and everything else in the file.
+
+    A list is separated by commas, or written as JSON.
+
+    \b
+    Examples:
+      ralph config set memories.budget 3000
+      ralph config set memories.filter.types fix,decision --local
+      ralph config set ralph.success_criteria '[{"type": "custom", "command": "make check"}]'
+    """
+    if local and user:
+        raise UsageError("both --local and --user were given", hint="give one of them")
+    layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
+    change = verbs.set_(invocation(ctx).root, key, value, env=os.environ, layer=layer)
+    said = f"{key} = {_words(change.value)} in {change.path}"
+    click.echo(f"Set {said}" if change.changed else f"Nothing to do: {said} already")
+    _tell_what_counts(ctx, key, layer)
+
+
+@cli.command("path")
+@format_option("table", "json")
+@click.pass_context
+def path(ctx: click.Context, form: str) -> None:
+    """Print the files that settings are read from; a later one wins over an earlier one.
+
+    \b
+    Examples:
+      ralph config path
+      ralph config path --format json
+    """
+    found = verbs.path(invocation(ctx).root, os.environ)
+    if form == "json":
+        rows = [{"layer": each.layer.value, "path": str(each.path), "exists": each.exists} for each in found]
+        click.echo(json_text(rows))
+        return
+    click.echo(
+        table(
+            ["layer", "there", "path"],
+            [[each.layer.value, "yes" if each.exists else "no", str(each.path)] for each in found],
+            last_column=max(len(str(each.path)) for each in found),
+        )
+    )
+
+
+def _loaded(ctx: click.Context) -> Loaded:
+    call = invocation(ctx)
+    loaded = load(call.root, flags=call.flags, env=os.environ)
+    for warning in loaded.warnings:
+        warn(warning)
+    return loaded
+
+
+def _tell_what_counts(ctx: click.Context, key: str, layer: Layer) -> None:
+    """The value was set; say so when a higher layer decides, or when a file is broken elsewhere."""
+    call = invocation(ctx)
+    try:
+        place = load(call.root, flags=call.flags, env=os.environ).origins[key]
+    except ConfigError as error:
+        warn(error.message)
+        return
+    if place.layer is not layer:
+        say(f"note: {place} sets {key} too and wins")
+
+
+def _words(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _place(place: Place) -> dict[str, object]:
+    return {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}

@@ -1,0 +1,142 @@
+"""`ralph memory edit`: one entry corrected, by options or in an editor, every other byte left alone."""
+
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, Project, page
+
+TODAY = datetime.now(UTC).date().isoformat()
+ONE = Block("Uses barrel exports", "mem-1705751400-a3f8", "build, api", more=" | supersedes: mem-1-a | ticket: 7")
+TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", created="2025-02-01", kind="decision")
+MESSY = "---\nSomebody's front matter\n---\n\n\n" + page(ONE, TWO) + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
+
+
+def edited(block: Block, text: str | None = None, tags: str | None = None) -> str:
+    """The block as it stands in the file after a change of today."""
+    before = str(block)
+    if text is not None:
+        before = before.replace(block.text, text)
+    if tags is not None:
+        before = before.replace(f"tags: {block.tags}", f"tags: {tags}")
+    return before.replace(f"created: {block.created}", f"created: {block.created} | updated: {TODAY}")
+
+
+@pytest.fixture
+def project(ralph: Project) -> Project:
+    """A file with two entries among somebody's own text."""
+    ralph.put(".agent/memories.md", MESSY)
+    return ralph
+
+
+def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str, variable: str = "EDITOR") -> None:
+    """Make a small Python program the user's editor; it gets the file's name as its argument."""
+    script = folder / "editor.py"
+    script.write_text("import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\n" + program, encoding="utf-8")
+    monkeypatch.setenv(variable, f"{sys.executable} {script}")
+
+
+def test_a_new_text_replaces_the_old_and_keeps_the_rest_byte_for_byte(project: Project) -> None:
+    said = project("memory", "edit", ONE.id, "--text", "Uses `barrel` exports")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == f"Changed {ONE.id} (.agent/memories.md:10)\n"
+    assert project.read() == MESSY.replace(str(ONE), edited(ONE, "Uses `barrel` exports"))
+
+
+def test_a_new_text_may_come_from_stdin(project: Project) -> None:
+    assert project("memory", "edit", ONE.id, "--text", "-", stdin="One\n\nTwo $HOME\n").code == 0
+    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "One\n\nTwo $HOME"
+
+
+def test_a_new_text_may_begin_like_a_bullet(project: Project) -> None:
+    assert project("memory", "edit", ONE.id, "--text", "- one\n- two").code == 0
+    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "- one\n- two"
+
+
+def test_new_tags_replace_the_old_ones_and_empty_ones_remove_them(project: Project) -> None:
+    assert project("memory", "edit", ONE.id, "--tags", "ci,web").code == 0
+    assert project.read() == MESSY.replace(str(ONE), edited(ONE, tags="ci, web"))
+    assert project("memory", "edit", ONE.id, "--tags", "").code == 0
+    assert project("memory", "show", ONE.id, "--format", "json").json["tags"] == []
+
+
+def test_a_new_type_moves_the_entry_to_the_end_of_its_section(project: Project) -> None:
+    assert project("memory", "edit", ONE.id, "--type", "Decision").code == 0
+    moved = edited(ONE)
+    assert project.read() == MESSY.replace(f"{ONE}\n", "").replace(str(TWO), f"{TWO}\n{moved}")
+    shown = project("memory", "show", ONE.id, "--format", "json").json
+    assert (shown["type"], shown["extra"], shown["updated"]) == ("decision", {"ticket": "7"}, TODAY)
+
+
+def test_what_is_already_so_changes_nothing(project: Project) -> None:
+    before = project.marks()
+    said = project("memory", "edit", ONE.id, "--text", ONE.text, "--tags", ONE.tags, "--type", "pattern")
+    assert (said.code, said.out) == (0, f"Nothing changed in {ONE.id}\n")
+    assert project.marks() == before
+
+
+@pytest.mark.parametrize(("words", "told"), [(["--text", " "], "empty"), (["--tags", "a|b"], "'a|b'")])
+def test_what_cannot_be_kept_is_refused_and_nothing_changes(project: Project, words: list[str], told: str) -> None:
+    before = project.marks()
+    said = project("memory", "edit", ONE.id, *words)
+    assert said.code == 1
+    assert told in said.err
+    assert project.marks() == before
+
+
+@pytest.mark.parametrize("variable", ["EDITOR", "VISUAL"])
+def test_the_editor_gets_the_text_and_gives_the_new_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    program = "text = file.read_text(encoding='utf-8')\nfile.write_text(text.upper() + '\\n`more`\\n', encoding='utf-8')"
+    editor(monkeypatch, tmp_path, program, variable)
+    assert project("memory", "edit", ONE.id).out.startswith(f"Changed {ONE.id}")
+    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "USES BARREL EXPORTS\n\n`more`"
+
+
+def test_an_editor_that_changes_nothing_changes_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = project.marks()
+    editor(monkeypatch, tmp_path, "")
+    assert project("memory", "edit", ONE.id).out == f"Nothing changed in {ONE.id}\n"
+    assert project.marks() == before
+
+
+def test_a_text_emptied_in_the_editor_is_refused(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor(monkeypatch, tmp_path, "import os\nfile.write_text('', encoding='utf-8')\nos.utime(file, (9, 9))")
+    before = project.marks()
+    said = project("memory", "edit", ONE.id)
+    assert said.code == 1
+    assert "empty" in said.err
+    assert project.marks() == before
+
+
+def test_an_editor_that_fails_leaves_the_entry_as_it_is(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor(monkeypatch, tmp_path, "sys.exit(3)")
+    before = project.marks()
+    said = project("memory", "edit", ONE.id)
+    assert (said.code, said.out) == (1, "")
+    assert re.search("editor", said.err, re.IGNORECASE)
+    assert project.marks() == before
+
+
+def test_without_an_editor_or_a_terminal_it_is_said_what_to_do(project: Project) -> None:
+    said = project("memory", "edit", ONE.id)
+    assert said.code == 2
+    assert "$EDITOR" in said.err
+    assert "--text" in said.err
+
+
+def test_the_editor_does_not_open_for_a_missing_memory(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor(monkeypatch, tmp_path, f"pathlib.Path({str(tmp_path / 'opened')!r}).touch()")
+    assert project("memory", "edit", "mem-1-dead").code == 1
+    assert not (tmp_path / "opened").exists()

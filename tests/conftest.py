@@ -1,0 +1,239 @@
+"""Shared fixtures: real disks that are full or read-only, and programs that are always ended.
+
+Nothing is faked: a full disk is a small tmpfs (or, where mounting is not allowed, the kernel's own
+limit on a file's size), a read-only one is a read-only mount, and an ordinary user is an effective
+user id without root's rights. Whatever a fixture mounts or starts, it unmounts or kills.
+"""
+
+import contextlib
+import errno
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+WRITER = Path(__file__).parent / "soak" / "writer.py"
+NOBODY = 65534
+
+Start = Callable[..., "Program"]
+
+
+@pytest.fixture(scope="session")
+def rounds() -> Callable[[int, int], int]:
+    """How often a long test repeats: `rounds(full, reduced)`, full with RALPH_SOAK=1."""
+    full = os.environ.get("RALPH_SOAK") == "1"
+    return lambda many, few: many if full else few
+
+
+class Program:
+    """A running `tests/soak/writer.py`: what it says, what it is told, and its end."""
+
+    def __init__(self, *words: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(WRITER), *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        self.child = 0
+
+    def says(self) -> list[str]:
+        """The words of its next line; none when it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().split()
+
+    def tell(self, line: str = "") -> None:
+        """Hand it one line, which it may be waiting for."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def rest(self) -> list[list[str]]:
+        """Everything that it still says until it ends; it must end well."""
+        lines = list(iter(self.says, []))
+        assert self.process.wait() == 0
+        return lines
+
+    def bear(self) -> None:
+        """Let a nursery start the next child, and let the child begin."""
+        self.tell()
+        word, pid = self.says()
+        assert word == "born"
+        self.child = int(pid)
+        assert self.says() == ["ready"]
+        self.tell()
+
+    def kill_child(self) -> list[list[str]]:
+        """End the nursery's child at once (SIGKILL); gives what it had said until then."""
+        os.kill(self.child, signal.SIGKILL)
+        self.child = 0
+        return list(iter(self.says, ["dead"]))
+
+    def close(self) -> None:
+        """Make sure that it is gone, and its child."""
+        if self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start the writer program with these words; killed at the end of the test, whatever happened."""
+    with contextlib.ExitStack() as stack:
+
+        def started(*words: object) -> Program:
+            program = Program(*words)
+            stack.callback(program.close)
+            return program
+
+        yield started
+
+
+def _mount(where: Path, options: str) -> None:
+    where.mkdir(exist_ok=True)
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a tmpfs")
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(where)], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("a tmpfs cannot be mounted here")
+
+
+def _unmount(where: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(where)], capture_output=True, check=True)
+
+
+class Disk(Protocol):
+    """A disk that can be filled up and freed again."""
+
+    folder: Path
+
+    def fill(self) -> None:
+        """From now on there is no space left, or a few bytes at most."""
+
+    def free(self) -> None:
+        """There is space again."""
+
+
+class SmallDisk:
+    """A tmpfs of a few pages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Write until the kernel says no."""
+        handle = os.open(self.ballast, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            while True:
+                os.write(handle, b"x" * 4096)
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+        finally:
+            os.close(handle)
+
+    def free(self) -> None:
+        """Remove what filled it."""
+        self.ballast.unlink()
+
+
+class LimitedFiles:
+    """Any disk, with the kernel's limit on the size of a file that this process writes."""
+
+    LIMIT = 5000
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self) -> None:
+        """Let files grow to a little more than a page only."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.LIMIT, self.before[1]))
+
+    def free(self) -> None:
+        """Let them grow again."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.before)
+
+
+@pytest.fixture(params=["small disk", "limited files"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    """A disk that the test can fill up and free again; not full yet."""
+    folder = tmp_path / "disk"
+    if request.param == "small disk":
+        _mount(folder, "size=128k")
+        try:
+            yield SmallDisk(folder)
+        finally:
+            _unmount(folder)
+    else:
+        folder.mkdir()
+        limited = LimitedFiles(folder)
+        try:
+            yield limited
+        finally:
+            limited.free()
+
+
+@pytest.fixture
+def freezable(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A folder on a disk of its own, and the function that makes this disk read-only."""
+    folder = tmp_path / "disk"
+    _mount(folder, "size=1m")
+    try:
+        yield (
+            folder,
+            lambda: _run("mount", "-o", "remount,ro", str(folder)),
+        )
+    finally:
+        _unmount(folder)
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[None]:
+    """Without root's rights for a moment; nothing changes for somebody who has none."""
+    if os.geteuid() != 0:
+        yield
+        return
+    group = os.getegid()
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that every user may enter and change (pytest's own folders are private)."""
+    folder = Path(tempfile.mkdtemp(prefix="ralph-shared-"))
+    folder.chmod(0o777)
+    try:
+        yield folder
+    finally:
+        for path in [folder, *folder.rglob("*")]:
+            if stat.S_ISDIR(path.lstat().st_mode):
+                path.chmod(0o777)
+        shutil.rmtree(folder)

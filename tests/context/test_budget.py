@@ -1,0 +1,277 @@
+"""Whole entries within the budget, the most useful first, and the tail of a scratchpad."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from tests.formats.laws import messy
+
+from ralph.context.budget import (
+    TURNS,
+    Overhead,
+    Render,
+    Selection,
+    fill,
+    fit,
+    share,
+    tail,
+    useful_order,
+)
+from ralph.context.tokens import estimate
+from ralph.model.kinds import SECTIONS, MemoryKind
+from ralph.model.record import Record
+
+DATES = st.sampled_from(["", "2025-01-20", "2025-01-21", "2026-02-03T08:15:00Z", "2026-02-03"])
+KINDS = st.sampled_from(list(MemoryKind))
+WORDS = st.text(st.sampled_from("abcde  xyz\n인증🔥0189.-"), min_size=1, max_size=200)
+RECORDS = st.lists(
+    st.builds(lambda k, t, d: Record(id="mem-1-a", kind=k, text=t, created_at=d), KINDS, WORDS, DATES),
+    max_size=25,
+)
+OVERHEADS = st.builds(Overhead, *[st.integers(0, 12)] * 3)
+
+
+def _record(kind: MemoryKind, text: str = "x", created: str = "") -> Record:
+    return Record(id=f"{kind.value}-1769300000-ab12", kind=kind, text=text, created_at=created)
+
+
+def _renderer(records: Sequence[Record], calls: list[int] | None = None) -> Render:
+    """Sections by kind, one block an entry, and a notice when something is left out."""
+
+    def render(kept: tuple[int, ...], left_out: int) -> str:
+        if calls is not None:
+            calls.append(len(kept))
+        parts = []
+        for kind in MemoryKind:
+            blocks = [f"### entry {i}\n> {records[i].text}\n" for i in kept if records[i].kind is kind]
+            parts += [f"## {SECTIONS[kind]}\n", *blocks] if blocks else []
+        if left_out:
+            parts.append(f"<!-- {len(kept)} of {len(kept) + left_out} shown -->\n")
+        return "\n".join(parts)
+
+    return render
+
+
+def _spent(records: Sequence[Record], costs: Sequence[int], kept: Sequence[int], overhead: Overhead) -> int:
+    kinds = {records[i].kind for i in kept}
+    notice = overhead.notice if len(kept) < len(records) else 0
+    return overhead.title + overhead.heading * len(kinds) + notice + sum(costs[i] for i in kept)
+
+
+class TestOrder:
+    def test_kinds_take_turns_and_the_newest_of_each_comes_first(self) -> None:
+        records = [
+            _record(MemoryKind.CONTEXT, created="2026-01-09"),
+            _record(MemoryKind.FIX, created="2025-01-01"),
+            _record(MemoryKind.FIX, created="2026-01-01"),
+            _record(MemoryKind.FIX, created=""),
+            _record(MemoryKind.PATTERN, created="2026-01-02"),
+            _record(MemoryKind.PATTERN, created="2026-01-02"),
+            _record(MemoryKind.DECISION, created="2024-01-01"),
+        ]
+        assert useful_order(records) == [2, 6, 5, 0, 1, 4, 3]
+
+    @given(RECORDS)
+    def test_every_record_has_one_place(self, records: list[Record]) -> None:
+        order = useful_order(records)
+        assert sorted(order) == list(range(len(records)))
+        first = [records[i].kind for i in order[: len({record.kind for record in records})]]
+        assert first == [kind for kind in TURNS if kind in first]
+
+
+class TestFill:
+    @given(RECORDS, st.data())
+    def test_it_never_spends_more_than_the_budget_and_leaves_out_only_what_does_not_fit(
+        self, records: list[Record], data: st.DataObject
+    ) -> None:
+        costs = [data.draw(st.integers(1, 60)) for _ in records]
+        overhead, budget = data.draw(OVERHEADS), data.draw(st.integers(1, 400))
+        selection = fill(records, costs, budget, overhead)
+        assert sorted(selection.kept + selection.left_out) == list(range(len(records)))
+        assert list(selection.kept) == sorted(selection.kept)
+        assert selection == fill(records, costs, budget, overhead)
+        if selection.kept:
+            assert _spent(records, costs, selection.kept, overhead) <= budget
+        for index in selection.left_out:
+            more = [*selection.kept, index]
+            notice = overhead.notice if len(more) == len(records) else 0
+            assert _spent(records, costs, more, overhead) + notice > budget
+
+    @given(RECORDS, st.data())
+    def test_no_kind_starves_when_the_smallest_of_each_would_fit(
+        self, records: list[Record], data: st.DataObject
+    ) -> None:
+        costs = [data.draw(st.integers(1, 60)) for _ in records]
+        overhead = data.draw(OVERHEADS)
+        kinds = {record.kind for record in records}
+        least = sum(min(c for c, r in zip(costs, records, strict=True) if r.kind is kind) for kind in kinds)
+        budget = overhead.title + overhead.notice + overhead.heading * len(kinds) + least
+        assume(budget)
+        kept = fill(records, costs, budget + data.draw(st.integers(0, 100)), overhead).kept
+        assert {records[i].kind for i in kept} == kinds
+
+    @pytest.mark.parametrize("budget", [0, None])
+    def test_no_budget_keeps_everything(self, budget: int | None) -> None:
+        records = [_record(MemoryKind.FIX)] * 3
+        assert fill(records, [10**6] * 3, budget) == Selection(kept=(0, 1, 2), left_out=())
+
+    def test_an_entry_that_does_not_fit_is_skipped_and_smaller_ones_still_go_in(self) -> None:
+        records = [_record(MemoryKind.FIX, created=f"2026-01-0{day}") for day in (1, 2, 3, 4)]
+        assert fill(records, [5, 500, 6, 7], 20) == Selection(kept=(0, 2, 3), left_out=(1,))
+
+    def test_headings_and_the_notice_count(self) -> None:
+        records = [_record(MemoryKind.FIX), _record(MemoryKind.PATTERN)]
+        overhead = Overhead(title=2, heading=3, notice=4)
+        assert fill(records, [10, 10], 28, overhead).kept == (0, 1)
+        assert fill(records, [10, 10], 27, overhead).kept == (0,)
+        assert fill(records, [10, 10], 18, overhead).kept == ()
+
+
+class TestFit:
+    @given(RECORDS, st.integers(1, 600))
+    def test_the_text_never_estimates_above_the_budget(self, records: list[Record], budget: int) -> None:
+        render = _renderer(records)
+        text, selection = fit(records, budget, render)
+        assert estimate(text) <= budget
+        assert (text, selection) == fit(records, budget, render)
+        assert sorted(selection.kept + selection.left_out) == list(range(len(records)))
+        if text or not selection.left_out:
+            assert text == render(selection.kept, len(selection.left_out))
+        else:
+            assert estimate(render((), len(records))) > budget
+            assert selection.kept == ()
+
+    @given(RECORDS)
+    def test_what_fits_is_unchanged(self, records: list[Record]) -> None:
+        render = _renderer(records)
+        whole = render(tuple(range(len(records))), 0)
+        everything = Selection(kept=tuple(range(len(records))), left_out=())
+        assert fit(records, 0, render) == (whole, everything)
+        assert fit(records, None, render) == (whole, everything)
+        assert fit(records, max(1, estimate(whole)), render) == (whole, everything)
+
+    @given(RECORDS, st.integers(1, 600), st.integers(0, 300))
+    def test_costs_that_are_wrong_still_give_a_text_within_the_budget(
+        self, records: list[Record], budget: int, cost: int
+    ) -> None:
+        text, _ = fit(records, budget, _renderer(records), [cost] * len(records))
+        assert estimate(text) <= budget
+
+    def test_nothing_is_shown_when_not_even_the_notice_fits(self) -> None:
+        records = [_record(MemoryKind.FIX, "a long story " * 50)] * 2
+        assert fit(records, 3, _renderer(records)) == ("", Selection(kept=(), left_out=(0, 1)))
+
+    def test_only_the_notice_is_shown_when_no_entry_fits(self) -> None:
+        records = [_record(MemoryKind.FIX, "a long story " * 50)] * 2
+        text, selection = fit(records, 30, _renderer(records))
+        assert text == "<!-- 0 of 2 shown -->\n"
+        assert selection.left_out == (0, 1)
+
+    def test_twenty_thousand_records_take_a_handful_of_small_renderings(self) -> None:
+        records = [
+            _record(kind, f"entry {n} says why the queue in src/q{n}.py must be drained first " * (1 + n % 5))
+            for n, kind in enumerate(list(MemoryKind) * 5_000)
+        ]
+        calls: list[int] = []
+        text, selection = fit(records, 2_000, _renderer(records, calls))
+        assert 1_800 <= estimate(text) <= 2_000
+        assert {records[i].kind for i in selection.kept} == set(MemoryKind)
+        assert len(calls) <= 12
+        assert max(calls) <= 200
+
+    def test_a_renderer_that_adds_more_than_expected_is_cut_down_in_few_steps(self) -> None:
+        records = [_record(MemoryKind.FIX, f"short {n}") for n in range(3_000)]
+        calls: list[int] = []
+
+        def render(kept: tuple[int, ...], left_out: int) -> str:
+            calls.append(len(kept))
+            return "word " * len(kept) ** 2 + f"({left_out} more)" * bool(left_out)
+
+        text, selection = fit(records, 5_000, render, [1] * len(records))
+        assert estimate(text) <= 5_000
+        assert selection.kept
+        assert len(calls) <= 25
+
+
+class TestShare:
+    @pytest.mark.parametrize(
+        ("budget", "cost", "expected"),
+        [(2000, 300, (300, 1700)), (2000, 1000, (1000, 1000)), (2000, 5000, (1000, 1000)), (0, 300, (0, 0))],
+    )
+    def test_guardrails_come_first_with_at_most_half(
+        self, budget: int, cost: int, expected: tuple[int, int]
+    ) -> None:
+        assert share(budget, cost) == expected
+
+    @given(st.integers(1, 5000), st.integers(0, 5000))
+    def test_a_share_of_a_limit_is_never_unlimited(self, budget: int, cost: int) -> None:
+        guardrails, memories = share(budget, cost)
+        assert guardrails >= 1
+        assert memories >= 1
+        assert min(cost, guardrails) + memories <= max(2, budget)
+
+
+PAD = """# Scratchpad
+
+## Done ##
+
+- wrote the parser, it reads every sample
+- checked the line ends
+
+## Next
+
+Run the slow tests tonight.
+
+```sh
+# not a heading
+make soak
+```
+
+Then ask about the name.
+"""
+
+
+class TestTail:
+    @given(st.one_of(messy("# Plan\n", "## Next\n", "- done\n", "\n\n"), st.text()), st.integers(0, 60))
+    @example("```" + "x" * 500 + "\n" + "a\n" * 50, 30)
+    def test_the_tail_is_within_the_budget_and_made_of_whole_lines(self, text: str, budget: int) -> None:
+        kept, _ = tail(text, budget)
+        assert (kept, _) == tail(text, budget)
+        if not budget or estimate(text) <= budget:
+            assert kept == text
+            return
+        assert estimate(kept) <= budget
+        end = kept if text.endswith(kept) else kept.partition("\n")[2]  # a fence may be opened again
+        assert text.endswith(end)
+        assert not end or text[: len(text) - len(end)].endswith("\n")
+
+    def test_it_begins_at_a_heading_and_names_what_is_missing(self) -> None:
+        kept, missing = tail(PAD, estimate(PAD) - 12)
+        assert kept == PAD[PAD.index("## Next") :]
+        assert missing == ("Scratchpad", "Done")
+
+    def test_it_begins_after_a_blank_line_where_there_is_no_heading(self) -> None:
+        text = "one line\n" * 5 + "\n" + "another line\n" * 5
+        kept, missing = tail(text, estimate(text) - 5)
+        assert kept == "another line\n" * 5
+        assert missing == ()
+
+    def test_it_does_not_begin_inside_a_fence_when_enough_comes_after_it(self) -> None:
+        text = "```\n" + "code\n" * 10 + "```\n" + "words after the fence\n" * 12
+        assert tail(text, estimate(text) - 8)[0] == "words after the fence\n" * 12
+
+    def test_a_fence_that_must_be_cut_is_opened_again(self) -> None:
+        text = "## Log\n\n~~~text\n" + "".join(f"step {n}\n" for n in range(50)) + "~~~\n"
+        kept, missing = tail(text, 60)
+        assert kept.startswith("~~~text\nstep ")
+        assert kept.endswith("step 49\n~~~\n")
+        assert estimate(kept) <= 60
+        assert missing == ("Log",)
+
+    def test_a_comment_in_a_fence_is_not_a_heading(self) -> None:
+        assert "not a heading" not in tail(PAD, 8)[1]
+
+    @pytest.mark.parametrize("text", ["word " * 500, "# Title\n" + "word " * 500, "word " * 500 + "\n\n\n"])
+    def test_a_last_line_that_is_too_long_leaves_nothing(self, text: str) -> None:
+        assert tail(text, 20)[0] == ""

@@ -1,0 +1,324 @@
+"""knowledge/*.md: the laws, the golden files, and the rules for names, length and sameness."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.formats import golden
+from tests.formats.laws import keeps_every_byte, messy
+
+from ralph.errors import Conflict, NotFound, Refused
+from ralph.formats.knowledge import (
+    as_entry,
+    clean_tags,
+    links_in,
+    parse,
+    render,
+    same_entry,
+    shorten,
+    slug_for,
+)
+from ralph.model.kinds import MemoryKind, Outcome
+from ralph.model.record import Link, Record, Scope
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "knowledge"
+FILE = """---
+# by hand
+title: Old title   # keep me
+tags:
+  - one
+  - "two"
+# about the owner
+owner: {name: Kim}
+created_at: 2026-01-02
+feature:
+---
+
+Old body [[Link]].
+"""
+
+texts = messy(
+    "---\n", "title: a\n", "tags: [a, b]\n", "tags:\n- c\n", "kind: gotcha\n", "\n[[x]]",
+    "created_at: 2026-01-01\n", "&a ", "*a", "!!int ", "? ", "- ", "{", "'", "#",
+)  # fmt: skip
+plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
+line = plain.map(lambda text: " ".join(text.split())).filter(bool)
+bodies = st.text(st.characters(exclude_categories=[], exclude_characters="\x00\r"), max_size=60).filter(
+    str.strip
+)
+tags = st.lists(plain, max_size=4).map(clean_tags).filter(bool)
+values = st.recursive(
+    st.none() | st.booleans() | plain
+    | st.integers(-(10**17), 10**17) | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(plain, inner, max_size=3)),
+    max_leaves=6,
+)  # fmt: skip
+own = {"title", "tags", "kind", "type", "feature", "created_at", "updated_at"}
+extras = st.dictionaries(plain.filter(lambda name: name not in own), values, max_size=3)
+words_of_kinds = st.sampled_from(
+    [
+        (MemoryKind.CONTEXT, "knowledge"),
+        (MemoryKind.FIX, "Gotcha"),
+        (MemoryKind.DECISION, "decision"),
+        (MemoryKind.CONTEXT, "tip"),
+    ]
+)
+records = st.builds(
+    lambda kind, text, title, tags, created, extra, feature: as_entry(
+        Record(
+            id="x", kind=kind[0], label=kind[1], text=text, title=title, tags=tags, created_at=created,
+            extra={**extra, **feature},
+        ),
+        "",
+    ),
+    words_of_kinds, bodies, line, tags, st.sampled_from(["", "2026-01-02", "2026-01-02T03:04:05Z"]), extras,
+    line.map(lambda name: {"feature": name}) | st.just({}),
+)  # fmt: skip
+
+
+PLAIN = Record(id="x", kind=MemoryKind.CONTEXT, text="Words.", title="A title", tags=("a",))
+
+
+@pytest.mark.parametrize("path", golden.cases("knowledge"), ids=lambda path: path.name)
+def test_golden_files_are_read_as_expected(path: Path) -> None:
+    assert golden.seen(parse(golden.text_of(path), path.stem)) == golden.expected(path)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
+    for path in CORPUS.glob("*.md"):
+        text = golden.text_of(path)
+        document = parse(text, path.stem)
+        keeps_every_byte(parse, text)
+        assert document.problems == ()
+        old = document.entries[0].record
+        assert document.replace(old.id, old) is document
+        after = document.replace(old.id, replace(old, title="New: title"))
+        assert after.text.count("\n") == text.count("\n")
+        assert after.text.partition("\ntags")[2] == text.partition("\ntags")[2]
+
+
+@given(st.one_of(texts, texts.map("---\n{}\n---\n".format), st.text(st.characters(exclude_categories=[]))))
+def test_every_text_keeps_every_byte(text: str) -> None:
+    keeps_every_byte(parse, text)
+    document = parse(text)
+    assert len(document.entries) <= 1
+    assert document.entries or len(document.problems) == 1
+
+
+@given(records)
+def test_a_written_entry_reads_back_as_it_was(record: Record) -> None:
+    document = parse(render(record))
+    assert [entry.record for entry in document.entries] == [record]
+    assert parse("").add(record).text == document.text
+    assert document.remove("know-").text == ""
+
+
+@given(records)
+def test_replacing_changes_what_differs_and_keeps_the_rest(record: Record) -> None:
+    document = parse(FILE)
+    wanted = replace(record, extra={**record.extra, "owner": {"name": "Kim"}})
+    after = document.replace("know-", wanted)
+    assert [entry.record for entry in after.entries] == [wanted]
+    for kept in ("# by hand\n", "# keep me\n", "# about the owner\nowner: {name: Kim}\n"):
+        assert kept in after.text
+
+
+@given(records, records)
+def test_any_entry_may_become_any_other(one: Record, other: Record) -> None:
+    after = parse(render(one)).replace("know-", other)
+    assert [entry.record for entry in after.entries] == [other]
+
+
+def test_one_changed_value_changes_one_line() -> None:
+    document = parse(FILE)
+    old = document.entries[0].record
+    assert document.replace("know-", replace(old, title='a "b": c')).text == FILE.replace(
+        "Old title", '"a \\"b\\": c"'
+    )
+    assert document.replace("know-", replace(old, tags=("one", "two", "on"))).text == FILE.replace(
+        '  - one\n  - "two"\n', '  - one\n  - two\n  - "on"\n'
+    )
+    assert document.replace("know-", replace(old, updated_at="2026-03-04")).text == FILE.replace(
+        "feature:\n", 'feature:\nupdated_at: "2026-03-04"\n'
+    )
+    assert document.replace("know-", replace(old, created_at="")).text == FILE.replace(
+        "created_at: 2026-01-02\n", ""
+    )
+    assert document.replace("know-", replace(old, extra={**old.extra, "feature": "f"})).text == FILE.replace(
+        "feature:", 'feature: "f"'
+    )
+    assert document.replace("know-", replace(old, text="New.", links=())).text == FILE.replace(
+        "Old body [[Link]].", "New."
+    )
+
+
+def test_crlf_bom_and_a_missing_last_line_end_survive() -> None:
+    text = "\ufeff" + FILE.replace("\n", "\r\n").removesuffix("\r\n")
+    document = parse(text, "s")
+    old = document.entries[0].record
+    assert old.text == "Old body [[Link]]."
+    after = document.replace("know-s", replace(old, text="a\nb", title="T"))
+    assert after.text == text.replace("Old body [[Link]].", "a\r\nb").replace("Old title", '"T"')
+    bare = parse("---\ntitle: a\ntags: b\n---")
+    assert bare.replace("know-", replace(bare.entries[0].record, text="c")).text.endswith("---\n\nc\n")
+
+
+def test_the_key_that_named_the_kind_is_the_one_that_changes() -> None:
+    document = parse("---\ntitle: a\ntags: b\ntype: gotcha\n---\nx\n")
+    old = document.entries[0].record
+    assert (old.kind, old.label, old.extra) == (MemoryKind.FIX, "gotcha", {})
+    after = document.replace("know-", replace(old, kind=MemoryKind.DECISION, label="ADR"))
+    assert 'type: "ADR"\n' in after.text
+    gone = document.replace("know-", replace(old, kind=MemoryKind.CONTEXT, label="knowledge"))
+    assert "type" not in gone.text
+
+
+def test_a_file_holds_one_entry() -> None:
+    for text in (FILE, "words"):
+        with pytest.raises(Conflict):
+            parse(text).add(PLAIN)
+    with pytest.raises(NotFound):
+        parse("words").remove("know-")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        replace(PLAIN, title=" "),
+        replace(PLAIN, tags=(" ",)),
+        replace(PLAIN, text=" \n"),
+        replace(PLAIN, text="nul \x00"),
+        replace(PLAIN, title="half \ud800"),
+        replace(PLAIN, kind=Outcome.DONE),
+        replace(PLAIN, extra={"a": object()}),
+        replace(PLAIN, extra={"a": float("nan")}),
+        replace(PLAIN, text="ends with a return\r"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(record: Record) -> None:
+    with pytest.raises(Refused):
+        parse("").add(record)
+    with pytest.raises(Refused):
+        parse(FILE).replace("know-", record)
+
+
+def test_what_a_file_does_not_hold_is_left_out() -> None:
+    record = Record(
+        id="mem-1-a", kind=MemoryKind.CONTEXT, text="See [[B]].\r\nMore.", label="learning",
+        title="A  b", tags=("X", "x"), scope=Scope.TASK,
+    )  # fmt: skip
+    assert parse("", "a-b").add(record).entries[0].record == Record(
+        id="know-a-b", kind=MemoryKind.CONTEXT, text="See [[B]].\nMore.", label="knowledge", title="A b", tags=("x",),
+        links=(Link("links_to", "B"),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "[" * 60_000, "{" * 60_000, "- " * 30_000, "? " * 30_000, "a: " + "[" * 900, "title: &a [*a]\ntags: [b]",
+        "x" * 70_000, "title: \ud800\ntags: [a]", "title: !!python/object:os.x {}\ntags: a",
+    ],
+)  # fmt: skip
+def test_hostile_front_matter_is_told_and_never_crashes(front: str) -> None:
+    document = parse(f"---\n{front}\n---\ntext\n")
+    assert document.entries == ()
+    assert len(document.problems) == 1
+
+
+def test_odd_scalars_are_read_in_their_own_words() -> None:
+    text = "---\ntitle: !!timestamp no\ntags: [!!bool maybe, 1.10, ~, 0x1F, yes]\na: !!int x\nb: 007\nc: .nan\n---\nx\n"
+    record = parse(text).entries[0].record
+    assert record.title == "no"
+    assert record.tags == ("maybe", "1.10", "0x1f", "yes")
+    assert record.extra == {"a": "x", "b": "007", "c": ".nan"}
+
+
+def test_large_files_are_read() -> None:
+    body = "word [[x]] `[[y]]` " * 100_000
+    record = parse(f"---\ntitle: a\ntags: b\n---\n{body}\n{body}").entries[0].record
+    assert record.links == (Link("links_to", "x"),)
+    for odd in ("[" * 1_000_000, "`" * 999_999, "` `` ``` " * 100_000, "[[a" * 300_000, "---\n" * 200_000):
+        assert links_in(odd) == ()
+        keeps_every_byte(parse, f"---\n{odd}")
+
+
+def test_links_stand_outside_code() -> None:
+    assert links_in("[[A b]] [[ a  B ]] [[C]]") == ("A b", "C")
+    assert links_in("`[[A]]` ``[[B]] ` [[C]]`` `[[D]] [[E]]") == ("D", "E")
+    assert links_in("```\n[[A]]\n```\n[[B]]\n<!-- [[C]] -->") == ("B",)
+    assert links_in("[[]] [[ ]] [[open [x] [[a\nb]]") == ()
+
+
+def test_slugs_are_words_of_any_script_joined_by_hyphens() -> None:
+    assert slug_for("Cargo bench: needs nightly!", {}) == "cargo-bench-needs-nightly"
+    assert slug_for("캐시 무효화", {}) == "캐시-무효화"
+    assert slug_for("e\u0301t\u00e9", {}) == "\u00e9t\u00e9"
+    assert slug_for("!!!", {}).startswith("entry-")
+    assert slug_for("!!!", {}) != slug_for("???", {})
+    assert len(slug_for("word " * 40, {})) <= 80
+    assert len(slug_for("\U00020000" * 100, {}).encode("utf-8")) <= 240
+
+
+def test_a_slug_of_another_title_gets_a_number() -> None:
+    taken = {"a-b": "A b", "a-b-2": "a/b"}
+    assert slug_for("a B", taken) == "a-b"
+    assert slug_for("a/b", taken) == "a-b-2"
+    assert slug_for("a, b", taken) == "a-b-3"
+    long = "x" * 100
+    assert slug_for(long, {"x" * 80: "other"}) == "x" * 78 + "-2"
+
+
+@pytest.mark.parametrize(
+    ("one", "tags_one", "other", "tags_other", "same"),
+    [
+        ("Cache keys", "", "cache  KEYS", "", True),
+        ("Cache keys", "a b c", "Cache keys in tests", "A b", True),
+        ("Cache keys", "a b", "Cache keys in tests", "a c", False),
+        ("Cache keys", "a", "Keys", "a", False),
+        ("Caching is", "a", "Caching", "a", False),
+        ("Caching it", "a", "Caching is", "a", False),
+        ("Caches in tests", "a", "in tests", "a", True),
+        ("Invalidation rules", "a", "Invalidation", "a", True),
+        ("Cache keys", "", "Cache keys in tests", "", False),
+    ],
+)
+def test_entries_are_the_same_by_title_or_by_title_part_and_tags(
+    one: str, tags_one: str, other: str, tags_other: str, same: bool
+) -> None:
+    assert same_entry(one, tags_one.split(), other, tags_other.split()) is same
+    assert same_entry(other, tags_other.split(), one, tags_one.split()) is same
+
+
+def test_a_long_body_is_cut_between_blocks() -> None:
+    first, second = "a " * 299 + "a", "b " * 299 + "b"
+    assert shorten(f"{first}\n\n{second}") == f"{first}\n\n[truncated]"
+    code = "```\n" + "x\n\n" * 300 + "```"
+    assert shorten(f"{first}\n\n{code}\n\nend") == f"{first}\n\n[truncated]"
+    assert shorten(first) == first
+
+
+def test_a_first_block_that_is_too_long_is_cut_at_a_line_else_at_a_word() -> None:
+    assert shorten("a b\nc d\ne", 4) == "a b\nc d\n\n[truncated]"
+    assert shorten("a b c d e", 3) == "a b c\n\n[truncated]"
+    assert shorten("\n\n  a  b c", 2) == "\n\n  a  b\n\n[truncated]"
+    assert shorten("```sh\na\nb\nc\n```", 4) == "```sh\na\nb\n```\n\n[truncated]"
+
+
+blocks = st.lists(
+    st.one_of(line, st.just(""), st.sampled_from(["```", "- a b", "<!--", "-->", "    x  y"])), max_size=20
+)
+
+
+@given(blocks.map("\n".join), st.integers(1, 12))
+def test_cutting_twice_is_cutting_once_and_never_invents_words(body: str, words: int) -> None:
+    short = shorten(body, words)
+    assert shorten(short, words) == short
+    if short != body:
+        kept = short.removesuffix("\n\n[truncated]")
+        assert short.endswith("\n\n[truncated]")
+        assert len(kept.split()) <= words
+        assert body.startswith(kept) or body.startswith(kept.rpartition("\n")[0])

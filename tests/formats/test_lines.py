@@ -1,0 +1,163 @@
+"""Lines, fences, comments and bullets: what is markdown, what is an example, what belongs together."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.formats.laws import messy
+
+from ralph.formats.bullets import Bullet, bullet, bullets, dedent, indent_of, marker
+from ralph.formats.lines import Place, gap, heading, is_rule, lines, oddity, said, without
+
+texts = messy("- a", "* b", "  c", "```\n", "~~~~\n", "<!-- x", "-->\n", "## H\n", "\t- d\n", "word")
+
+
+def places(text: str) -> str:
+    short = {
+        Place.TEXT: ".",
+        Place.OPENS: "(",
+        Place.INSIDE: "i",
+        Place.UNCLOSED: "u",
+        Place.CONFLICT: "x",
+    }
+    return "".join(short[line.place] for line in lines(text))
+
+
+def found(text: str) -> list[str]:
+    return [item.text for item in bullets(lines(text))]
+
+
+@given(texts)
+def test_the_lines_are_the_text_cut_at_line_feeds(text: str) -> None:
+    all_lines = list(lines(text))
+    begin = 1 if text.startswith("\ufeff") else 0
+    assert text[:begin] + "".join(text[line.start : line.end] for line in all_lines) == text
+    assert [line.number for line in all_lines] == list(range(1, text.count("\n") + 2))
+    assert all("\n" not in line.text for line in all_lines)
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    assert [line.text for line in lines("a\x0bb\x85c\u2028d\re\r\nf")] == ["a\x0bb\x85c\u2028d\re", "f"]
+
+
+def test_a_fence_needs_the_same_mark_and_at_least_its_length_to_close() -> None:
+    assert places("````\n```\n~~~~\n`````  \nx") == "(iii."
+    assert places("~~~ info ` x\n```\n~~~\nx") == "(ii."
+    assert places("```not a fence```\nx") == ".."
+
+
+def test_a_fence_may_stand_in_a_bullet() -> None:
+    assert places("- ```sh\n  - x\n  ```\n- y") == "(ii."
+    assert found("- ```sh\n  - x\n  ```\n- y") == ["```sh\n- x\n```", "y"]
+
+
+def test_what_is_never_closed_hides_nothing_and_is_told() -> None:
+    assert places("```\na\n````x\n<!-- b\nc") == "u.uu."
+    told = [oddity(line) for line in lines("a\n```\n<!-- b")]
+    assert [(problem.line, problem.code) for problem in told if problem] == [(2, "unclosed"), (3, "unclosed")]
+
+
+def test_comments_begin_at_the_line_and_end_with_the_line_of_their_end() -> None:
+    assert places("<!-- a -->\n<!--\n- b\n--> c\nd <!-- e\nf -->") == "((ii.."
+
+
+def test_conflict_markers_count_only_within_a_conflict() -> None:
+    assert places("=======\n<<<<<<< a\nx\n||||||| b\ny\n=======\nz\n>>>>>>> c\n=======\n") == ".x.x.x.x.."
+
+
+def test_headings_are_read_as_markdown_has_them() -> None:
+    cases = {"# a": (1, "a"), "## b ##": (2, "b"), "###": (3, ""), "## c#": (2, "c#"), "##\tx": (2, "x")}
+    for text, expected in cases.items():
+        assert heading(next(lines(text))) == expected
+    for text in ("#a", "####### a", " # a", "a", ""):
+        assert heading(next(lines(text))) is None
+
+
+def test_rules_are_three_marks_of_one_sort() -> None:
+    assert all(map(is_rule, ("---", "* * *", "____", "- --")))
+    assert not any(map(is_rule, ("--", "--*", "a---", " ---", "***bold***", "")))
+
+
+def test_bullets_keep_what_is_indented_below_them() -> None:
+    assert found("- a\n  b\n\n  c\n    d\n\ne") == ["a\nb\n\nc\n  d"]
+    assert found("-   a\n    b\n  - c") == ["a\nb\n- c"]
+    assert found("- a\n\t- b\n - c") == ["a\n- b", "c"]
+
+
+def test_a_line_goes_on_with_a_paragraph_unless_it_begins_something() -> None:
+    assert found("- a\nb\n\nc\n- d\n# e") == ["a\nb", "d"]
+    assert found("- a\n**B:**\n- c\n1. d\n- e\n| f |\n- g\n---") == ["a", "c", "e", "g"]
+
+
+def test_an_unindented_fence_ends_a_bullet() -> None:
+    assert found("- a\n```\n- b\n```\n- c") == ["a", "c"]
+
+
+@given(texts)
+def test_bullets_are_stretches_of_whole_lines_in_order(text: str) -> None:
+    items = list(bullets(lines(text)))
+    starts = {line.start for line in lines(text)}
+    ends = {line.end for line in lines(text)}
+    assert all(item.start in starts and item.end in ends and item.text for item in items)
+    assert all(one.end <= other.start for one, other in pairwise(items))
+
+
+words = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=6)
+bodies = st.lists(
+    st.one_of(st.just(""), words, words.map("  {}".format), words.map("- {}".format)), max_size=5
+)
+
+
+@given(words, bodies, words, st.sampled_from(["- ", "* ", "  -  ", "-\t"]), st.sampled_from(["\n", "\r\n"]))
+def test_a_bullet_reads_back_as_it_was_written(
+    first: str, body: list[str], last: str, lead: str, newline: str
+) -> None:
+    text = "\n".join([first, *body, last])
+    place = marker(lead + first)
+    assert place is not None
+    written = bullet(text, newline, lead, place[1])
+    assert list(bullets(lines(written))) == [
+        Bullet(0, len(written), 1, indent_of(lead), place[1], text),
+    ]
+
+
+def test_indentation_counts_tabs_to_the_next_stop() -> None:
+    assert [indent_of(text) for text in ("a", "  a", "\ta", "  \ta", " \t a")] == [0, 2, 4, 4, 5]
+    assert [dedent(text, 2) for text in ("a", "  a", "    a", "\ta", " ", "")] == [
+        "a",
+        "a",
+        "  a",
+        "a",
+        "",
+        "",
+    ]
+
+
+def test_removing_lines_takes_one_of_two_blank_lines_along() -> None:
+    assert without("a\n\nb\n\nc\n", 3, 5) == "a\n\nc\n"
+    assert without("a\r\n\r\nb\r\n\r\nc", 5, 8) == "a\r\n\r\nc"
+    assert without("a\n\nb\n", 3, 5) == "a\n"
+    assert without("a\nb\nc\n", 2, 4) == "a\nc\n"
+
+
+def test_a_gap_is_one_blank_line() -> None:
+    cases = {"": "", "\ufeff": "", "a": "\n\n", "a\n": "\n", "a\n\n": "", "a\r\n\r\n": ""}
+    assert {text: gap(text, "\n") for text in cases} == cases
+
+
+def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() -> None:
+    assert said("Use  `IF`\nnow.") == said("use if now")
+    assert said("Use it") != said("Use it?")
+
+
+def test_long_lines_and_many_marks_are_read_in_one_pass() -> None:
+    for text in (
+        "`" * 1_000_000,
+        " " * 1_000_000,
+        "```a\n" * 100_000,
+        "<!--" * 250_000,
+        "- " * 500_000,
+        "\n" * 500_000,
+    ):
+        assert sum(1 for _ in lines(text)) == text.count("\n") + 1
+        assert all(item.text for item in bullets(lines(text)))

@@ -1,0 +1,272 @@
+"""progress.txt: the laws, the golden files, real logs, and how blocks and patterns are added."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.formats import golden
+from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
+
+from ralph.errors import NotFound, Refused
+from ralph.formats.blocks import as_block
+from ralph.formats.progress import as_pattern, parse, render
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import Family, Link, Record, Scope, Status
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "progress"
+
+texts = messy(
+    "## Codebase Patterns\n", "## 2026-01-02 - S-1\n", "## \n", "- **Learnings:**\n", "  - learned\n", "---\n",
+    "Learnings: a\n", "### Learnings\n", "Thread: http://x\n", "Outcome: failed\n", "- zz\n", "passed\n", "```\n",
+    "<!--\n", "-->\n",
+)  # fmt: skip
+word = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8)
+body_line = st.one_of(
+    st.just(""),
+    word,
+    word.map("- {}".format),
+    word.map("  {}".format),
+    st.sampled_from(["Thread: http://y", "Outcome: done", "Status: failed", "it is not done", "all passed"]),
+)
+bodies = st.lists(body_line, max_size=5).map("\n".join)
+anything = st.text(st.characters(exclude_categories=[]), max_size=30)
+
+
+def block(title: str, text: str = "", outcome: Outcome = Outcome.DONE, thread: str = "") -> Record:
+    extra = {"thread": thread} if thread else {}
+    return as_block(Record(id="j", kind=outcome, text=text, family=Family.JOURNAL, title=title, extra=extra))
+
+
+def pattern(text: str) -> Record:
+    return as_pattern(Record(id="mem-1-a", kind=MemoryKind.PATTERN, text=text))
+
+
+@pytest.mark.parametrize("path", golden.cases("progress"), ids=lambda path: path.name)
+def test_golden_files_are_read_as_expected(path: Path) -> None:
+    assert golden.seen(parse(golden.text_of(path))) == golden.expected(path)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+def test_real_logs_keep_every_byte_and_take_new_records() -> None:
+    for path in CORPUS.glob("*.txt"):
+        text = golden.text_of(path)
+        keeps_every_byte(parse, text)
+        add_then_remove_restores(parse, text, block("2026-03-04 - new", "all passed"))
+        add_then_remove_restores(parse, text, pattern("nobody has said this before"))
+        assert parse(text).add(block("2026-03-04 - new", "all passed")).text.startswith(text)
+
+
+@given(st.one_of(texts, st.text(st.characters(exclude_categories=[]))))
+def test_every_text_keeps_every_byte(text: str) -> None:
+    keeps_every_byte(parse, text)
+    ids = [entry.record.id for entry in parse(text).entries]
+    assert len(set(ids)) == len(ids)
+
+
+@given(word, bodies, st.sampled_from(Outcome), st.sampled_from(["", "https://x.example/T-1"]))
+def test_a_written_block_reads_back_as_it_was(title: str, body: str, outcome: Outcome, thread: str) -> None:
+    record = block(f"2026-01-02 - {title}", body, outcome, thread)
+    assert [entry.record for entry in parse(render(record)).entries] == [record]
+    assert record.created_at == "2026-01-02"
+
+
+@given(word, st.lists(st.one_of(st.just(""), word, word.map("  - {}".format)), max_size=4), word)
+def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], last: str) -> None:
+    record = pattern("\n".join([first, *body, last]))
+    assert [entry.record for entry in parse(render(record)).entries] == [record]
+    assert (record.kind, record.status, record.scope) == (MemoryKind.PATTERN, Status.PROPOSED, Scope.TASK)
+
+
+@given(texts, word.map("yy {}".format))
+def test_adding_and_removing_leaves_the_others_alone(text: str, words: str) -> None:
+    add_then_remove_restores(parse, text, block(words, words, Outcome.RETRIED))
+    if "## Codebase" in text:
+        add_then_remove_restores(parse, text, pattern(words))
+
+
+@given(texts, anything, anything, st.sampled_from(Outcome))
+def test_any_block_is_refused_or_appended_so_that_it_reads_back(
+    text: str, title: str, words: str, outcome: Outcome
+) -> None:
+    before = parse(text)
+    record = Record(id="j", kind=outcome, text=words, family=Family.JOURNAL, title=title)
+    try:
+        after = before.add(record)
+    except Refused:
+        return
+    assert after.text.startswith(text)
+    count = len(before.entries)
+    assert [entry.record for entry in after.entries[:count]] == [entry.record for entry in before.entries]
+    added = after.entries[count].record
+    assert dataclasses.replace(added, id="") == dataclasses.replace(as_block(record), id="")
+
+
+@given(texts, anything)
+def test_any_pattern_is_refused_or_added_so_that_it_reads_back(text: str, words: str) -> None:
+    before = parse(text)
+    try:
+        after = before.add(Record(id="p", kind=MemoryKind.PATTERN, text=words))
+    except Refused:
+        return
+    kept = [entry.record.text for entry in before.entries]
+    new = [] if after is before else [words.replace("\r\n", "\n").strip(" \t\n")]
+    assert sorted(entry.record.text for entry in after.entries) == sorted(kept + new)
+    assert [piece for piece in text.split("\n") if piece not in after.text] == []
+
+
+def test_a_block_is_appended_below_a_blank_line() -> None:
+    record = block("2026-01-02 - S-2", "- built it\n- all passed", thread="http://t")
+    added = "## 2026-01-02 - S-2\nThread: http://t\n- built it\n- all passed\n---\n"
+    assert parse("").add(record).text == added
+    assert parse("# Log\n").add(record).text == f"# Log\n\n{added}"
+    after = parse("## a\r\nb").add(record)
+    assert after.text == "## a\r\nb\r\n\r\n" + added.replace("\n", "\r\n")
+    assert parse("# Log\n").add(record).remove(record.id).text == "# Log\n"
+
+
+def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
+    assert "Outcome:" not in render(block("a", "all checks passed"))
+    assert "Outcome: failed\n" in render(block("a", "all checks passed", Outcome.FAILED))
+    assert "Outcome: interrupted\n" in render(block("a", "", Outcome.INTERRUPTED))
+    assert "Outcome:" not in render(block("a", "stuck", Outcome.BLOCKED))
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ("All tests passed.", Outcome.DONE),
+        ("Story complete", Outcome.DONE),
+        ("The build failed", Outcome.FAILED),
+        ("0 failed", Outcome.BLOCKED),
+        ("Not done", Outcome.BLOCKED),
+        ("incomplete", Outcome.BLOCKED),
+        ("3 failed at first, then all passed", Outcome.DONE),
+        ("**Status**: failed\nlint passed", Outcome.FAILED),
+        ("- Result: PASS\n- one test failed before", Outcome.DONE),
+        ("", Outcome.BLOCKED),
+    ],
+)
+def test_the_outcome_is_what_the_block_says(words: str, outcome: Outcome) -> None:
+    assert parse(f"## a\n{words}\n---\n").entries[0].record.kind is outcome
+
+
+@pytest.mark.parametrize(
+    ("title", "date"),
+    [
+        ("2026-01-02 - a", "2026-01-02"),
+        ("[2026-01-02 16:15] - a", "2026-01-02T16:15"),
+        ("Iteration 3 at 2026-01-02T16:15:01Z", "2026-01-02T16:15:01Z"),
+        ("2026-02-31 then 2026-03-01", "2026-03-01"),
+        ("Sat Feb 14", ""),
+        ("12026-01-021", ""),
+    ],
+)
+def test_the_date_is_the_first_iso_date_of_the_heading(title: str, date: str) -> None:
+    assert parse(f"## {title}\n").entries[0].record.created_at == date
+
+
+def test_learnings_link_to_their_block_and_name_their_kind() -> None:
+    text = "## a\n- **Learnings for future iterations:**\n  - Gotcha: x\n  - y\n- else\n---\n"
+    first, *learned = (entry.record for entry in parse(text).entries)
+    assert [(record.kind, record.text) for record in learned] == [
+        (MemoryKind.FIX, "Gotcha: x"),
+        (MemoryKind.CONTEXT, "y"),
+    ]
+    assert all(record.links == (Link("learned_in", first.id),) for record in learned)
+    assert all((record.status, record.scope) == (Status.PROPOSED, Scope.TASK) for record in learned)
+
+
+def test_a_thread_is_found_wherever_its_line_stands() -> None:
+    for words in ("Thread: http://t", "- **Thread**: http://t", "x\nthread: http://t <- earlier work"):
+        assert parse(f"## a\n{words}\n").entries[0].record.extra == {"thread": "http://t"}
+
+
+def test_patterns_get_a_section_at_the_top() -> None:
+    record = pattern("use it")
+    section = "## Codebase Patterns\n- use it\n---\n"
+    assert parse("").add(record).text == section
+    assert (
+        parse("# Log\n# by hand\n\n## a\nb\n").add(record).text == f"# Log\n# by hand\n\n{section}\n## a\nb\n"
+    )
+    assert parse("# Log\nStarted: x\n---\n\n## a\n").add(record).text == (
+        f"# Log\nStarted: x\n---\n\n{section}\n## a\n"
+    )
+    assert parse("<!-- log -->\nA report\n").add(record).text == f"<!-- log -->\n\n{section}\nA report\n"
+
+
+def test_patterns_go_to_the_end_of_their_section_once() -> None:
+    text = "## Codebase Patterns\n- a\n\n---\n\n## b\nc\n"
+    after = parse(text).add(pattern("d"))
+    assert after.text == text.replace("- a\n", "- a\n- d\n")
+    assert after.add(pattern("`D`.")) is after
+
+
+def test_replacing_a_block_keeps_its_rule_and_the_rest() -> None:
+    text = "## a\nb\n\n---\n\n## c\nd"
+    document = parse(text)
+    first, second = (entry.record for entry in document.entries)
+    after = document.replace(first.id, block("a", "new, done"))
+    assert after.text == "## a\nnew, done\n\n---\n\n## c\nd"
+    after = document.replace(second.id, block("c", "e", Outcome.BLOCKED))
+    assert after.text == "## a\nb\n\n---\n\n## c\ne"
+
+
+def test_patterns_and_learnings_are_replaced_and_removed_in_place() -> None:
+    text = "## Codebase Patterns\n* p\n---\n\n## a\n- Learnings: one\n- Learnings:\n  - two\n  - three\n"
+    document = parse(text)
+    by_text = {entry.record.text: entry.record for entry in document.entries}
+    for old, new in (("p", "q\nr"), ("one", "q\nr"), ("two", "q\nr")):
+        record = dataclasses.replace(by_text[old], text=new)
+        after = document.replace(by_text[old].id, record)
+        assert new in [entry.record.text for entry in after.entries]
+        assert len(after.entries) == len(document.entries)
+        removed = document.remove(by_text[old].id)
+        assert old not in [entry.record.text for entry in removed.entries]
+        assert len(removed.entries) == len(document.entries) - 1
+    after = document.replace(by_text["one"].id, by_text["one"])
+    assert after.text == text
+
+
+def test_equal_blocks_get_numbered_ids() -> None:
+    document = parse("## a\nb\n---\n## a\nb\n---\n")
+    first, second = (entry.record.id for entry in document.entries)
+    assert second == f"{first}-2"
+    assert document.remove(second).text == "## a\nb\n---\n"
+    with pytest.raises(NotFound):
+        document.remove("prog-none")
+
+
+@pytest.mark.parametrize("text", ["## b", "a\n---\nb", "nul \x00"])
+def test_a_block_that_would_be_two_is_refused(text: str) -> None:
+    document = parse("## a\nb\n")
+    with pytest.raises(Refused):
+        document.add(Record(id="j", kind=Outcome.DONE, text=text, family=Family.JOURNAL, title="t"))
+    fenced = f"```\n{text}\n```"
+    if "\x00" not in text:
+        assert document.add(block("t", fenced)).entries[-1].record.text == fenced
+
+
+def test_other_records_are_refused() -> None:
+    for record in (
+        Record(id="a", kind=MemoryKind.FIX, text="x"),
+        Record(id="a", kind=ObservationKind.NOTE, text="x", family=Family.OBSERVATION),
+        Record(id="a", kind=Outcome.DONE, text="x", family=Family.JOURNAL),
+        Record(id="a", kind=MemoryKind.PATTERN, text=" "),
+    ):
+        with pytest.raises(Refused):
+            parse("").add(record)
+
+
+def test_large_logs_are_read() -> None:
+    count = 20_000
+    text = "## Codebase Patterns\n" + "- p\n" * count + "---\n" + "## a\n- Learnings:\n  - x\n---\n" * count
+    assert len(parse(text).entries) == 3 * count
+    for odd in (
+        "## " + "a" * 1_000_000,
+        "## a\n" + "Learnings " * 100_000,
+        "-" * 1_000_000,
+        "## a\n- Learnings:\n" * 9999,
+    ):
+        keeps_every_byte(parse, odd)

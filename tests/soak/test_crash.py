@@ -1,0 +1,268 @@
+"""Writers that die: killed at random moments, and killed at every single line of the store's code.
+
+After each death, what was acknowledged is there, what was under way is there wholly or not at all,
+and every byte that a person wrote is where it was. The ledgers know what may be in a file from
+what the writer said before it died; they read the file with a regular expression of their own
+besides the codec, so that the store is not its own witness. RALPH_SOAK=1 gives 500 kills each.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.conftest import Program, Start
+from tests.soak.writer import BLOCK, MARK, a_token, add, line_of, text_of
+
+from ralph.formats.sections import parse
+from ralph.store import files
+from ralph.store.library import Library
+
+Rounds = Callable[[int, int], int]
+
+HUMAN = """# Memories
+
+What we know, by hand and by machine.   Two  spaces and a trailing one \n
+<!-- An example, not an entry:
+### mem-1700000000-aaaa
+> in a comment
+-->
+
+## Patterns
+
+### mem-1705751400-a3f8
+> Handlers return values, they never print.
+> Also: `## Fixes` in a text is no section.
+<!-- tags: style, api | created: 2025-01-20 -->
+
+
+
+Some prose between two entries.
+
+### mem-1705751401-b001
+
+> Set off by blank lines, as formatters do it.
+
+<!-- tags: | created: 2025-01-20 | source: 회의록 -->
+
+## Decisions
+
+```markdown
+## Fixes
+
+### mem-1700000001-bbbb
+> in a fence
+```
+
+## Fixes
+
+### mem-1705751402-c0de
+> Without metadata.
+
+## Context
+
+## Glossary
+
+- **index**: what can be built again
+
+### mem-1705751403-d00d
+> In a section of somebody's own.
+<!-- tags: words | created: 2025-01-21 -->
+
+The end, without a line end."""
+
+ODD = "\ufeff" + HUMAN.replace("Two  spaces", "caf\udce9").replace("\n", "\r\n") + "\r\n"
+
+
+class MemoryLedger:
+    """What may be in a memories.md: a person's text, acknowledged entries, and one change under way."""
+
+    def __init__(self, root: Path, human: str) -> None:
+        self.root, self.human = root, human
+        self.path = root / ".agent" / "memories.md"
+        self.path.parent.mkdir(parents=True)
+        self.path.write_bytes(human.encode("utf-8", "surrogateescape"))
+        self.hand_written = [entry.record for entry in parse(human).entries]
+        assert human is ODD or {problem.level for problem in parse(human).problems} <= {"note"}
+        self.problems = [(problem.code, problem.what) for problem in parse(human).problems]
+        self.tokens: dict[str, str] = {}
+        self.under_way: tuple[str, str, str] | None = None
+
+    def book(self, words: list[str]) -> bool:
+        """Note what the writer said; True for an acknowledgement."""
+        if words[0] == "try":
+            self.under_way = words[1], words[2], words[3]
+        elif words[0] == "did":
+            _, verb, record_id, token = words
+            if verb == "remove":
+                del self.tokens[record_id]
+            else:
+                self.tokens[record_id] = token
+            self.under_way = None
+        return words[0] == "did"
+
+    def check(self) -> None:
+        """The file is what was acknowledged, with or without the change that was under way."""
+        text = self.path.read_bytes().decode("utf-8", "surrogateescape")
+        assert BLOCK.sub("", text) == self.human
+        document = parse(text)
+        assert [(problem.code, problem.what) for problem in document.problems] == self.problems
+        records = [entry.record for entry in document.entries]
+        assert [record for record in records if not record.text.startswith(MARK)] == self.hand_written
+        found = {record.id: record.text for record in records if record.text.startswith(MARK)}
+        if self.under_way is not None:
+            self._settle(found, *self.under_way)
+        assert found == {record_id: text_of(token) for record_id, token in self.tokens.items()}
+
+    def _settle(self, found: dict[str, str], verb: str, record_id: str, token: str) -> None:
+        """Take over what became of the change that nobody acknowledged: both ends are right."""
+        self.under_way = None
+        if verb == "remove" and record_id not in found:
+            del self.tokens[record_id]
+        elif verb != "remove":
+            self.tokens.update(
+                {new_id: token for new_id, text in found.items() if text == text_of(token)}
+            )
+
+    def check_sweep(self) -> None:
+        """The next write takes away what the dead one left; adding and removing gives back each byte."""
+        before = self.path.read_bytes()
+        library = Library(self.root)
+        library.remove(library.memories, add(library, a_token(0)))
+        assert files.leftovers(self.path.parent) == []
+        assert self.path.read_bytes() == before
+
+
+class LogLedger:
+    """What may be in a log: acknowledged lines in order, and a beginning of the one under way."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.expected = b""
+        self.acknowledged: list[str] = []
+        self.under_way = ""
+
+    def book(self, words: list[str]) -> bool:
+        """Note what the writer said; True for an acknowledgement."""
+        if words[0] == "try":
+            self.under_way = words[1]
+        elif words[0] == "did":
+            self.acknowledged.append(words[1])
+            self.under_way = ""
+        return words[0] == "did"
+
+    def check(self) -> bool:
+        """The file has grown by what was acknowledged and a part of the line under way; True if it is torn."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        closing = b"\n" if self.expected and not self.expected.endswith(b"\n") else b""
+        sure = "".join(line_of(token) for token in self.acknowledged).encode()
+        perhaps = line_of(self.under_way).encode() if self.under_way else b""
+        least = self.expected + (closing + sure if sure else b"")
+        assert content.startswith(least)
+        assert (self.expected + closing + sure + perhaps).startswith(content)
+        self.expected, self.acknowledged, self.under_way = content, [], ""
+        return bool(content) and not content.endswith(b"\n")
+
+
+def kill_at_random(program: Program, ledger: MemoryLedger | LogLedger) -> None:
+    """Book what the writer says; kill it some acknowledged changes later, at any moment of the next change."""
+    program.bear()
+    to_go, took = random.randint(1, 5), 0.0
+    while to_go:
+        began = time.monotonic()
+        words = program.says()
+        assert words[0] in ("try", "did"), "the writer ended by itself"
+        if ledger.book(words):
+            to_go, took = to_go - 1, time.monotonic() - began
+    time.sleep(random.uniform(0, min(took, 0.1)))
+    for words in program.kill_child():
+        ledger.book(words)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("human", [HUMAN, ODD], ids=["plain", "odd"])
+def test_a_killed_writer_loses_nothing_that_it_acknowledged_and_touches_nothing_else(
+    tmp_path: Path, start: Start, rounds: Rounds, human: str
+) -> None:
+    ledger = MemoryLedger(tmp_path, human)
+    program = start("nursery", tmp_path, "memories")
+    for _ in range(rounds(250, 20)):
+        kill_at_random(program, ledger)
+        ledger.check()
+        if files.leftovers(ledger.path.parent):
+            ledger.check_sweep()
+
+
+@pytest.mark.soak
+def test_a_killed_appender_loses_no_acknowledged_line_and_glues_none_to_another(
+    tmp_path: Path, start: Start, rounds: Rounds
+) -> None:
+    ledger = LogLedger(tmp_path / "log" / "session.jsonl")
+    program = start("nursery", ledger.path, "log")
+    for _ in range(rounds(500, 40)):
+        kill_at_random(program, ledger)
+        ledger.check()
+        if len(ledger.expected) > 6_000_000:
+            ledger.path.unlink()
+            ledger.expected = b""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("verb", ["add", "edit", "remove"])
+def test_a_change_killed_at_any_line_of_the_store_is_done_wholly_or_not_at_all(
+    tmp_path: Path, start: Start, verb: str
+) -> None:
+    ledger = MemoryLedger(tmp_path, ODD)
+    program = start("every-line", tmp_path, verb)
+    killed = left = 0
+    while (words := program.says())[0] != "finished":
+        ledger.book(words)
+        if words[0] == "killed":
+            killed += 1
+            left += bool(files.leftovers(ledger.path.parent))
+            ledger.check()
+            program.tell()
+    ledger.check()
+    assert killed > 30
+    assert left > 0
+    assert files.leftovers(ledger.path.parent) == []
+
+
+def test_an_append_killed_at_any_line_of_the_store_is_done_wholly_or_not_at_all(
+    tmp_path: Path, start: Start
+) -> None:
+    ledger = LogLedger(tmp_path / "log.jsonl")
+    program = start("every-line", ledger.path, "append")
+    while (words := program.says())[0] != "finished":
+        ledger.book(words)
+        if words[0] == "killed":
+            assert not ledger.check()
+            program.tell()
+    ledger.check()
+    assert ledger.expected.count(b"\n") >= 2
+
+
+@pytest.mark.soak
+def test_lines_that_many_processes_append_while_others_are_forgotten_all_stay(
+    tmp_path: Path, start: Start, rounds: Rounds
+) -> None:
+    path = tmp_path / "log.jsonl"
+    count = rounds(1000, 60)
+    programs = [start("log", path, count, 5, 7, 20_000) for _ in range(4)]
+    assert [program.says() for program in programs] == [["ready"]] * 4
+    for program in programs:
+        program.tell()
+    forgotten = 0
+    while any(program.process.poll() is None for program in programs):
+        files.append(path, '{"secret": true}\n')
+        files.update(path, lambda text: text.replace('{"secret": true}\n', ""), mode=files.PRIVATE)
+        forgotten += 1
+    kept = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    for program in programs:
+        own = [line_of(words[1]) for words in program.rest() if words[0] == "did"]
+        lines = set(own)
+        assert len(lines) == count
+        assert [line for line in kept if line in lines] == own
+    assert len(kept) == 4 * count
+    assert forgotten > 0

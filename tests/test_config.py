@@ -1,0 +1,368 @@
+"""Layers, origins, warnings and errors of the config; the key table as the one source."""
+
+import re
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.formats.laws import messy
+
+from ralph.config import (
+    BY_NAME,
+    KEYS,
+    Config,
+    Criterion,
+    CriterionType,
+    Inject,
+    Layer,
+    Loaded,
+    Place,
+    keys_table,
+    load,
+    plain,
+    template,
+)
+from ralph.errors import ConfigError, UsageError
+from ralph.formats.settings import parse_yaml
+from ralph.model.kinds import MemoryKind
+
+NO_ENV: dict[str, str] = {}
+FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml", "home/.config/ralph/config.yml")
+DOCS = Path(__file__).parent.parent / "docs" / "config.md"
+
+
+def put(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def loaded(root: Path, **env: str) -> Loaded:
+    return load(root, env={"HOME": str(root / "home"), **env})
+
+
+def error(root: Path, **env: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        loaded(root, **env)
+    assert caught.value.hint
+    return caught.value
+
+
+class TestLayers:
+    def test_nothing_set_gives_the_defaults(self, tmp_path: Path) -> None:
+        assert load(None, env=NO_ENV) == load(tmp_path, env=NO_ENV)
+        found = load(None, env=NO_ENV)
+        assert found.config == Config()
+        assert found.warnings == ()
+        assert set(found.origins.values()) == {Place(Layer.DEFAULT)}
+
+    def test_each_layer_wins_over_the_ones_below(self, tmp_path: Path) -> None:
+        steps = [
+            ("home/.config/ralph/config.yml", "memories:\n  budget: 1\n", Layer.USER),
+            (".ralph/config.sh", "MEMORIES_BUDGET=2\n", Layer.SHELL),
+            (".ralph.toml", "[memories]\nbudget = 3\n", Layer.TOML),
+            ("ralph.yml", "memories:\n  budget: 4\n", Layer.PROJECT),
+            ("ralph.local.yml", "memories:\n  budget: 5\n", Layer.LOCAL),
+        ]
+        for number, (name, text, layer) in enumerate(steps, 1):
+            put(tmp_path, name, text)
+            found = loaded(tmp_path)
+            assert found.config.memories.budget == number
+            assert found.origins["memories.budget"].layer is layer
+        found = loaded(tmp_path, RALPH_MEMORIES_BUDGET="6")
+        assert found.config.memories.budget == 6
+        assert str(found.origins["memories.budget"]) == "RALPH_MEMORIES_BUDGET"
+        env = {"RALPH_MEMORIES_BUDGET": "6"}
+        assert load(tmp_path, env=env, flags={"memories.budget": 7}).config.memories.budget == 7
+        assert load(tmp_path, env=env, flags={"memories.budget": "8"}).config.memories.budget == 8
+        assert load(tmp_path, env=env, flags={"memories.budget": None}).config.memories.budget == 6
+
+    def test_layers_merge_key_by_key_and_each_value_knows_its_place(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "# c\nmemories:\n  inject: manual\n  filter:\n    tags: [a]\n")
+        put(tmp_path, ".ralph.toml", "[execution]\nverify = false\n\n[memories]\nenabled = false\n")
+        found = loaded(tmp_path)
+        assert found.config.memories.inject is Inject.MANUAL
+        assert found.config.memories.enabled is False
+        assert found.config.execution.verify is False
+        assert str(found.origins["memories.inject"]) == "ralph.yml:3"
+        assert str(found.origins["memories.filter.tags"]) == "ralph.yml:5"
+        assert str(found.origins["execution.verify"]) == ".ralph.toml:2"
+        assert str(found.origins["memories.budget"]) == "default"
+
+    def test_the_users_config_is_found_by_xdg_then_by_home(self, tmp_path: Path) -> None:
+        put(tmp_path, "xdg/ralph/config.yml", "retention_days: 1\n")
+        put(tmp_path, "home/.config/ralph/config.yml", "retention_days: 2\n")
+        home, xdg = str(tmp_path / "home"), str(tmp_path / "xdg")
+        assert load(None, env={"HOME": home, "XDG_CONFIG_HOME": xdg}).config.retention_days == 1
+        assert load(None, env={"HOME": home, "XDG_CONFIG_HOME": "relative"}).config.retention_days == 2
+        assert load(None, env={"HOME": home}).config.retention_days == 2
+
+    def test_a_section_without_values_leaves_the_defaults(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "memories:\n  # budget: 1\nprivacy: {}\nexecution:\n  verify:\n")
+        assert loaded(tmp_path).config == Config()
+        assert loaded(tmp_path).warnings == ()
+
+    def test_a_folder_in_the_way_of_ralphs_own_is_no_config(self, tmp_path: Path) -> None:
+        put(tmp_path, ".ralph", "a file")
+        assert loaded(tmp_path).config == Config()
+
+
+class TestShellAndEnvironment:
+    @pytest.mark.parametrize("word", ["true", "YES", "on", "1", "False", "no", "off", "0"])
+    def test_a_flag_may_be_said_in_many_words(self, tmp_path: Path, word: str) -> None:
+        value = word in ("true", "YES", "on", "1")
+        put(tmp_path, ".ralph/config.sh", f'export MEMORIES_ENABLED="{word}"  # c\n')
+        assert loaded(tmp_path).config.memories.enabled is value
+        assert loaded(tmp_path, RALPH_EXECUTION_VERIFY=word).config.execution.verify is value
+
+    def test_lists_are_separated_by_commas_or_are_json(self, tmp_path: Path) -> None:
+        assert loaded(tmp_path, RALPH_MEMORIES_FILTER_TAGS=" a, b c,").config.memories.filter.tags == (
+            "a",
+            "b c",
+        )
+        assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS='["a,b"]').config.privacy.patterns == ("a,b",)
+        assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS="[a-z]+,x").config.privacy.patterns == ("[a-z]+", "x")
+        types = loaded(tmp_path, RALPH_MEMORIES_FILTER_TYPES="fix,Decision").config.memories.filter.types
+        assert types == (MemoryKind.FIX, MemoryKind.DECISION)
+
+    def test_an_empty_variable_says_nothing_but_empties_a_list(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "memories: {budget: 7, filter: {tags: [a]}}\n")
+        found = loaded(tmp_path, RALPH_MEMORIES_BUDGET="", RALPH_MEMORIES_FILTER_TAGS="").config.memories
+        assert found.budget == 7
+        assert found.filter.tags == ()
+
+    def test_the_shell_file_is_read_but_never_executed(self, tmp_path: Path) -> None:
+        text = f"touch {tmp_path}/pwned\nMEMORIES_BUDGET=$(touch {tmp_path}/pwned2; echo 5)\nPATH=/x\n"
+        put(tmp_path, ".ralph/config.sh", text + "MEMORIES_BUGDET=1\nMEMORIES_INJECT=none\n")
+        found = loaded(tmp_path)
+        assert found.config.memories.budget == 2000
+        assert found.config.memories.inject is Inject.NONE
+        assert not list(tmp_path.glob("pwned*"))
+        assert found.warnings == (
+            ".ralph/config.sh:2: MEMORIES_BUDGET is ignored: not a literal, and nothing is executed",
+            ".ralph/config.sh:4: unknown key MEMORIES_BUGDET; did you mean MEMORIES_BUDGET?",
+        )
+
+    def test_other_variables_of_ralph_are_left_alone_and_misspelt_ones_told(self, tmp_path: Path) -> None:
+        found = loaded(
+            tmp_path, RALPH_ROOT="/x", RALPH_DEBUG="1", RALPH_MEMORIES_BUGDET="1", RALPH_EXECUTION_LEARN="x"
+        )
+        assert found.warnings == (
+            "environment: unknown key RALPH_MEMORIES_BUGDET; did you mean RALPH_MEMORIES_BUDGET?",
+        )
+
+
+class TestWarnings:
+    def test_an_unknown_key_is_told_with_its_line_and_the_nearest(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "memories:\n  bugdet: 1\nmemmories: {a: 1}\nbudget: 3\nzzz: 1\n")
+        put(tmp_path, ".ralph.toml", "[execution]\nlearn = true\nmax_retrys = 3\n")
+        assert loaded(tmp_path).warnings == (
+            ".ralph.toml:3: unknown key execution.max_retrys; did you mean execution.max_retries?",
+            "ralph.yml:2: unknown key memories.bugdet; did you mean memories.budget?",
+            "ralph.yml:3: unknown key memmories; did you mean memories?",
+            "ralph.yml:4: unknown key budget; did you mean memories.budget?",
+            "ralph.yml:5: unknown key zzz",
+        )
+
+    def test_learn_is_accepted_and_ignored_whatever_it_says(self, tmp_path: Path) -> None:
+        put(tmp_path, ".ralph.toml", '[execution]\nlearn = "whatever"\n')
+        put(tmp_path, "ralph.yml", "execution:\n  learn: {a: 1}\n")
+        assert loaded(tmp_path).warnings == ()
+        assert loaded(tmp_path).config == Config()
+
+    def test_a_repeated_key_is_told(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "memories:\n  budget: 1\n  budget: 2\n")
+        assert loaded(tmp_path).config.memories.budget == 2
+        assert loaded(tmp_path).warnings == ("ralph.yml:3: budget: also at line 2; the last one counts",)
+
+    def test_a_warning_is_one_line_without_control_characters(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", '"a\\nb\\e[31m": 1\n' + "k" * 1000 + ": 1\n")
+        for warning in loaded(tmp_path).warnings:
+            assert warning.isprintable()
+            assert len(warning) < 300
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("name", "text", "message"),
+        [
+            ("ralph.yml", "memories:\n  budget: lots\n",
+             "ralph.yml:2: memories.budget: expected a whole number from 0 up, got 'lots'"),
+            ("ralph.yml", "\n\nmemories: 5\n",
+             "ralph.yml:3: memories: expected a section of `key: value` lines, got '5'"),
+            ("ralph.local.yml", "memories:\n  inject: sometimes\n",
+             "ralph.local.yml:2: memories.inject: expected one of auto, manual, none, got 'sometimes'"),
+            ("ralph.yml", "ralph:\n  context_budget: 60\n",
+             "ralph.yml:2: ralph.context_budget: expected a number from 0 to 1, got '60'"),
+            ("ralph.yml", "memories:\n  filter:\n    types:\n      - fix\n      - bug\n",
+             "ralph.yml:5: memories.filter.types: expected a list of pattern, decision, fix, context, got 'bug'"),
+            (".ralph.toml", "[execution]\nmax_retries = true\n",
+             ".ralph.toml:2: execution.max_retries: expected a whole number from 0 up, got true"),
+            (".ralph/config.sh", "\nMEMORIES_BUDGET=many\n",
+             ".ralph/config.sh:2: memories.budget: expected a whole number from 0 up, got 'many'"),
+            ("ralph.yml", "ralph:\n  success_criteria:\n    - type: test_pass\n    - type: nope\n",
+             "ralph.yml:4: ralph.success_criteria: expected one of test_pass, build_success, lint_clean, "
+             "type_check, custom, marker, got 'nope'"),
+            ("ralph.yml", "ralph:\n  success_criteria:\n    - type: custom\n",
+             "ralph.yml:2: ralph.success_criteria: expected a command for the type custom, got nothing"),
+            ("ralph.yml", "ralph:\n  success_criteria:\n    - type: marker\n      markre: x\n",
+             "ralph.yml:4: ralph.success_criteria: expected one of the keys type, command, expected_exit_code, "
+             "marker, timeout, got 'markre'"),
+            ("ralph.yml", "a: [\n", "ralph.yml:2: not valid YAML: did not find expected node content"),
+            (".ralph.toml", "x = \n", ".ralph.toml:1: not valid TOML: Invalid value"),
+        ],
+    )  # fmt: skip
+    def test_a_wrong_value_says_where_what_and_what_instead(
+        self, tmp_path: Path, name: str, text: str, message: str
+    ) -> None:
+        put(tmp_path, name, text)
+        assert error(tmp_path).message == message
+
+    def test_an_invalid_pattern_is_an_error(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "privacy:\n  patterns: ['ok', '(']\n")
+        assert error(tmp_path).message.startswith(
+            "ralph.yml:2: privacy.patterns: expected a regular expression ("
+        )
+
+    def test_a_wrong_variable_names_the_variable(self, tmp_path: Path) -> None:
+        assert error(tmp_path, RALPH_MEMORIES_BUDGET="x").message.startswith(
+            "RALPH_MEMORIES_BUDGET: memories.budget: "
+        )
+
+    def test_a_flag_nobody_knows_is_wrong_usage(self) -> None:
+        with pytest.raises(
+            UsageError, match=r"unknown key memories\.bugdet; did you mean memories\.budget\?"
+        ):
+            load(None, env=NO_ENV, flags={"memories.bugdet": 1})
+
+    def test_a_file_that_is_not_utf8_or_not_a_file_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "ralph.yml").write_bytes(b"a: 1\nb: \xff\n")
+        assert error(tmp_path).message == "ralph.yml:2: not UTF-8 text"
+        (tmp_path / "ralph.yml").unlink()
+        (tmp_path / "ralph.yml").mkdir()
+        assert error(tmp_path).message.startswith("ralph.yml:1: cannot be read: ")
+
+    def test_a_value_built_from_a_tower_of_aliases_is_described_without_expanding_it(
+        self, tmp_path: Path
+    ) -> None:
+        tower = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+        put(tmp_path, "ralph.yml", tower + "privacy:\n  paths: *a59\n")
+        assert error(tmp_path).message.endswith("privacy.paths: expected a list of texts, got a list")
+
+
+class TestCriteria:
+    def test_criteria_are_read_whole_or_by_their_type_alone(self, tmp_path: Path) -> None:
+        text = (
+            "ralph:\n  success_criteria:\n    - lint_clean\n    - {type: custom, command: make, timeout: 5}\n"
+        )
+        put(tmp_path, "ralph.yml", text)
+        expected = (Criterion(CriterionType.LINT_CLEAN), Criterion(CriterionType.CUSTOM, "make", timeout=5))
+        assert loaded(tmp_path).config.loop.success_criteria == expected
+
+    def test_criteria_may_stand_in_toml_and_in_a_variable(self, tmp_path: Path) -> None:
+        put(tmp_path, ".ralph.toml", '[[ralph.success_criteria]]\ntype = "marker"\nmarker = "[OK]"\n')
+        expected = Criterion(CriterionType.MARKER, marker="[OK]")
+        assert loaded(tmp_path).config.loop.success_criteria == (expected,)
+        assert plain((expected,)) == [{"type": "marker", "marker": "[OK]"}]
+        short = loaded(
+            tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check"
+        ).config.loop.success_criteria
+        assert [each.type for each in short] == [CriterionType.TEST_PASS, CriterionType.TYPE_CHECK]
+
+
+class TestKeys:
+    def test_every_field_of_the_config_is_a_key_and_the_other_way_round(self) -> None:
+        def names(tree: object, prefix: str) -> list[str]:
+            found = []
+            for field in fields(tree):  # type: ignore[arg-type]  # a dataclass, as the caller checked
+                value = getattr(tree, field.name)
+                name = prefix + {"loop": "ralph"}.get(field.name, field.name)
+                found += names(value, name + ".") if is_dataclass(value) else [name]
+            return found
+
+        assert names(Config(), "") == [key.name for key in KEYS if not key.ignored]
+
+    def test_names_and_variables_are_unique_and_every_key_is_explained(self) -> None:
+        assert len({key.variable for key in KEYS}) == len(KEYS) == len(BY_NAME)
+        for key in KEYS:
+            assert key.doc.endswith(".")
+            assert "|" not in key.doc
+            assert "\n" not in key.doc
+
+    def test_the_template_sets_nothing_and_uncommented_it_sets_the_defaults(self, tmp_path: Path) -> None:
+        assert parse_yaml(template(), "ralph.yml").entries == {}
+        uncommented = re.sub("(?m)^# ", "", template())
+        put(tmp_path, "ralph.yml", uncommented)
+        found = loaded(tmp_path)
+        assert found.config == Config()
+        assert found.warnings == ()
+        assert {place.layer for place in found.origins.values()} == {Layer.PROJECT}
+
+    def test_the_docs_have_the_table_of_keys_as_it_is(self) -> None:
+        text = DOCS.read_text(encoding="utf-8")
+        begin, end = "<!-- generated: keys -->\n", "<!-- end -->"
+        assert text.count(begin) == 1
+        assert text.partition(begin)[2].partition(end)[0].strip() == keys_table().strip()
+
+
+def test_readers_are_imported_only_for_files_that_exist(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from ralph.config import load; load(Path(sys.argv[1]), env={}); "
+        "print([name for name in ('yaml', 'tomllib', 'difflib') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    assert (
+        subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == "[]\n"
+    )
+    put(tmp_path, "ralph.yml", "memories:\n")
+    assert (
+        subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout
+        == "['yaml']\n"
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(
+    text=st.one_of(
+        messy(
+            "memories:\n",
+            "  budget: ",
+            "[memories]\n",
+            "budget = ",
+            "MEMORIES_BUDGET=",
+            "  filter:\n",
+            "&a ",
+            "*a",
+            "<<: ",
+        ),
+        st.text(max_size=60),
+        st.sampled_from([key.name.rpartition(".")[2] for key in KEYS]).flatmap(
+            lambda key: st.text(max_size=20).map(lambda value: f"memories:\n  {key}: {value}\n")
+        ),
+    )
+)
+@settings(deadline=None)
+def test_any_text_in_any_file_gives_a_config_or_a_config_error(
+    tmp_path_factory: pytest.TempPathFactory, name: str, text: str
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    put(root, name, text)
+    try:
+        said = loaded(root).warnings
+    except ConfigError as error:
+        said = (error.message,)
+    assert all(re.match(r"\S+:\d+: [^\n]+$", line) for line in said)
+
+
+@given(name=st.sampled_from([key.variable for key in KEYS]), value=st.text(max_size=30))
+def test_any_text_in_a_variable_gives_a_config_or_a_config_error(name: str, value: str) -> None:
+    said = f"{name}: "
+    try:
+        assert load(None, env={name: value}).warnings == ()
+    except ConfigError as error:
+        said = error.message
+    assert said.startswith(f"{name}: ")
