@@ -26,7 +26,7 @@ def test_the_config_page_lists_every_key_as_the_program_has_it() -> None:
     page = read("docs/config.md")
     assert page == config_page(page), "run `make docs`"
     for key in KEYS:
-        assert f"`{key}`" in page, key
+        assert f"`{key.name}`" in page, key.name
 
 
 @pytest.mark.parametrize(("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else "")

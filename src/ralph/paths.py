@@ -7,6 +7,8 @@ deleting a worktree strands nothing. Worktrees are recognised by reading git's o
 files: that costs no process.
 """
 
+import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +22,9 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
     env = env or {}
     named = explicit or env.get("RALPH_ROOT") or env.get("CLAUDE_PROJECT_DIR")
     if named:
-        folder = Path(named).expanduser()
+        folder = Path(named)
+        with contextlib.suppress(RuntimeError):  # `~name` without such a user stays as it is
+            folder = folder.expanduser()
         if not folder.is_dir():
             raise UsageError(f"{named}: there is no such folder", hint="name an existing project folder as the root")
         return folder.resolve()
@@ -32,18 +36,24 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
 
 
 def state_root(root: Path) -> Path:
-    """Where logs, index and cache live: the main checkout of a worktree, else the root itself."""
-    pointer = root / ".git"
-    if not pointer.is_file():
-        return root
+    """Where logs, index and cache live: the same place in the main checkout of a worktree, else the root itself."""
+    for top in (root, *root.parents):
+        pointer = top / ".git"
+        if pointer.exists():
+            main = _main_checkout(pointer) if pointer.is_file() else None
+            return root if main is None else main / root.relative_to(top)
+    return root
+
+
+def _main_checkout(pointer: Path) -> Path | None:
+    """The main checkout that a worktree's `.git` file leads to; None for a submodule, a bare repository and nonsense."""
     try:
         word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
-        git_dir = (root / where).resolve()
-        common = git_dir / (git_dir / "commondir").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return root
-    common = common.resolve()
-    return common.parent if word == "gitdir" and common.name == ".git" else root
+        git_dir = Path(os.path.realpath(pointer.parent / where))
+        common = Path(os.path.realpath(git_dir / (git_dir / "commondir").read_text(encoding="utf-8").strip()))
+    except (OSError, ValueError):
+        return None
+    return common.parent if word == "gitdir" and common.name == ".git" else None
 
 
 def memories_files(root: Path) -> tuple[Path, ...]:

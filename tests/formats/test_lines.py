@@ -154,10 +154,10 @@ def test_long_lines_and_many_marks_are_read_in_one_pass() -> None:
     for text in (
         "`" * 1_000_000,
         " " * 1_000_000,
-        "```a\n" * 100_000,
+        "```a\n" * 20_000,
         "<!--" * 250_000,
         "- " * 500_000,
-        "\n" * 500_000,
+        "\n" * 100_000,
     ):
         assert sum(1 for _ in lines(text)) == text.count("\n") + 1
         assert all(item.text for item in bullets(lines(text)))

@@ -260,13 +260,13 @@ def test_other_records_are_refused() -> None:
 
 
 def test_large_logs_are_read() -> None:
-    count = 20_000
+    count = 3_000
     text = "## Codebase Patterns\n" + "- p\n" * count + "---\n" + "## a\n- Learnings:\n  - x\n---\n" * count
     assert len(parse(text).entries) == 3 * count
     for odd in (
         "## " + "a" * 1_000_000,
         "## a\n" + "Learnings " * 100_000,
         "-" * 1_000_000,
-        "## a\n- Learnings:\n" * 9999,
+        "## a\n- Learnings:\n" * 999,
     ):
         keeps_every_byte(parse, odd)

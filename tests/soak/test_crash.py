@@ -6,6 +6,9 @@ what the writer said before it died; they read the file with a regular expressio
 besides the codec, so that the store is not its own witness. RALPH_SOAK=1 gives 500 kills each.
 """
 
+import contextlib
+import fcntl
+import os
 import random
 import time
 from collections.abc import Callable
@@ -121,9 +124,7 @@ class MemoryLedger:
         if verb == "remove" and record_id not in found:
             del self.tokens[record_id]
         elif verb != "remove":
-            self.tokens.update(
-                {new_id: token for new_id, text in found.items() if text == text_of(token)}
-            )
+            self.tokens.update({new_id: token for new_id, text in found.items() if text == text_of(token)})
 
     def check_sweep(self) -> None:
         """The next write takes away what the dead one left; adding and removing gives back each byte."""
@@ -266,3 +267,92 @@ def test_lines_that_many_processes_append_while_others_are_forgotten_all_stay(
         assert [line for line in kept if line in lines] == own
     assert len(kept) == 4 * count
     assert forgotten > 0
+
+
+# --- the lock ----------------------------------------------------------------------------------
+
+
+def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(
+    tmp_path: Path, start: Start
+) -> None:
+    folder, other, trail = tmp_path / "real", tmp_path / "link", tmp_path / "trail" / "log"
+    folder.mkdir()
+    other.symlink_to("real")
+    first = start("hold", folder / "a.md", trail, "first")
+    assert [first.says(), first.says()] == [["ready"], ["held"]]
+    second = start("hold", other / "b.md", trail, "second")
+    assert second.says() == ["ready"]
+    second.tell()
+    assert is_locked(folder)
+    first.tell()
+    assert [words for program in (first, second) for words in program.rest()] == [
+        ["released"],
+        ["held"],
+        ["released"],
+    ]
+    assert trail.read_text(encoding="utf-8") == "first\nsecond\n"
+    assert not is_locked(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_whoever_holds_the_lock_and_is_killed_lets_go(tmp_path: Path, start: Start) -> None:
+    holder = start("hold", tmp_path / "a.md", tmp_path / "trail", "never")
+    assert [holder.says(), holder.says()] == [["ready"], ["held"]]
+    assert is_locked(tmp_path)
+    holder.close()
+    files.write(tmp_path / "a.md", "free again\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.md"]
+
+
+def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(
+    tmp_path: Path, start: Start, rounds: Rounds
+) -> None:
+    path = tmp_path / "number"
+    path.write_bytes(b"0")
+    programs = [start("count-up", path, rounds(500, 50)) for _ in range(4)]
+    for program in programs:
+        assert program.says() == ["ready"]
+    for program in programs:
+        program.tell()
+    assert [program.rest() for program in programs] == [[]] * 4
+    assert path.read_text(encoding="utf-8") == str(4 * rounds(500, 50))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to see who is waiting")
+def test_a_folder_that_git_replaced_while_somebody_waited_is_locked_anew(
+    tmp_path: Path, start: Start
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with files.lock(folder / "a.md"):
+        waiting = start("hold", folder / "a.md", tmp_path / "trail", "waiting")
+        assert waiting.says() == ["ready"]
+        while folder not in open_files(waiting.process.pid):
+            pass
+        folder.rename(tmp_path / "old")
+        folder.mkdir()
+    assert waiting.says() == ["held"]
+    assert is_locked(folder)
+    waiting.tell()
+    assert waiting.rest() == [["released"]]
+
+
+def open_files(pid: int) -> set[Path]:
+    """What a process has open."""
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.add(link.readlink())
+    return found
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether somebody holds the lock of a folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

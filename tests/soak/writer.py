@@ -42,7 +42,10 @@ def text_of(token: str) -> str:
 
 def line_of(token: str) -> str:
     """The log line that belongs to a token `<hex>-<number of characters>`."""
-    return json.dumps({"v": 1, "type": "note", "token": token, "pad": "y" * int(token.rpartition("-")[2])}) + "\n"
+    return (
+        json.dumps({"v": 1, "type": "note", "token": token, "pad": "y" * int(token.rpartition("-")[2])})
+        + "\n"
+    )
 
 
 def say(*words: object) -> None:
@@ -128,7 +131,12 @@ def adds(root: Path, count: str, space: str) -> None:
     for _ in range(int(count)):
         token = a_token(0, 1)
         if int(space):
-            say("did", "add", add(library, token, lambda: f"mem-1705751400-{secrets.randbelow(int(space)):04x}"), token)
+            say(
+                "did",
+                "add",
+                add(library, token, lambda: f"mem-1705751400-{secrets.randbelow(int(space)):04x}"),
+                token,
+            )
         else:
             say("did", "add", add(library, token), token)
 

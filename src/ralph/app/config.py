@@ -114,12 +114,12 @@ def plain(node: Node, left: Iterator[int] | None = None) -> object:
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
     """The YAML text with one key set and every other byte kept; Refused when that cannot be done safely."""
+    before = parse_yaml(text, where)
     body = text.removeprefix(BOM)
-    before = parse_yaml(body, where)
     whole = plain(Node(before.entries))
     splice = _Splice(body, where, before)
     start, end, new = splice.place(name.split("."), value)
-    after = body[:start] + new + body[end:]
+    after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
     line = body.count("\n", 0, start) + 1
     try:
         result = plain(Node(parse_yaml(after, where).entries))
@@ -128,7 +128,7 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
     wanted = _with(whole, name.split("."), value)
     if json.dumps(result, sort_keys=True) != json.dumps(wanted, sort_keys=True):
         raise splice.refused(line, "other settings would change with it")
-    return text[: len(text) - len(body)] + after
+    return after
 
 
 def _with(whole: object, path: list[str], value: object) -> object:

@@ -99,7 +99,7 @@ def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
     copy = files.backup(path, root=root)
 
     def edit(text: str) -> str:
-        document = parse(text, shelf.layout).with_unique_ids(ids.mint)
+        document = parse(text, shelf.layout).with_unique_ids(ids.mint_like)
         return str(document.with_all_sections() if "missing-section" in codes else document)
 
     files.update(path, edit, root=root)

@@ -55,8 +55,8 @@ _LAST_WORDS = {"pass": _PASSWORD, "pw": _PASSWORD, "pat": _SOME_KEY, "key": _SOM
 
 _NEUTRAL = words_of(
     """value val prod production dev development staging stage test testing live sandbox local old new previous
-    primary secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text env ro rw
-    read write readonly admin root v"""
+    primary secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text env
+    ro rw read write readonly admin root v"""
 )
 _NO_TOKEN = words_of(
     """next page continuation eos bos pad unk sep cls mask cancellation cancel stop design sync resume lexer syntax key
@@ -278,7 +278,7 @@ def _bare_asks(text: str, value: str, end: int, line: _Line) -> Strength | None:
         len(value) < 20 and _EXPRESSION.fullmatch(value)
     ):
         return None
-    if line.whole and rest[:1] in ("", "\n", "\r") and not text[end - 1 : end] == ",":
+    if line.whole and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
         return Strength.WEAK
     prose = rest[:1] in (" ", "\t") and rest.strip()[:1] not in ("", *"#/;-&|\\>)}]\"'")
     return Strength.STRONG if prose or identifier else Strength.WEAK

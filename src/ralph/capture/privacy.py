@@ -41,21 +41,28 @@ class Clean:
     """How many private parts were cut out."""
 
 
-_LESS = r"(?:<|\\+u003c|\\+x3c|&(?:amp;)*(?:lt|\#0*60|\#x0*3c);|%3c)"
-_MORE = r"(?:>|\\+u003e|\\+x3e|&(?:amp;)*(?:gt|\#0*62|\#x0*3e);|%3e)"
-_SLASH = r"(?:\\*/|\\+u002f|\\+x2f|&(?:amp;)*(?:sol|\#0*47|\#x0*2f);|%2f)"
-_SPACE = r"(?:\s|\\+[nrt]|%20|&nbsp;)"
+_LESS = r"(?:<|\\{1,8}(?:u003c|x3c)|&(?:amp;){0,4}(?:lt|\#0{0,4}60|\#x0{0,4}3c);|%3c)"
+_MORE = r"(?:>|\\{1,8}(?:u003e|x3e)|&(?:amp;){0,4}(?:gt|\#0{0,4}62|\#x0{0,4}3e);|%3e)"
+_SLASH = r"(?:\\{0,8}/|\\{1,8}(?:u002f|x2f)|&(?:amp;){0,4}(?:sol|\#0{0,4}47|\#x0{0,4}2f);|%2f)"
+_SPACE = r"(?:\s|\\{1,8}[nrt]|%20|&nbsp;)"
+_TAG_LENGTH = 600
+"""A `<private` with no `>` for so long is not a tag."""
 _ROUNDS = 16
 """More than any text needs; only a pattern that looks at its neighbours may ask for a second round."""
 
 
 @cache
 def _tag() -> re.Pattern[str]:
+    """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
     return re.compile(
-        rf"{_LESS}{_SPACE}{{0,8}}(?P<close>{_SLASH})?{_SPACE}{{0,8}}private"
-        rf"(?:{_SPACE}[^<>]{{0,500}}?)?(?P<empty>{_SLASH})?{_SPACE}{{0,8}}{_MORE}",
+        rf"{_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+private"
+        rf"(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}",
         re.IGNORECASE,
     )
+
+
+def _tags(text: str) -> list[re.Match[str]]:
+    return [tag for tag in _tag().finditer(text) if tag.end() - tag.start() <= _TAG_LENGTH]
 
 
 def lower(text: str) -> str:
@@ -70,13 +77,13 @@ def strip_private(text: str) -> tuple[str, int]:
     kept, count = _outside(text)
     joined = "".join(kept)
     # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
-    formed = _tag().search(joined) if len(kept) > 1 else None
-    return (joined[: formed.start()], count + 1) if formed else (joined, count)
+    formed = _tags(joined) if len(kept) > 1 else []
+    return (joined[: formed[0].start()], count + 1) if formed else (joined, count)
 
 
 def _outside(text: str) -> tuple[list[str], int]:
     """The pieces of text outside of every private part, and the number of outermost parts."""
-    tags = list(_tag().finditer(text))
+    tags = _tags(text)
     kept: list[str] = []
     depth = count = at = 0
     for number, tag in enumerate(tags):
@@ -85,7 +92,7 @@ def _outside(text: str) -> tuple[list[str], int]:
         at = tag.end()
         if tag["close"]:
             depth = max(0, depth - 1)
-        elif not tag["empty"] or _closes(tags, number + 1):
+        elif not (tag["rest"] or "").rstrip().endswith("/") or _closes(tags, number + 1):
             count += depth == 0
             depth += 1
     if depth == 0:

@@ -229,13 +229,13 @@ def _led(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
         at = text.find(rule.anchor, after.end() if after else at + 1)
 
 
-_GAP = r"""(?:\s|\\+[nrt]|["',;>|\#]|[+*][ ])"""
+_GAP = r"""(?:\s|\\{1,4}[nrt]|["',;>|\#]|[+*][ ])"""
 _BEGIN = re.compile(r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _END = re.compile(r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _BODY = re.compile(
     rf"""{_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){{0,6}}
     (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?:{_GAP}++[A-Za-z0-9+/]{{16,}}+={{0,3}})*+)
-    (?:(?:\s|\\+[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
+    (?:(?:\s|\\{{1,4}}[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
                          |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?""",
     re.VERBOSE,
 )
@@ -314,7 +314,8 @@ _LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
     ("password", "identified ", r"identified\s+(?:with\s+\S+\s+)?by\s+[\"'](?P<s>[^\s\"']{4,128})", _login_value),
     ("password", "convertto-securestring ", r"convertto-securestring\s+[\"'](?P<s>[^\s\"']{6,128})", _login_value),
     ("password", ":543", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", _graded(1)),
-    ("seed phrase", "mnemonic", r"mnemonic[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b", bool),
+    ("seed phrase", "mnemonic", r"mnemonic[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
+     bool),
     ("seed phrase", "seed", r"seed[ _-]?phrase[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
      bool),
     ("private key", '"d"', r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", _graded(3)),

@@ -34,25 +34,43 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PLACEHOLDER = re.compile(
-    r"x{4,}|\*{3,}|\.{3}|…|_{4,}|-{4,}|0{8,}|change.?(?:me|this|it)|your|example|sample|dummy|placeholder|redacted"
-    r"|replace|insert|todo|fixme|fake|mocked|not.?set|put.?(?:it|the|a)|removed|hidden|to.?be.?|goes.?here|[-_.]here\b"
-    r"|lorem|foobar|my[-_](?:secret|pass|token|key|api)|12345678|abcdefgh|qwerty|deadbeef|notreal|not.a.real|abc123"
-    r"|supersecret|some[-_]",
-    re.IGNORECASE,
-)
+_HEAD = 128
+"""How much of a value is looked at: enough to know it, and a bound on the work for each key in a hostile text."""
+
+_STAND_INS = (
+    "xxxx", "***", "...", "…", "____", "----", "00000000", "your", "example", "sample", "dummy", "placeholder", "redacted",
+    "replace", "insert", "todo", "fixme", "fake", "mocked", "removed", "hidden", "lorem", "foobar", "12345678", "abcdefgh",
+    "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit", "notset", "goeshere",
+    "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal",
+)  # fmt: skip
+_JOINTS = str.maketrans("", "", "-_. ")
 _TEACHING = re.compile(
     r"passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login", re.IGNORECASE
 )
 """Words that stand for the thing itself: `password1`, `test-token-2`."""
 
+_TEMPLATE_SIGNS = (
+    "${",
+    "$(",
+    "{{",
+    "#{",
+    "<%",
+    "%(",
+    "$[",
+    "process.env",
+    "os.environ",
+    "getenv",
+    "import.meta",
+)
+_TEMPLATE = re.compile(r"\{\w*\}|%[sd]\b|\$[A-Z][A-Z_]{3,}")
 _REFERENCE = re.compile(
-    r"\$\{|\$\(|\{\{|#\{|<%|%\(|\$\[|\{\w*\}|%[sd]\b|%\w+%$|^\$[A-Za-z_]\w*$|\$[A-Z][A-Z_]{3,}|^\$env:|^<.*>?$|^[\[({@&]"
-    r"|^[A-Za-z][\w+.-]*://|^(?:arn|env|file|vault|ssm|secretsmanager|keyring|awskms|gcpkms|urn|data|secret|op):"
-    r"|^ENC\[|^![A-Za-z]|^\$(?:\d|argon2|ANSIBLE|y\$|pbkdf2|scrypt|apr1)|^\{?(?:md5|sha\d+|s?sha|pbkdf2\w*|bcrypt|"
-    r"scrypt|argon2\w*|cipher)[}:$-]|process\.env|os\.environ|getenv|import\.meta",
+    r"%\w+%$|\$[A-Za-z_]\w*$|\$env:|<.*>?$|[\[({@&]|[A-Za-z][\w+.-]*://|ENC\[|![A-Za-z]"
+    r"|(?:arn|env|file|vault|ssm|secretsmanager|keyring|awskms|gcpkms|urn|data|secret|op):"
+    r"|\$(?:\d|argon2|ANSIBLE|y\$|pbkdf2|scrypt|apr1)"
+    r"|\{?(?:md5|sha\d+|s?sha|pbkdf2\w*|bcrypt|scrypt|argon2\w*|cipher)[}:$-]",
     re.IGNORECASE,
-)  # fmt: skip
+)
+"""How a variable, a template, a tag, a URL, the name of a vault or a hash begins."""
 _PATH = re.compile(
     r"^(?:\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\)|^\.\w|/$"
     r"|\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|txt|py|jsx?|tsx?|env|toml|ini|md|html?|go|rs|java|rb|sh|conf|cfg|pub|jks|lock"
@@ -94,21 +112,31 @@ def _runs(value: str) -> float:
 
 def placeholder(value: str) -> bool:
     """Whether a value only stands in for a secret: `changeme`, `xxxx`, `your-key-here`, `abc123`."""
-    head = value[:512]
-    return _PLACEHOLDER.search(head) is not None or _runs(head) > 0.5 or len(set(head)) < 4
+    head = value[:_HEAD].lower()
+    joined = head.translate(_JOINTS)
+    if any(word in head or word in joined for word in _STAND_INS):
+        return True
+    return (
+        joined.endswith("here")
+        or joined.startswith("some")
+        or _runs(value[:_HEAD]) > 0.5
+        or len(set(head)) < 4
+    )
 
 
 def reference(value: str) -> bool:
     """Whether a value names the place of a secret: a variable, a template, a path, a URL, a vault, or is a hash."""
-    head = value[:512]
-    if _REFERENCE.search(head) is not None:
+    head = value[:_HEAD]
+    if _REFERENCE.match(head) or any(sign in head for sign in _TEMPLATE_SIGNS):
+        return True
+    if ("{" in head or "%" in head or "$" in head) and _TEMPLATE.search(head):
         return True
     return _PATH.search(head) is not None and not (_BASE64_RUN.fullmatch(head) and not wordy(head))
 
 
 def wordy(value: str) -> bool:
     """Whether a value is made of words, in any usual way of joining them, with few digits."""
-    chunks = _CHUNK.findall(value[:256])
+    chunks = _CHUNK.findall(value[:_HEAD])
     words = [chunk for chunk in chunks if chunk[0].isalpha()]
     digits = [chunk for chunk in chunks if chunk[0].isdigit()]
     others = {chunk for chunk in chunks if not chunk[0].isalnum()}
@@ -131,7 +159,7 @@ def _natural(word: str) -> bool:
 
 def plausible(body: str) -> bool:
     """Whether what follows a known prefix was made by a machine, rather than written in a manual."""
-    head = body[:512]
+    head = body[:_HEAD]
     if placeholder(head) or wordy(head) or len(set(head)) < min(8, len(head) // 2):
         return False
     mixed = head.lower() != head and head.upper() != head
@@ -140,7 +168,7 @@ def plausible(body: str) -> bool:
 
 def strength(value: str) -> Strength:
     """The grade of a value that was assigned to something."""
-    head = value[:512]
+    head = value[:_HEAD]
     if len(head) < 6 or placeholder(head) or reference(head) or _OTHER_FORMAT.match(head):
         return Strength.NONE
     if any(character.isspace() for character in head) or MARKER.search(head):
@@ -204,7 +232,7 @@ def login_password(user: str, password: str) -> bool:
     lowered = password.lower()
     if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULT_PASSWORDS:
         return False
-    if placeholder(password) or _REFERENCE.search(password) or MARKER.search(password):
+    if placeholder(password) or reference(password) or MARKER.search(password):
         return False
     if any(character.isspace() for character in password):
         return False

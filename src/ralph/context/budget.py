@@ -159,7 +159,7 @@ def tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
     """The end of a markdown text within the budget, and the titles of the headings that are left out.
 
     It begins at a heading or after a blank line where that costs at most half of what would fit, never
-    within a line; a fence that must be cut is opened again. A last line that is too long gives "".
+    within a line unless the last line alone is too long; a fence that must be cut is opened again.
     """
     if not budget or estimate(text) <= budget:
         return text, ()
@@ -170,9 +170,17 @@ def tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
         start += 1  # a fence that is opened again costs a line
     kept = (fences[start] if start < len(lines) else "") + "".join(lines[start:])
     if not kept.strip():
-        kept, start = "", len(lines)
+        kept, start = _end_of_line(text.rstrip(), budget), len(lines)
     titles = (_title(lines[index]) for index in range(start) if not fences[index])
     return kept, tuple(title for title in titles if title)
+
+
+def _end_of_line(text: str, budget: int) -> str:
+    """The last words of a text whose last line does not fit whole."""
+    line = text[text.rfind("\n") + 1 :]
+    start = bisect_left(range(len(line)), -budget, key=lambda at: -estimate(line[at:]))
+    space = line.find(" ", start) if start else -1
+    return line[space + 1 if 0 <= space < len(line) - 1 else start :]
 
 
 def _title(line: str) -> str:

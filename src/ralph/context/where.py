@@ -41,23 +41,22 @@ _ANSWERS = (
         place=".ralph/guardrails.md, section Fixes",
         command='ralph guardrails add "what happens: what to do" -t fix',
         why="Guardrails come first in every brief, so the next iteration sees the fix before it trips. "
-        'Use `ralph memory add "..." -t fix` when it should outlast this work.',
+        'Use `ralph memory add "..." -t fix` when it is good to know but no rule to watch.',
     ),
     Answer(
         topic=Topic.DECISION,
         question="Did you choose between real alternatives?",
         place=".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
         command='ralph guardrails add "what, and why" -t decision',
-        why="A choice without its reason gets reopened. Keep it as a memory "
-        '(`ralph memory add "..." -t decision`) when it outlasts the session, and write it up in '
-        "specs/design/ once it shapes the architecture.",
+        why="A choice without its reason gets reopened. It stands in every brief until somebody removes it; "
+        "write it up in specs/design/ once it shapes the architecture.",
     ),
     Answer(
         topic=Topic.PATTERN,
         question="Did you find out how this codebase does things?",
-        place=".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, to keep it",
+        place=".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
         command='ralph guardrails add "how it is done here" -t pattern',
-        why="Conventions keep new code like the old. One that holds beyond this work is a memory: "
+        why="Conventions keep new code like the old. One that is background rather than a rule is a memory: "
         '`ralph memory add "..." -t pattern`.',
     ),
     Answer(

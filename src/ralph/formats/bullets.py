@@ -49,6 +49,8 @@ def marker(text: str) -> tuple[int, int, int] | None:
     if not words:
         return None
     indent = indent_of(text)
+    if bare[1] == " " and len(words) == len(bare) - 2:
+        return indent, indent + 2, len(text) - len(words)
     gap = indent_of(" " * ((indent + 1) % _TAB) + bare[1 : len(bare) - len(words)]) - (indent + 1) % _TAB
     return indent, indent + 1 + (gap if gap <= _TAB else 1), len(text) - len(words)
 
@@ -81,6 +83,8 @@ class BulletReader:
 
     def feed(self, line: Line) -> Bullet | None:
         """Take one line; the bullet that it ends, if any."""
+        if self._first is None and not line.text:
+            return None
         if self._first is not None and self._goes_on(line):
             return None
         done = self.close()

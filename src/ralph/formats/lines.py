@@ -191,7 +191,7 @@ def heading(line: Line) -> tuple[int, str] | None:
 
 def is_rule(text: str) -> bool:
     """Whether a line is a thematic break: three or more of one of `-*_`, spaces between allowed."""
-    if text[:1] not in ("-", "*", "_"):
+    if text[:1] not in ("-", "*", "_") or text.rstrip(BLANK)[-1] != text[0]:
         return False
     marks = text.replace(" ", "").replace("\t", "")
     return len(marks) >= 3 and not marks.strip(text[0])

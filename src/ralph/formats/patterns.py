@@ -224,13 +224,13 @@ class _Reader:
             problem = oddity(line)
             if problem is not None:
                 self.problems.append(problem)
-        found = heading(line)
+        found = heading(line) if line.text[:1] == "#" else None
         if found is not None and found[0] <= 2:
             self._begin(found[1] if found[0] == 2 else "", line, named=found[0] == 2)
         elif is_footer(line):
-            self._begin("", line, named=False)
             self.footer = (line.start, line.start + len(line.text))
             self.closing = line.start if self._rule is None else self._rule
+            self._begin("", line, named=False)
         else:
             self._enter(self._bullets.feed(line))
             self._measure(line)
@@ -248,9 +248,7 @@ class _Reader:
 
     def _begin(self, name: str, line: Line, *, named: bool) -> None:
         self.finish()
-        self._name, self._named, self._tail = name, named, line.end
-        if named:
-            self._rule = None
+        self._name, self._named, self._tail, self._rule = name, named, line.end, None
 
     def finish(self) -> None:
         """End the section."""

@@ -148,7 +148,7 @@ class SectionsDocument:
                 renamed.append(entry)
             first.add(entry.record.id)
         for entry in reversed(renamed):
-            while (new_id := mint(entry.record.id.partition("-")[0])) in seen:
+            while (new_id := mint(entry.record.id)) in seen:
                 pass
             seen.add(new_id)
             at = text.index(entry.record.id, entry.start)

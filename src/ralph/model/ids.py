@@ -36,6 +36,11 @@ def mint(prefix: str) -> str:
     return f"{prefix}-{int(now().timestamp())}-{os.urandom(2).hex()}"
 
 
+def mint_like(record_id: str) -> str:
+    """A new id with the prefix and the time of an existing one, so that what it stands for keeps its date."""
+    return f"{record_id.rpartition('-')[0]}-{os.urandom(2).hex()}"
+
+
 def date_of(record_id: str) -> str:
     """The date that an id's timestamp stands for, or "" when it has none that makes sense."""
     match = ID.fullmatch(record_id)

@@ -54,9 +54,8 @@ class Library:
         seen: set[Path] = set()
         found = []
         for place in shelf.places:
-            real = place.resolve()
             text = files.read(place)
-            if text is not None and real not in seen:
+            if text is not None and (real := place.resolve()) not in seen:
                 seen.add(real)
                 found.append((place, parse(text, shelf.layout)))
         return found

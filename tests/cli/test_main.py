@@ -1,0 +1,262 @@
+"""The front door: where the root is, how errors are put into words, and what a process and a pipe see."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, Project, command, executable, numbered, on_a_terminal
+
+import ralph as package
+from ralph.cli.main import COMMANDS, EXTRAS, load_command
+from ralph.errors import UsageError
+
+ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
+OTHER = Block("Of another project", "mem-1705751401-b4c5")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Project:
+    """A second project beside the first."""
+    project = Project(tmp_path / "other")
+    project.memories(OTHER)
+    return project
+
+
+# --- the root -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--root", "ROOT", "memory", "list"],
+        ["memory", "--root", "ROOT", "list"],
+        ["memory", "list", "--root", "ROOT"],
+        ["--root", "nowhere", "memory", "list", "--root", "ROOT"],
+        ["--root=ROOT", "memory", "list"],
+    ],
+)
+def test_root_may_stand_before_or_after_the_command(ralph: Project, other: Project, words: list[str]) -> None:
+    ralph.memories(ONE)
+    said = ralph(*(word.replace("ROOT", str(other.root)) for word in words), "--format", "json")
+    assert said.ids == [OTHER.id]
+
+
+@pytest.mark.parametrize("word", ["init", "doctor"])
+def test_commands_without_a_verb_take_the_root_too(ralph: Project, other: Project, word: str) -> None:
+    other.file("ralph.yml").touch()
+    assert ralph(word, "--root", str(other.root), "--format", "json").code == 0
+    assert ralph.files() == []
+
+
+def test_a_root_that_is_not_there_is_wrong_usage(ralph: Project) -> None:
+    said = ralph("--root", "nowhere", "memory", "list")
+    assert (said.code, said.out) == (2, "")
+    assert "nowhere" in said.err
+
+
+@pytest.mark.parametrize("marker", [".git", ".ralph", ".agent", "ralph.yml"])
+def test_the_root_is_found_upward_from_a_sub_folder(tmp_path: Path, marker: str) -> None:
+    project = Project(tmp_path / "upper")
+    deep = project.file("src/deep/er")
+    deep.mkdir(parents=True)
+    project.file(marker).touch() if marker.endswith(".yml") else project.file(marker).mkdir()
+    assert project("memory", "add", "From below", cwd=deep).code == 0
+    assert project("guardrails", "add", "From below", cwd=deep).code == 0
+    assert project("scratchpad", "append", "From below", cwd=deep).code == 0
+    made = {str(path.relative_to(project.root)) for path in project.files()}
+    assert {".agent/memories.md", ".ralph/guardrails.md", ".ralph/scratchpad.md"} <= made
+    assert list(deep.iterdir()) == []
+    assert project("memory", "list", "--format", "json", cwd=deep).json[0]["content"] == "From below"
+
+
+@pytest.mark.parametrize("name", ["RALPH_ROOT", "CLAUDE_PROJECT_DIR"])
+def test_the_environment_may_name_the_root(
+    ralph: Project, other: Project, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, str(other.root))
+    assert ralph("memory", "list", "--format", "json").ids == [OTHER.id]
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(ralph: Project) -> None:
+    said = ralph("memroy", "list")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: there is no command 'memroy'\n  did you mean `ralph memory`?\n"
+    assert "`ralph --help`" in ralph("xyzzy").err
+
+
+@pytest.mark.parametrize(
+    "words", [["memory", "lsit"], ["memory", "list", "--lats", "3"], ["memory", "show"], ["memory", "list", "--last", "x"]]
+)
+def test_wrong_words_are_exit_2_with_usage_on_stderr(ralph: Project, words: list[str]) -> None:
+    said = ralph(*words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("Usage: ralph memory")
+
+
+def test_help_and_version_are_exit_0(ralph: Project) -> None:
+    assert ralph("--version").out == f"ralph {package.__version__}\n"
+    for words in (["--help"], ["-h"], ["memory", "-h"], ["memory", "add", "--help"]):
+        said = ralph(*words)
+        assert (said.code, said.err) == (0, "")
+        assert said.out.startswith("Usage: ralph")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_loads_and_has_help_with_examples(ralph: Project, name: str) -> None:
+    said = ralph(name, "--help")
+    assert said.code == 0
+    assert "Examples:" in said.out
+
+
+def test_a_missing_extra_is_named_with_the_way_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = next((name for name in EXTRAS if importlib.util.find_spec(name) is None), None)
+    if missing is None:
+        pytest.skip("every extra is installed here")
+    (tmp_path / "needs_an_extra.py").write_text(f"import {missing}.part\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        load_command("web", "needs_an_extra")
+    assert caught.value.exit_code == 2
+    assert caught.value.message == f"`ralph web` needs the extra '{EXTRAS[missing]}', which is not installed"
+    assert f"ralph-memory[{EXTRAS[missing]}]" in caught.value.hint
+
+
+def test_any_other_missing_module_is_not_explained_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "needs_a_ghost.py").write_text("import a_package_nobody_wrote\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError):
+        load_command("web", "needs_a_ghost")
+
+
+def test_a_module_without_a_command_is_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "has_no_command.py").write_text("cli = 3\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TypeError):
+        load_command("web", "has_no_command")
+
+
+def test_a_bug_is_called_a_bug_and_debug_shows_where(ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "breaks.py").write_text("raise ZeroDivisionError('oops')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(COMMANDS, "where", "breaks")
+    said = ralph("where")
+    assert (said.code, said.out) == (1, "")
+    assert "this is a bug in ralph" in said.err
+    assert "ZeroDivisionError: oops" in said.err
+    assert "Traceback" not in said.err
+    monkeypatch.setenv("RALPH_DEBUG", "1")
+    assert "breaks.py" in ralph("where").err
+
+
+def test_a_wrong_config_stops_what_needs_it_and_names_the_line(ralph: Project) -> None:
+    ralph.put("ralph.yml", "memories:\n  budget: many\n")
+    before = ralph.marks()
+    said = ralph("memory", "add", "A text")
+    assert said.code == 2
+    assert "ralph.yml:2" in said.err
+    assert ralph.marks() == before
+    assert ralph("memory", "list").code == 0
+
+
+def test_warnings_about_the_config_stay_out_of_the_output(ralph: Project) -> None:
+    ralph.put("ralph.yml", "memroies: 1\n")
+    said = ralph("memory", "add", "A text", "--format", "json")
+    assert said.json["content"] == "A text"
+    assert "warning: " in said.err
+    assert "ralph.yml:1" in said.err
+
+
+# --- the real command -----------------------------------------------------------------------------
+
+
+def test_exit_codes_of_the_real_command(ralph: Project) -> None:
+    ralph.memories(ONE)
+    for words, code in [
+        (["memory", "list"], 0),
+        (["memory", "show", ONE.id], 0),
+        (["memory", "show", "mem-1-dead"], 1),
+        (["memory", "init"], 1),
+        (["memory", "list", "--type", "bug"], 2),
+        (["nonsense"], 2),
+        (["doctor"], 0),
+    ]:
+        assert executable(ralph.root, *words).returncode == code, words
+    assert subprocess.run([sys.executable, "-m", "ralph", "--version"], check=False).returncode == 0
+
+
+def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(ralph: Project) -> None:
+    text = "`make` needs $HOME; 인증 🔥"
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    added = executable(ralph.root, "memory", "add", "-", "--format", "json", stdin=text.encode(), env=plain)
+    assert json.loads(added.stdout)["content"] == text
+    listed = executable(ralph.root, "memory", "list", env=plain)
+    assert text.encode() in listed.stdout
+    shown = executable(ralph.root, "memory", "search", "인증", "--format", "quiet", env=plain)
+    assert len(shown.stdout.split()) == 1
+
+
+def test_backticks_and_dollars_survive_a_quoted_here_document(ralph: Project) -> None:
+    script = "\"$@\" memory add - -t fix <<'END'\n`make lint` needs $HOME/.cache\nEND\n"
+    done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert "`make lint` needs $HOME/.cache" in ralph.read()
+
+
+def test_a_reader_that_leaves_early_is_no_error(ralph: Project) -> None:
+    ralph.memories(*(Block("word " * 40, numbered(n)) for n in range(1000)))
+    process = subprocess.Popen(
+        [*command(), "memory", "list", "--format", "markdown"], cwd=ralph.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.read(10) == b"## Pattern"
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), said) == (0, b"")
+
+
+def test_an_interrupt_is_exit_130(ralph: Project) -> None:
+    process = subprocess.Popen(
+        [*command(), "memory", "add", "-"],
+        cwd=ralph.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(b"x" * 2_000_000)  # more than a pipe holds: once it is through, the command is reading
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err == b"interrupted\n"
+    assert ralph.files() == []
+
+
+def test_colour_only_on_a_terminal_and_never_with_no_color(ralph: Project) -> None:
+    ralph.memories(ONE)
+    calls = (["memory", "list"], ["memory", "show", ONE.id], ["memory", "show", "mem-1-dead"], ["where"], ["doctor"])
+    for words in calls:
+        piped = executable(ralph.root, *words)
+        assert b"\x1b" not in piped.stdout + piped.stderr, words
+        assert b"\x1b" not in on_a_terminal(ralph.root, *words, env={"NO_COLOR": "1"}), words
+    for words in calls[:-1]:
+        assert b"\x1b[" in on_a_terminal(ralph.root, *words), words
+
+
+def test_a_closed_standard_output_does_not_change_a_file_twice(ralph: Project) -> None:
+    script = '"$@" memory add "Once" >&-'
+    subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+    assert ralph.read().count("> Once\n") == 1
+
+
+def test_nothing_outside_the_project_is_written(ralph: Project, tmp_path: Path) -> None:
+    assert executable(ralph.root, "memory", "add", "A text").returncode == 0
+    assert not Path(os.environ["HOME"]).exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"project"}
