@@ -4,10 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# A default encoding or a warning is an error: in the tests and in what they start.
-export PYTHONWARNDEFAULTENCODING := 1
-export PYTHONDONTWRITEBYTECODE := 1
-export RALPH_PROJECT := $(CURDIR)
+# A default encoding is an error, as every warning is: in the tests and in what they start.
+STRICT := PYTHONWARNDEFAULTENCODING=1
 
 .PHONY: help demo test check format docs soak bench e2e clean
 
@@ -31,13 +29,13 @@ demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(STRICT) $(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/test_layers.py tests/test_sizes.py tests/test_docs.py tests/test_exports.py
+	$(STRICT) $(BIN)/python -m pytest tests/test_layers.py tests/test_sizes.py tests/test_docs.py tests/test_exports.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -47,7 +45,7 @@ docs: $(READY)
 	$(BIN)/python docs/generate.py
 
 soak: $(READY)
-	RALPH_SOAK=1 $(BIN)/python -m pytest -m soak
+	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak
 
 bench: $(READY)
 	$(BIN)/python bench/run.py

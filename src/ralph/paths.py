@@ -46,7 +46,7 @@ def state_root(root: Path) -> Path:
 
 
 def _main_checkout(pointer: Path) -> Path | None:
-    """The main checkout that a worktree's `.git` file leads to; None for a submodule, a bare repository and nonsense."""
+    """The main checkout that a worktree's `.git` file leads to; None for submodules, bare ones and nonsense."""
     try:
         word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
         git_dir = Path(os.path.realpath(pointer.parent / where))

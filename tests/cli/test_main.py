@@ -194,7 +194,7 @@ def test_exit_codes_of_the_real_command(ralph: Project) -> None:
 
 def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(ralph: Project) -> None:
     text = "`make` needs $HOME; 인증 🔥"
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    plain = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     added = executable(ralph.root, "memory", "add", "-", "--format", "json", stdin=text.encode(), env=plain)
     assert json.loads(added.stdout)["content"] == text
     listed = executable(ralph.root, "memory", "list", env=plain)
@@ -235,24 +235,24 @@ def test_an_interrupt_is_exit_130(ralph: Project) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err == b"interrupted\n"
+    assert err.split() == [b"interrupted"]
     assert ralph.files() == []
 
 
 def test_colour_only_on_a_terminal_and_never_with_no_color(ralph: Project) -> None:
     ralph.memories(ONE)
-    calls = (["memory", "list"], ["memory", "show", ONE.id], ["memory", "show", "mem-1-dead"], ["where"], ["doctor"])
-    for words in calls:
+    for words in (["memory", "list"], ["memory", "show", "mem-1-dead"]):
         piped = executable(ralph.root, *words)
         assert b"\x1b" not in piped.stdout + piped.stderr, words
         assert b"\x1b" not in on_a_terminal(ralph.root, *words, env={"NO_COLOR": "1"}), words
-    for words in calls[:-1]:
         assert b"\x1b[" in on_a_terminal(ralph.root, *words), words
 
 
-def test_a_closed_standard_output_does_not_change_a_file_twice(ralph: Project) -> None:
-    script = '"$@" memory add "Once" >&-'
-    subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+def test_a_closed_standard_output_is_no_error(ralph: Project) -> None:
+    for verb in ('add "Once"', "prime", "list"):
+        script = f'"$@" memory {verb} >&-'
+        done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), verb
     assert ralph.read().count("> Once\n") == 1
 
 

@@ -257,6 +257,12 @@ def test_other_lines_are_given_as_they_are() -> None:
             encode_line(line_type, value)
 
 
+def test_what_a_tool_printed_is_kept_with_its_nul_characters() -> None:
+    record = observation("a\x00", "b\x00c")
+    assert decode(encode(record)) == record
+    assert "\\u0000" in encode(record)
+
+
 def test_what_cannot_be_a_line_is_refused() -> None:
     for bad in [
         observation(""),

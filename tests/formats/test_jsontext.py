@@ -179,6 +179,7 @@ def test_a_deeply_nested_text_is_a_problem_and_no_crash(opening: str) -> None:
     assert isinstance(got, Problem)
     assert f"deeper than {MAX_DEPTH}" in got.what
     assert isinstance(read("[" * MAX_DEPTH + "]" * MAX_DEPTH), Node)
+    assert isinstance(read("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)), Problem)
 
 
 def test_a_number_too_long_for_python_is_a_problem_with_its_line() -> None:

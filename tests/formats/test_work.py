@@ -191,6 +191,20 @@ def test_unknown_keys_are_surfaced_and_keep_their_place() -> None:
     assert '"points": 1.0, "title": "A", "points": 3, "new": ["é"]}' in changed.text
 
 
+def test_one_and_true_are_different_values_to_a_file() -> None:
+    document = parse_task('{"id": "t-1", "title": "x", "a": 1}')
+    assert document.task is not None
+    assert document.with_task(replace(document.task, extra={"a": True})).text.endswith('"a": true}')
+
+
+def test_of_two_lists_of_stories_the_one_that_is_read_is_also_written() -> None:
+    text = '{"userStories": [{"id": "old", "title": "x"}], "userStories": [{"id": "new", "title": "y"}]}'
+    document = parse_prd(text)
+    assert told(document.problems) == [[1, "duplicate-key"]]
+    assert document.remove("new").text == text.replace('{"id": "new", "title": "y"}', "")
+    assert [story.id for story in document.add(Story("more", "z")).stories] == ["new", "more"]
+
+
 def test_a_prd_without_a_list_of_stories_gets_one() -> None:
     story = Story("US-1", "t")
     for text in ["{}", '{"project": "p"}', '{"userStories": null}', "", "\ufeff"]:

@@ -6,11 +6,13 @@ from its token alone, so the tests know every byte of it. `every-line` goes furt
 it repeats one change in child processes and kills the n-th at the n-th line of `store/files.py`.
 """
 
+import contextlib
 import itertools
 import json
 import os
 import random
 import re
+import resource
 import secrets
 import signal
 import sys
@@ -19,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from ralph.errors import WriteFailed
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
@@ -28,7 +31,8 @@ from ralph.store.library import Library
 MARK = "written by the crash test"
 _NL = r"(?:\r\n|\n)"
 BLOCK = re.compile(
-    rf"{_NL}{_NL}### mem-\d+-[0-9a-f]+{_NL}> {MARK} [0-9a-f-]+{_NL}(?:> line \d+{_NL})*<!-- tags: crash \| created: [\d-]+ -->"
+    rf"{_NL}{_NL}### mem-\d+-[0-9a-f]+{_NL}> {MARK} [0-9a-f-]+{_NL}(?:> line \d+{_NL})*"
+    r"<!-- tags: crash \| created: [\d-]+ -->"
 )
 """One of our entries with the blank line before it, found without the codec; the rest is the human's."""
 
@@ -117,8 +121,9 @@ def log(path: Path, count: str = "0", *sizes: str) -> None:
     wait_for_the_word()
     for number in itertools.count(1):
         token = a_token(*map(int, sizes or ("5", "5000", "1500000")))
+        line = line_of(token)
         say("try", token)
-        files.append(path, line_of(token))
+        files.append(path, line)
         say("did", token)
         if number == int(count):
             return
@@ -191,9 +196,9 @@ def nursery(place: Path, part: str, *words: str) -> None:
 def _one_change(path: Path, verb: str) -> Callable[[], object]:
     """Say what is going to be tried, and give the function that does it."""
     token = a_token(0, 3)
-    if verb == "append":
+    if verb in ("append", "append without space"):
         say("try", token)
-        return lambda: files.append(path, line_of(token))
+        return lambda: _append(path, token, space=20 if verb != "append" else 0)
     library = Library(path)
     record_id = "-" if verb == "add" else next((record.id for record in mine(library)), "")
     if not record_id:
@@ -206,6 +211,17 @@ def _one_change(path: Path, verb: str) -> Callable[[], object]:
     if verb == "edit":
         return lambda: edit(library, record_id, token)
     return lambda: library.remove(library.memories, record_id)
+
+
+def _append(path: Path, token: str, space: int) -> None:
+    """Append a line; with `space`, when only so many bytes of it fit."""
+    if space:
+        size = path.stat().st_size if path.exists() else 0
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + space, resource.RLIM_INFINITY))
+        with contextlib.suppress(WriteFailed):
+            files.append(path, line_of(token))
+    else:
+        files.append(path, line_of(token))
 
 
 def _die_at_line(number: int) -> None:

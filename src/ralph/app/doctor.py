@@ -74,7 +74,7 @@ def fix(root: Path) -> list[Mended]:
     """Mend what is safe to mend."""
     library = Library(root)
     done: list[Mended] = []
-    for shelf in (library.memories, library.guardrails):
+    for shelf in _shelves(library):
         for path, _ in library.documents(shelf):
             done += _mend_file(root, path, shelf)
     for finding in _leftovers(root):
@@ -109,17 +109,31 @@ def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
 def _read_everything(root: Path) -> Iterator[tuple[Path, Sequence[Problem]]]:
     """Every file that has a codec, with what the codec found odd."""
     library = Library(root)
-    for shelf in (library.memories, library.guardrails):
+    for shelf in _shelves(library):
         for path, document in library.documents(shelf):
             yield path, document.problems
+    for path in (*paths.memories_files(root), *paths.guardrails_files(root)):
+        yield path, _unreadable(path)
     for path, look in _other_files(root):
-        try:
-            text = files.read(path)
-        except RalphError as error:
-            yield path, [Problem(1, error.message, error.hint or "look at it", "error", "unreadable")]
-            continue
-        if text is not None:
-            yield path, look(text)
+        problems = _unreadable(path)
+        text = None if problems else files.read(path)
+        yield path, problems if text is None else look(text)
+
+
+def _shelves(library: Library) -> list[Shelf]:
+    """The shelves without the places that cannot be read, so that one of them does not hide the rest."""
+    return [
+        replace(shelf, places=tuple(place for place in shelf.places if not _unreadable(place)))
+        for shelf in (library.memories, library.guardrails)
+    ]
+
+
+def _unreadable(path: Path) -> list[Problem]:
+    try:
+        files.read(path)
+    except RalphError as error:
+        return [Problem(1, error.message.removeprefix(f"{path}: "), error.hint or "look at it", "error", "unreadable")]
+    return []
 
 
 def _other_files(root: Path) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
@@ -144,7 +158,7 @@ def _other_files(root: Path) -> Iterator[tuple[Path, Callable[[str], Sequence[Pr
 def _across_files(root: Path) -> Iterable[Finding]:
     """One id in two files of a shelf."""
     library = Library(root)
-    for shelf in (library.memories, library.guardrails):
+    for shelf in _shelves(library):
         first: dict[str, Path] = {}
         for stored in library.read(shelf):
             other = first.setdefault(stored.record.id, stored.path)
@@ -154,7 +168,7 @@ def _across_files(root: Path) -> Iterable[Finding]:
                     Problem(
                         stored.line, f"the id {stored.record.id} is also in {paths.shown(other, root)}",
                         "delete one of the two, or give it another id", "error", "id-in-two-files",
-                    ),  # fmt: skip
+                    ),
                 )
 
 
@@ -169,9 +183,9 @@ def _links(root: Path) -> Iterable[Finding]:
                 yield Finding(
                     path,
                     Problem(
-                        1, f"a symbolic link to {os.readlink(path)}",
+                        1, f"a symbolic link to {path.readlink()}",
                         "git merges may replace it by its text; a real file is safer", "note", "link",
-                    ),  # fmt: skip
+                    ),
                 )
 
 
@@ -197,7 +211,7 @@ def _permissions(root: Path) -> list[Finding]:
             fixable=True,
         )
         for path in sorted(private)
-        if stat.S_IMODE(path.stat().st_mode) & 0o077
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]  # fmt: skip
 
 
@@ -218,21 +232,22 @@ def _second_stores(root: Path) -> Iterable[Finding]:
                     Problem(
                         1, "a second store: it is not read from the project's root",
                         f"move its entries into the project's own {name}, then delete it", "warning", "second-store",
-                    ),  # fmt: skip
+                    ),
                 )
 
 
 def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
     library = Library(root)
-    shelves = [path for shelf in (library.memories, library.guardrails) for path, _ in library.documents(shelf)]
-    for path in [*shelves, paths.scratchpad(root), *(path for path, _ in _other_files(root))]:
+    shelves = [path for shelf in _shelves(library) for path, _ in library.documents(shelf)]
+    others = [path for path, _ in _other_files(root)]
+    for path in [*shelves, *(other for other in (paths.scratchpad(root), *others) if not _unreadable(other))]:
         for found in privacy.find_secrets(files.read(path) or "", custom):
             yield Finding(
                 path,
                 Problem(
                     found.line, f"looks like a secret ({found.kind})",
                     "change the secret where it is used, then remove it here and from git history", "error", "secret",
-                ),  # fmt: skip
+                ),
             )
 
 
@@ -247,4 +262,4 @@ def config_finding(root: Path, message: str, level: str = "warning") -> Finding:
     if not line.isdigit():
         return Finding(paths.config_file(root), Problem(1, message, "see `ralph config show --origin`", level, "config"))
     problem = Problem(int(line), what, "see `ralph config show --origin` and docs/config.md", level, "config")
-    return replace(Finding(Path(name), problem))
+    return Finding(root / name, problem)

@@ -125,11 +125,16 @@ _SCHEME = re.compile(
     r"(?:bearer|token|apikey|api-key|key|basic|digest|ssws|bot|sso-key|geniekey)[ :]+(?=\S)", re.IGNORECASE
 )
 _QUOTED = re.compile(
-    r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])(?P<value>(?:\\.|(?!(?P=quote))[^\\\n\r]){1,512})(?P<shut>(?P=quote))?"
+    r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])"
+    r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
+    r"(?P<shut>(?P=quote))?"
 )
-_ESCAPED = re.compile(r"\\{1,3}[\"'](?P<value>[^\"'\\\n\r]{1,512})(?P<shut>\\)?")
-_BARE = re.compile(r"(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\\]|&(?![\w.-]+=)|\\(?![nrt\"'\\])){1,512})")
-_WHOLE = re.compile(r"(?P<value>(?:[^\s\\]|\\(?![nrt\"'])){1,512})")
+_ESCAPED = re.compile(r"\\{1,3}[\"'](?P<value>[^\"'\\\n\r]{1,300})(?P<shut>\\)?")
+_BARE = re.compile(
+    r"(?P<value>(?=\S)[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+"
+    r"(?:(?:&(?![\w.-]+=)|\\(?![nrt\"'\\]))[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+){0,9})"
+)
+_WHOLE = re.compile(r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})")
 _MORE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*")
 _KEY_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _ENV_LINE = re.compile(
@@ -151,12 +156,16 @@ def assignments(text: str, lowered: str) -> Iterator[Span]:
     """Every value that a key of a telling name is given, when it looks like a secret."""
     seen: set[int] = set()
     for pattern in _patterns():
+        done = 0
         for match in pattern.finditer(lowered):
-            if match.end() not in seen:
-                seen.add(match.end())
-                found = _assigned(text, match)
-                if found is not None:
-                    yield found
+            # What stands inside of a secret is no key: looking there again would cost its length each time.
+            if match.start() < done or match.end() in seen:
+                continue
+            seen.add(match.end())
+            found = _assigned(text, match)
+            if found is not None:
+                done = found[1]
+                yield found
 
 
 def _assigned(text: str, match: re.Match[str]) -> Span | None:
@@ -259,7 +268,7 @@ def _value(text: str, at: int, held: Holder, asked: Strength, line: _Line) -> Sp
         end = at + len(value)
     if not _secret(value, max(asked, held.least), held):
         return None
-    if len(value) >= 500 and not (quoted and match["shut"]):
+    if len(value) >= 280 and not (quoted and match["shut"]):
         more = _MORE.match(text, end)
         end = more.end() if more else end
     return at, end, held.kind

@@ -38,10 +38,10 @@ _HEAD = 128
 """How much of a value is looked at: enough to know it, and a bound on the work for each key in a hostile text."""
 
 _STAND_INS = (
-    "xxxx", "***", "...", "…", "____", "----", "00000000", "your", "example", "sample", "dummy", "placeholder", "redacted",
-    "replace", "insert", "todo", "fixme", "fake", "mocked", "removed", "hidden", "lorem", "foobar", "12345678", "abcdefgh",
-    "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit", "notset", "goeshere",
-    "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal",
+    "xxxx", "***", "...", "…", "____", "----", "00000000", "your", "example", "sample", "dummy", "placeholder",
+    "redacted", "replace", "insert", "todo", "fixme", "fake", "mocked", "removed", "hidden", "lorem", "foobar",
+    "12345678", "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis",
+    "changeit", "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal",
 )  # fmt: skip
 _JOINTS = str.maketrans("", "", "-_. ")
 _TEACHING = re.compile(
@@ -119,7 +119,7 @@ def placeholder(value: str) -> bool:
     return (
         joined.endswith("here")
         or joined.startswith("some")
-        or _runs(value[:_HEAD]) > 0.5
+        or _runs(value[:48]) > 0.5
         or len(set(head)) < 4
     )
 
@@ -217,7 +217,9 @@ def _mixed_strength(value: str) -> Strength:
 
 def _letter_strength(value: str) -> Strength:
     """The grade of letters and symbols without a digit."""
-    symbols = [character for character in value[1:-1] if character in _STRONG_SYMBOLS]
+    symbols = [
+        character for character in value[1:-1] if character in _STRONG_SYMBOLS and character not in "=+"
+    ]
     if symbols and (_cased(value) or len(symbols) > 1):
         return Strength.FAIR
     if not value.isalpha():

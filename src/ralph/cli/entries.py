@@ -70,7 +70,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
             ("id", record.id),
             ("type", record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else "")),
             ("tags", ", ".join(record.tags) or "-"),
-            ("created", f"{record.created_at} ({ago(record.created_at)})" if record.created_at else "unknown"),
+            ("created", _dated(record.created_at)),
             ("updated", record.updated_at),
             ("valid until", record.valid_until),
             ("file", place(stored, call)),
@@ -93,6 +93,11 @@ def print_primed(primed: Primed, form: str) -> None:
 def place(stored: Stored, call: Invocation) -> str:
     """`file:line`, relative to the project."""
     return f"{paths.shown(stored.path, call.root)}:{stored.line}"
+
+
+def _dated(day: str) -> str:
+    spoken = ago(day)
+    return f"{day} ({spoken})" if day and spoken != day else day or "unknown"
 
 
 def _row(stored: Stored) -> list[str]:

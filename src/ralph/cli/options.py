@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,11 +13,16 @@ from ralph.cli.context import Invocation, invocation
 from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.kinds import MemoryKind
 
+if TYPE_CHECKING:
+    ParamType = click.ParamType[object]
+else:  # older click has no type argument here
+    ParamType = click.ParamType
+
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 _BULLET = re.compile(r"-\s")
 
 
-class Kinds(click.ParamType):
+class Kinds(ParamType):
     """One or several types, separated by commas, in any case."""
 
     name = "type"

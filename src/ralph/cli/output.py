@@ -32,7 +32,8 @@ def plain(text: str) -> str:
 
 def hand_over(text: str) -> None:
     """Print text for an agent or a file, each byte as it is; a terminal sees control characters instead of obeying."""
-    click.echo(plain(text) if sys.stdout.isatty() else text, nl=False, color=True)
+    watched = any(stream.isatty() for stream in filter(None, (sys.stdout,)))  # None: closed by whoever called
+    click.echo(plain(text) if watched else text, nl=False, color=True)
 
 
 def one_line(text: str) -> str:

@@ -155,7 +155,7 @@ def parse(text: str) -> "InsightsDocument":
             continue
         if record.id in seen:
             what = f"a second insight has the id {record.id}"
-            hint = "run `ralph doctor --fix` to give each its own id"
+            hint = "give each an id of its own in the file"
             fields.tell(node.start, what, hint, code="duplicate-id")
         seen.add(record.id)
         entries.append(Entry(record, node.start, node.end, line_of(node.start)))

@@ -83,7 +83,7 @@ class PatternsDocument:
             return self
         newline = newline_of(self.text)
         if not self.text.strip(BOM + " \t\r\n"):
-            return parse(self.text + (newline * 2).join(_LAYOUT) + newline).add(record)
+            return parse(self.text + template(newline)).add(record)
         section = self._section(wanted.kind, record.label)
         words = bullet(wanted.text, newline)
         if section is not None:
@@ -165,6 +165,11 @@ class PatternsDocument:
                 hint="close its fences and comments, and do not begin it with list marks or rules",
             )
         return after
+
+
+def template(newline: str = "\n") -> str:
+    """A new, empty file."""
+    return (newline * 2).join(_LAYOUT) + newline
 
 
 def parse(text: str) -> PatternsDocument:

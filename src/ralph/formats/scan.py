@@ -368,7 +368,7 @@ class Scan:
                 Problem(
                     self._opened[0], f"this {what} is never closed: entries after it are not read",
                     f"close the {what}", "error", "unclosed",
-                )  # fmt: skip
+                )
             )
         if self._conflict is not None:
             self.regions.append(Region(self._conflict[1], length))

@@ -69,7 +69,9 @@ def target(path: Path, root: Path | None) -> Path:
     return real
 
 
-def write(path: Path, text: str, *, root: Path | None = None, expect: str | None = None, mode: int | None = None) -> None:
+def write(
+    path: Path, text: str, *, root: Path | None = None, expect: str | None = None, mode: int | None = None
+) -> None:
     """Replace the whole file, atomically; with `expect`, only if it still holds that text (Conflict otherwise)."""
     real = target(path, root)
     make_folder(real.parent)

@@ -1,0 +1,274 @@
+"""`ralph doctor`: every oddity with its file and line, and a mending that keeps what was there."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, Project, page
+
+ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
+TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")
+TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+
+
+def codes(ralph: Project, *words: str) -> list[tuple[str, int, str, str]]:
+    """Each finding as (file, line, level, code), from the JSON form."""
+    shape = ralph("doctor", "--format", "json", *words).json
+    return [
+        (str(Path(one["file"]).relative_to(ralph.root)), one["line"], one["level"], one["code"]) for one in shape["findings"]
+    ]
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_clean_project_is_in_order(ralph: Project, filled: bool) -> None:
+    if filled:
+        ralph.memories(ONE, TWO)
+        ralph("guardrails", "add", "One")
+        ralph("scratchpad", "append", "One")
+    before = ralph.marks()
+    for words in ([], ["--secrets"], ["--fix"]):
+        said = ralph("doctor", *words)
+        assert (said.code, said.out, said.err) == (0, "Everything is in order.\n", "")
+    assert ralph("doctor", "--format", "json").json == {"findings": [], "fixed": []}
+    assert ralph.marks() == before
+
+
+TEXT_ODDITIES = {
+    "duplicate-id": (page(ONE, Block("Another", ONE.id, kind="fix")), 13, "error"),
+    "no-text": (page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\n<!-- tags: -->\n"), 9, "warning"),
+    "no-quote": (page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\nplain text\n<!-- tags: -->\n"), 9, "warning"),
+    "lazy-quote": (page(ONE).replace("exports\n", "exports\nlazy line\n"), 5, "warning"),
+    "bad-date": (page(Block("x", created="last week")), 5, "warning"),
+    "path-line": ("../shared/memories.md", 1, "error"),
+    "double-section": (page(ONE) + f"\n## Patterns\n\n{Block('More', TWO.id)}", 15, "note"),
+    "foreign-section": (page() + f"\n## Ideas\n\n{ONE}", 11, "note"),
+    "loose-bullets": (page(ONE).replace("## Fixes\n", "## Fixes\n\n- a loose one\n"), 11, "note"),
+    "plain-heading": (page(ONE).replace("## Fixes\n", "## Fixes\n\n### A title\n"), 11, "note"),
+    "missing-section": (page(ONE).replace("## Fixes\n\n", ""), 1, "note"),
+}
+
+
+@pytest.mark.parametrize("code", TEXT_ODDITIES)
+def test_each_oddity_of_the_text_is_told_with_its_line(ralph: Project, code: str) -> None:
+    text, line, level = TEXT_ODDITIES[code]
+    ralph.put(".agent/memories.md", text)
+    assert (".agent/memories.md", line, level, code) in codes(ralph)
+    said = ralph("doctor")
+    assert f".agent/memories.md:{line}: {level}: " in said.out
+    assert said.code == (0 if level == "note" else 1)
+    assert ralph.read() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        (page(ONE).replace("### mem-1705751400-a3f8", "### mem-17x-a3f8"), 5, "id"),
+        (page(ONE).replace("> Uses", "<<<<<<< HEAD\n> Uses").replace("exports\n", "exports\n=======\n> Is\n>>>>>>> b\n"), 6, "conflict"),
+        (page(ONE) + "\n```\nnever closed\n", 15, "fence"),
+        (page(ONE) + "\n<!-- never closed\n", 15, "comment"),
+    ],
+)
+def test_what_is_broken_is_told_with_its_line_and_needs_a_person(ralph: Project, text: str, line: int, word: str) -> None:
+    ralph.put(".agent/memories.md", text)
+    said = ralph("doctor")
+    assert said.code == 1
+    told = [row for row in said.out.splitlines() if row.startswith(f".agent/memories.md:{line}: ")]
+    assert any(word in row for row in told), said.out
+
+
+def test_bytes_that_are_not_utf8_are_told(ralph: Project) -> None:
+    ralph.memories(ONE).write_bytes(page(ONE).encode().replace(b"barrel", b"\xff\xfe"))
+    assert codes(ralph) == [(".agent/memories.md", 6, "error", "not-utf8")]
+
+
+def test_other_files_are_read_too(ralph: Project) -> None:
+    ralph.put(".ralph/knowledge/no-front-matter.md", "just text\n")
+    ralph.put(".ralph/tasks/t-1/task.json", "{ broken")
+    ralph.put(".ralph/tasks/t-1/prd.json", "[]")
+    ralph.put(".ralph/tasks/t-1/memory/insights.json", "nothing")
+    log = ralph.put(".ralph/log/sessions/s.jsonl", '{"v": 1, "type": "note"}\n{"torn')
+    log.chmod(0o600)
+    files = {name for name, _, _, _ in codes(ralph)}
+    assert files == {
+        ".ralph/knowledge/no-front-matter.md",
+        ".ralph/log/sessions/s.jsonl",
+        ".ralph/tasks/t-1/memory/insights.json",
+        ".ralph/tasks/t-1/prd.json",
+        ".ralph/tasks/t-1/task.json",
+    }
+    assert ralph("doctor").code == 1
+
+
+def test_an_id_in_two_files_is_told(ralph: Project) -> None:
+    ralph.memories(ONE)
+    ralph.put(".ralph/agent/memories.md", page(ONE))
+    assert codes(ralph) == [(".ralph/agent/memories.md", 5, "error", "id-in-two-files")]
+
+
+def test_a_second_store_in_a_sub_folder_is_told(ralph: Project) -> None:
+    ralph.memories(ONE)
+    ralph.put("packages/web/.agent/memories.md", page(TWO))
+    ralph.put("packages/web/.ralph/guardrails.md", page())
+    ralph.put("packages/api/.ralph/agent/memories.md", page())
+    ralph.put("node_modules/x/.agent/memories.md", page(TWO))
+    assert codes(ralph) == [
+        ("packages/api/.ralph/agent/memories.md", 1, "warning", "second-store"),
+        ("packages/web/.agent/memories.md", 1, "warning", "second-store"),
+        ("packages/web/.ralph/guardrails.md", 1, "warning", "second-store"),
+    ]
+    assert ralph("doctor").code == 1
+
+
+def test_links_are_told_and_those_that_lead_nowhere_or_outside_are_errors(ralph: Project, tmp_path: Path) -> None:
+    memories = ralph.file(".agent/memories.md")
+    memories.parent.mkdir()
+    ralph.put("docs/memories.md", page(ONE))
+    memories.symlink_to("../docs/memories.md")
+    assert codes(ralph) == [(".agent/memories.md", 1, "note", "link")]
+    assert ralph("doctor").code == 0
+    memories.unlink()
+    memories.symlink_to("gone.md")
+    assert codes(ralph) == [(".agent/memories.md", 1, "error", "bad-link")]
+    assert "does not exist" in ralph("doctor").out
+    assert ralph("memory", "add", "x").code == 1
+    memories.unlink()
+    (tmp_path / "outside.md").write_text(page(ONE), encoding="utf-8")
+    memories.symlink_to(tmp_path / "outside.md")
+    assert codes(ralph) == [(".agent/memories.md", 1, "error", "bad-link")]
+    said = ralph("doctor")
+    assert said.code == 1
+    assert "outside the project" in said.out
+
+
+@pytest.mark.parametrize("sort", ["folder", "loop"])
+def test_a_memory_file_that_is_no_file_is_told(ralph: Project, sort: str) -> None:
+    if sort == "folder":
+        ralph.file(".agent/memories.md").mkdir(parents=True)
+    else:
+        ralph.file(".agent").mkdir()
+        ralph.file(".agent/memories.md").symlink_to("memories.md")
+    ralph.put(".ralph/guardrails.md", TEXT_ODDITIES["no-text"][0])
+    found = codes(ralph, "--secrets")
+    assert (".agent/memories.md", 1, "error", "unreadable") in found
+    assert (".ralph/guardrails.md", 9, "warning", "no-text") in found
+    said = ralph("doctor", "--fix")
+    assert said.code == 1
+    assert ".agent/memories.md:1: error: cannot be read" in said.out
+
+
+def test_links_and_folders_among_the_logs_do_not_stop_the_doctor(ralph: Project) -> None:
+    ralph.file(".ralph/log/folder.jsonl").mkdir(parents=True)
+    ralph.file(".ralph/log/gone.jsonl").symlink_to("nowhere")
+    ralph.file(".ralph/ralph.db").symlink_to("nowhere")
+    expected = [(".ralph/log/folder.jsonl", 1, "error", "unreadable")]
+    assert codes(ralph, "--secrets", "--fix") == expected
+    assert ralph.file(".ralph/log/folder.jsonl").stat().st_mode & 0o100
+
+
+def test_the_config_is_examined_with_its_lines(ralph: Project) -> None:
+    ralph.put("ralph.yml", "memories:\n  bugdet: 3\n")
+    assert codes(ralph) == [("ralph.yml", 2, "warning", "config")]
+    assert "memories.budget" in ralph("doctor").out
+    ralph.put("ralph.yml", "memories:\n  budget: lots\n")
+    assert codes(ralph) == [("ralph.yml", 2, "error", "config")]
+    assert ralph("doctor").code == 1
+
+
+def test_secrets_are_looked_for_only_when_asked_and_never_printed(ralph: Project) -> None:
+    ralph.memories(Block(f"token\n\n{TOKEN}"))
+    ralph.guardrails(Block(f"use {TOKEN}", "fix-1-a", kind="fix"))
+    ralph.put(".ralph/scratchpad.md", f"x\n{TOKEN}\n")
+    ralph.put(".ralph/knowledge/k.md", f"---\ntitle: K\ntags: [a]\n---\n\nuse {TOKEN}\n")
+    log = ralph.put(".ralph/log/runs/r.jsonl", "")
+    log.chmod(0o600)
+    assert ralph("doctor").code == 0
+    said = ralph("doctor", "--secrets")
+    assert said.code == 1
+    assert TOKEN not in said.out
+    assert [row for row in codes(ralph, "--secrets") if row[3] == "secret"] == [
+        (".agent/memories.md", 8, "error", "secret"),
+        (".ralph/guardrails.md", 10, "error", "secret"),
+        (".ralph/knowledge/k.md", 6, "error", "secret"),
+        (".ralph/scratchpad.md", 2, "error", "secret"),
+    ]
+
+
+def test_patterns_of_the_project_count_as_secrets(ralph: Project) -> None:
+    ralph.memories(Block("ask cust-1234"))
+    ralph.put("ralph.yml", "privacy:\n  patterns: ['cust-\\d+']\n")
+    assert (".agent/memories.md", 6, "error", "secret") in codes(ralph, "--secrets")
+
+
+# --- --fix ----------------------------------------------------------------------------------------
+
+
+def test_fix_gives_each_entry_its_own_id_and_keeps_a_backup(ralph: Project) -> None:
+    text = page(ONE, Block("Another", ONE.id, kind="fix")) + "\nprose with mem-1705751400-a3f8 in it\r\n"
+    ralph.put(".agent/memories.md", text)
+    said = ralph("doctor", "--fix")
+    assert said.code == 0
+    assert "fixed .agent/memories.md: gave entries with a used id their own" in said.out
+    assert ".agent/memories.md.bak" in said.out
+    assert ralph.read(".agent/memories.md.bak") == text
+    ids = ralph("memory", "list", "--format", "json").ids
+    assert ids[0] == ONE.id
+    assert ids[1] != ONE.id
+    assert ralph.read() == text.replace(f"### {ONE.id}\n> Another", f"### {ids[1]}\n> Another")
+    before = ralph.marks()
+    assert ralph("doctor", "--fix").out == "Everything is in order.\n"
+    assert ralph.marks() == before
+
+
+def test_fix_adds_missing_sections_and_nothing_else(ralph: Project) -> None:
+    ralph.put(".agent/memories.md", f"## Patterns\n\n{ONE}")
+    shape = ralph("doctor", "--fix", "--format", "json").json
+    assert [one["what"] for one in shape["fixed"]] == ["added the missing sections"]
+    assert shape["findings"] == []
+    assert ralph.read() == f"## Patterns\n\n{ONE}".rstrip("\n") + "\n\n## Decisions\n\n## Fixes\n\n## Context\n"
+
+
+def test_fix_removes_leftovers_of_killed_writers(ralph: Project) -> None:
+    ralph.memories(ONE)
+    left = ralph.put(".agent/.memories.md.123-abcd.ralph-tmp", "half")
+    lock = ralph.put(".ralph/.ralph-lock", "")
+    assert codes(ralph) == [
+        (".agent/.memories.md.123-abcd.ralph-tmp", 1, "warning", "leftover"),
+        (".ralph/.ralph-lock", 1, "warning", "leftover"),
+    ]
+    assert ralph("doctor").code == 1
+    said = ralph("doctor", "--fix")
+    assert said.code == 0
+    assert said.out.count("removed a leftover") == 2
+    assert not left.exists()
+    assert not lock.exists()
+
+
+def test_fix_makes_logs_and_index_private(ralph: Project) -> None:
+    log = ralph.put(".ralph/log/sessions/s.jsonl", "")
+    index = ralph.put(".ralph/ralph.db", "")
+    for path in (log, index):
+        path.chmod(0o644)
+    assert codes(ralph) == [
+        (".ralph/log/sessions/s.jsonl", 1, "warning", "permissions"),
+        (".ralph/ralph.db", 1, "warning", "permissions"),
+    ]
+    assert "mode 644" in ralph("doctor").out
+    assert ralph("doctor", "--fix").code == 0
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (log, index)] == [0o600, 0o600]
+
+
+def test_fix_leaves_what_needs_a_person(ralph: Project) -> None:
+    text, _, _ = TEXT_ODDITIES["no-text"]
+    ralph.put(".agent/memories.md", text)
+    before = ralph.marks()
+    assert ralph("doctor", "--fix").code == 1
+    assert ralph.marks() == before
+
+
+def test_json_says_what_can_be_fixed(ralph: Project) -> None:
+    ralph.put(".agent/memories.md", page(ONE, Block("Another", ONE.id, kind="fix"), Block("x", TWO.id, created="never")))
+    said = ralph("doctor", "--format", "json")
+    assert said.code == 1
+    fixable = {one["code"]: one["fixable"] for one in said.json["findings"]}
+    assert fixable == {"duplicate-id": True, "bad-date": False}
+    assert all(one["what"] and one["hint"] for one in said.json["findings"])

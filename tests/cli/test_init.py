@@ -1,0 +1,171 @@
+"""`ralph init`: a project that remembers, made once, and nothing of anybody's touched."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Project, executable
+
+from ralph.config import load
+
+FILES = (
+    ".agent/memories.md",
+    ".ralph/guardrails.md",
+    ".ralph/.gitignore",
+    ".ralph/global-patterns.md",
+    "ralph.yml",
+)
+FOLDERS = (".ralph/knowledge", ".ralph/tasks", ".claude/skills")
+
+
+def git(*words: str, cwd: Path) -> str:
+    """Run git with an identity of its own; skips where there is no git."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    who = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "init.defaultBranch=main"]
+    return subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8").stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Project:
+    """A real git repository with one commit."""
+    project = Project(tmp_path / "repository")
+    project.root.mkdir()
+    git("init", "-q", cwd=project.root)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=project.root)
+    return project
+
+
+def test_init_makes_every_file_and_folder_and_says_so(ralph: Project) -> None:
+    said = ralph("init")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"Project: {ralph.root}\n")
+    for name in FILES:
+        assert ralph.file(name).is_file(), name
+        assert f"made {name}" in said.out
+    for name in FOLDERS:
+        assert ralph.file(name).is_dir(), name
+        assert f"made {name}/" in said.out
+
+
+def test_what_init_makes_is_in_order_and_in_use(ralph: Project) -> None:
+    ralph("init")
+    assert ralph("doctor").out == "Everything is in order.\n"
+    assert load(ralph.root, env={}).warnings == ()
+    assert ralph("memory", "add", "First").code == 0
+    assert ralph("guardrails", "add", "First").code == 0
+    assert ralph("doctor").code == 0
+
+
+def test_init_again_changes_nothing(ralph: Project) -> None:
+    ralph("init")
+    before = ralph.marks()
+    said = ralph("init")
+    assert said.code == 0
+    assert "Nothing to do" in said.out
+    assert ralph("init", "--format", "json").json == {"root": str(ralph.root), "done": []}
+    assert ralph.marks() == before
+
+
+def test_existing_files_stay_as_they_are(ralph: Project) -> None:
+    ralph.put(".agent/memories.md", "# Mine\r\n")
+    ralph.put("guardrails.md", "### Sign: old\nkeep\n")
+    ralph.put(".ralph/.gitignore", "")
+    ralph.put("ralph.yml", "memories:\n  budget: 9\n")
+    ralph.put(".gitignore", "node_modules\n")
+    ralph.put("AGENTS.md", "# Agents\n")
+    before = ralph.marks()
+    assert ralph("init").code == 0
+    after = ralph.marks()
+    assert {name: after[name] for name in before} == before
+    assert not ralph.file(".ralph/guardrails.md").exists()
+    assert not ralph.file(".ralph/agent").exists()
+
+
+def test_init_as_json_lists_what_was_done(ralph: Project) -> None:
+    shape = ralph("init", "--format", "json").json
+    assert shape["root"] == str(ralph.root)
+    assert "made .agent/memories.md" in shape["done"]
+
+
+def test_old_skills_move_and_clashes_stay(ralph: Project) -> None:
+    ralph.put(".ralph/skills/review/SKILL.md", "old review")
+    ralph.put(".ralph/skills/deploy/SKILL.md", "old deploy")
+    ralph.put(".ralph/skills/deploy/more/notes.md", "notes")
+    ralph.put(".claude/skills/review/SKILL.md", "new review")
+    said = ralph("init")
+    assert said.code == 0
+    assert "moved .ralph/skills/deploy to .claude/skills/deploy" in said.out
+    assert "left .ralph/skills/review" in said.out
+    assert ralph.read(".claude/skills/deploy/more/notes.md") == "notes"
+    assert ralph.read(".claude/skills/review/SKILL.md") == "new review"
+    assert ralph.read(".ralph/skills/review/SKILL.md") == "old review"
+    assert not ralph.file(".ralph/skills/deploy").exists()
+
+
+def test_the_old_skills_folder_goes_when_it_is_empty(ralph: Project) -> None:
+    ralph.put(".ralph/skills/deploy/SKILL.md", "deploy")
+    ralph("init")
+    assert not ralph.file(".ralph/skills").exists()
+    assert ralph.read(".claude/skills/deploy/SKILL.md") == "deploy"
+
+
+def test_a_linked_skills_folder_is_left_alone(ralph: Project) -> None:
+    ralph.put(".claude/skills/deploy/SKILL.md", "deploy")
+    ralph.file(".ralph").mkdir()
+    ralph.file(".ralph/skills").symlink_to("../.claude/skills")
+    assert ralph("init").code == 0
+    assert ralph.file(".ralph/skills").is_symlink()
+    assert ralph.read(".ralph/skills/deploy/SKILL.md") == "deploy"
+
+
+def test_init_from_a_sub_folder_makes_the_project_at_its_root(ralph: Project) -> None:
+    deep = ralph.file("src/deep")
+    deep.mkdir(parents=True)
+    assert ralph("init", cwd=deep).code == 0
+    assert ralph.file(".agent/memories.md").is_file()
+    assert list(deep.iterdir()) == []
+
+
+def test_init_works_outside_of_git(tmp_path: Path) -> None:
+    project = Project(tmp_path / "plain")
+    project.root.mkdir()
+    assert project("init", "--root", str(project.root)).code == 0
+    assert not project.file(".git").exists()
+    assert project("doctor").code == 0
+
+
+def test_git_ignores_what_happened_and_keeps_what_was_learned(repository: Project) -> None:
+    assert executable(repository.root, "init").returncode == 0
+    for words in (["memory", "add", "A"], ["guardrails", "add", "B"], ["scratchpad", "append", "C"]):
+        repository(*words)
+    repository("guardrails", "init", "--force")
+    repository.put(".ralph/log/sessions/s.jsonl", "{}\n")
+    repository.put(".ralph/ralph.db", "")
+    repository.put(".ralph/knowledge/one.md", "x")
+    repository.put("ralph.local.yml", "")
+    status = git("status", "--porcelain", "--untracked-files=all", cwd=repository.root)
+    assert {line[3:] for line in status.splitlines()} == {*FILES, ".ralph/knowledge/one.md"}
+    exclude = repository.read(".git/info/exclude")
+    assert repository("init").code == 0
+    assert repository.read(".git/info/exclude") == exclude
+
+
+def test_init_in_a_worktree_keeps_tracked_files_there_and_state_in_the_main_checkout(
+    repository: Project, tmp_path: Path
+) -> None:
+    git("worktree", "add", "-q", str(tmp_path / "tree"), cwd=repository.root)
+    tree = Project(tmp_path / "tree")
+    assert tree("init").code == 0
+    for name in FILES:
+        assert tree.file(name).is_file(), name
+        assert not repository.file(name).exists(), name
+    assert repository.file(".ralph/tasks").is_dir()
+    assert not tree.file(".ralph/tasks").exists()
+    assert "ralph.local.yml" in repository.read(".git/info/exclude").split()
+    tree.put("ralph.local.yml", "")
+    assert "ralph.local.yml" not in git("status", "--porcelain", cwd=tree.root)
+    assert tree("memory", "add", "In the tree").code == 0
+    assert not repository.file(".agent").exists()
+    assert "Nothing to do" in tree("init").out
