@@ -84,7 +84,9 @@ class Project:
         out, err = io.BytesIO(), io.BytesIO()
         before = sys.stdin
         sys.stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
-        streams = [io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, err)]
+        streams = [
+            io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, err)
+        ]
         try:
             with (
                 contextlib.chdir(cwd or self.root),
@@ -143,7 +145,12 @@ def executable(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the real command in a process of its own."""
     return subprocess.run(
-        [*command(), *words], cwd=root, input=stdin, env={**os.environ, **(env or {})}, capture_output=True, check=False
+        [*command(), *words],
+        cwd=root,
+        input=stdin,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        check=False,
     )
 
 

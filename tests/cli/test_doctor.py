@@ -15,7 +15,8 @@ def codes(ralph: Project, *words: str) -> list[tuple[str, int, str, str]]:
     """Each finding as (file, line, level, code), from the JSON form."""
     shape = ralph("doctor", "--format", "json", *words).json
     return [
-        (str(Path(one["file"]).relative_to(ralph.root)), one["line"], one["level"], one["code"]) for one in shape["findings"]
+        (str(Path(one["file"]).relative_to(ralph.root)), one["line"], one["level"], one["code"])
+        for one in shape["findings"]
     ]
 
 
@@ -36,7 +37,11 @@ def test_a_clean_project_is_in_order(ralph: Project, filled: bool) -> None:
 TEXT_ODDITIES = {
     "duplicate-id": (page(ONE, Block("Another", ONE.id, kind="fix")), 13, "error"),
     "no-text": (page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\n<!-- tags: -->\n"), 9, "warning"),
-    "no-quote": (page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\nplain text\n<!-- tags: -->\n"), 9, "warning"),
+    "no-quote": (
+        page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\nplain text\n<!-- tags: -->\n"),
+        9,
+        "warning",
+    ),
     "lazy-quote": (page(ONE).replace("exports\n", "exports\nlazy line\n"), 5, "warning"),
     "bad-date": (page(Block("x", created="last week")), 5, "warning"),
     "path-line": ("../shared/memories.md", 1, "error"),
@@ -63,12 +68,20 @@ def test_each_oddity_of_the_text_is_told_with_its_line(ralph: Project, code: str
     ("text", "line", "word"),
     [
         (page(ONE).replace("### mem-1705751400-a3f8", "### mem-17x-a3f8"), 5, "id"),
-        (page(ONE).replace("> Uses", "<<<<<<< HEAD\n> Uses").replace("exports\n", "exports\n=======\n> Is\n>>>>>>> b\n"), 6, "conflict"),
+        (
+            page(ONE)
+            .replace("> Uses", "<<<<<<< HEAD\n> Uses")
+            .replace("exports\n", "exports\n=======\n> Is\n>>>>>>> b\n"),
+            6,
+            "conflict",
+        ),
         (page(ONE) + "\n```\nnever closed\n", 15, "fence"),
         (page(ONE) + "\n<!-- never closed\n", 15, "comment"),
     ],
 )
-def test_what_is_broken_is_told_with_its_line_and_needs_a_person(ralph: Project, text: str, line: int, word: str) -> None:
+def test_what_is_broken_is_told_with_its_line_and_needs_a_person(
+    ralph: Project, text: str, line: int, word: str
+) -> None:
     ralph.put(".agent/memories.md", text)
     said = ralph("doctor")
     assert said.code == 1
@@ -119,7 +132,9 @@ def test_a_second_store_in_a_sub_folder_is_told(ralph: Project) -> None:
     assert ralph("doctor").code == 1
 
 
-def test_links_are_told_and_those_that_lead_nowhere_or_outside_are_errors(ralph: Project, tmp_path: Path) -> None:
+def test_links_are_told_and_those_that_lead_nowhere_or_outside_are_errors(
+    ralph: Project, tmp_path: Path
+) -> None:
     memories = ralph.file(".agent/memories.md")
     memories.parent.mkdir()
     ralph.put("docs/memories.md", page(ONE))
@@ -224,7 +239,9 @@ def test_fix_adds_missing_sections_and_nothing_else(ralph: Project) -> None:
     shape = ralph("doctor", "--fix", "--format", "json").json
     assert [one["what"] for one in shape["fixed"]] == ["added the missing sections"]
     assert shape["findings"] == []
-    assert ralph.read() == f"## Patterns\n\n{ONE}".rstrip("\n") + "\n\n## Decisions\n\n## Fixes\n\n## Context\n"
+    assert (
+        ralph.read() == f"## Patterns\n\n{ONE}".rstrip("\n") + "\n\n## Decisions\n\n## Fixes\n\n## Context\n"
+    )
 
 
 def test_fix_removes_leftovers_of_killed_writers(ralph: Project) -> None:
@@ -266,7 +283,10 @@ def test_fix_leaves_what_needs_a_person(ralph: Project) -> None:
 
 
 def test_json_says_what_can_be_fixed(ralph: Project) -> None:
-    ralph.put(".agent/memories.md", page(ONE, Block("Another", ONE.id, kind="fix"), Block("x", TWO.id, created="never")))
+    ralph.put(
+        ".agent/memories.md",
+        page(ONE, Block("Another", ONE.id, kind="fix"), Block("x", TWO.id, created="never")),
+    )
     said = ralph("doctor", "--format", "json")
     assert said.code == 1
     fixable = {one["code"]: one["fixable"] for one in said.json["findings"]}

@@ -26,7 +26,8 @@ SIGN = """\
 - **Added after**: iteration 3
 """
 LOUD = "### 🚧 SIGN: Keep the API stable\nDo: deprecate\nDon't: remove\nLearned from: a bad night\n"
-LEGACY = f"# Signs of this project\n\nProse before.\n\n{SIGN}\nProse between is part of its Sign.\n\n{LOUD}\n---\n\nProse after.\n"
+BETWEEN = "Prose between is part of its Sign.\n"
+LEGACY = f"# Signs of this project\n\nProse before.\n\n{SIGN}\n{BETWEEN}\n{LOUD}\n---\n\nProse after.\n"
 EXAMPLE = "<!-- an example:\n### Sign: Example\n- **Trigger**: never\n-->\n"
 
 
@@ -62,7 +63,11 @@ def test_a_guardrail_is_a_fix_unless_told_otherwise(ralph: Project) -> None:
     assert said.out.startswith(f"Added fix {entry_id} ({FILE}:")
     shown = ralph("guardrails", "show", entry_id, "--format", "json").json
     assert (shown["type"], shown["tags"]) == ("fix", ["a", "b", "c"])
-    assert ralph.read(FILE).index(ONE.text) < ralph.read(FILE).index("Mind the gap") < ralph.read(FILE).index("## Context")
+    assert (
+        ralph.read(FILE).index(ONE.text)
+        < ralph.read(FILE).index("Mind the gap")
+        < ralph.read(FILE).index("## Context")
+    )
 
 
 def test_a_context_entry_gets_its_section_and_deleting_it_restores_the_file(ralph: Project) -> None:
@@ -205,10 +210,18 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
     assert f"{FILE}.bak" in said.out
     assert ralph.read(f"{FILE}.bak") == before
     after = ralph.read(FILE)
-    fixes = [entry for entry in ralph("guardrails", "list", "--format", "json").json if entry["type"] == "fix"]
-    assert [entry["content"].split("\n")[0] for entry in fixes] == ["Check before commit", "Keep the API stable"]
+    fixes = [
+        entry for entry in ralph("guardrails", "list", "--format", "json").json if entry["type"] == "fix"
+    ]
+    assert [entry["content"].split("\n")[0] for entry in fixes] == [
+        "Check before commit",
+        "Keep the API stable",
+    ]
     assert "make test" in fixes[0]["content"]
-    made = "".join(ralph("guardrails", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n" for e in fixes)
+    made = "".join(
+        ralph("guardrails", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n"
+        for e in fixes
+    )
     rest = after.replace("\n" + made.rstrip("\n"), "", 1)
     signs = before[before.index("### Sign: Check") : before.index("---\n\nProse after")]
     assert rest.replace("\n", "") == before.replace(signs, "").replace("\n", "")
@@ -222,7 +235,10 @@ def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
     assert [len(one["ids"]) for one in done] == [2]
     before = ralph.marks()
     said = ralph("guardrails", "migrate")
-    assert (said.code, said.out) == (0, f"There are no Signs to migrate ({FILE}: structured, guardrails.md: none)\n")
+    assert (said.code, said.out) == (
+        0,
+        f"There are no Signs to migrate ({FILE}: structured, guardrails.md: none)\n",
+    )
     assert ralph.marks() == before
 
 

@@ -24,7 +24,9 @@ def git(*words: str, cwd: Path) -> str:
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     who = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "init.defaultBranch=main"]
-    return subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8").stdout
+    return subprocess.run(
+        ["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
 
 
 @pytest.fixture

@@ -93,7 +93,13 @@ def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(ralph: Proje
 
 
 @pytest.mark.parametrize(
-    "words", [["memory", "lsit"], ["memory", "list", "--lats", "3"], ["memory", "show"], ["memory", "list", "--last", "x"]]
+    "words",
+    [
+        ["memory", "lsit"],
+        ["memory", "list", "--lats", "3"],
+        ["memory", "show"],
+        ["memory", "list", "--last", "x"],
+    ],
 )
 def test_wrong_words_are_exit_2_with_usage_on_stderr(ralph: Project, words: list[str]) -> None:
     said = ralph(*words)
@@ -116,7 +122,9 @@ def test_every_command_loads_and_has_help_with_examples(ralph: Project, name: st
     assert "Examples:" in said.out
 
 
-def test_a_missing_extra_is_named_with_the_way_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named_with_the_way_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     missing = next((name for name in EXTRAS if importlib.util.find_spec(name) is None), None)
     if missing is None:
         pytest.skip("every extra is installed here")
@@ -129,7 +137,9 @@ def test_a_missing_extra_is_named_with_the_way_to_install_it(tmp_path: Path, mon
     assert f"ralph-memory[{EXTRAS[missing]}]" in caught.value.hint
 
 
-def test_any_other_missing_module_is_not_explained_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_missing_module_is_not_explained_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "needs_a_ghost.py").write_text("import a_package_nobody_wrote\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError):
@@ -143,7 +153,9 @@ def test_a_module_without_a_command_is_a_bug(tmp_path: Path, monkeypatch: pytest
         load_command("web", "has_no_command")
 
 
-def test_a_bug_is_called_a_bug_and_debug_shows_where(ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_called_a_bug_and_debug_shows_where(
+    ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "breaks.py").write_text("raise ZeroDivisionError('oops')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(COMMANDS, "where", "breaks")
@@ -205,7 +217,9 @@ def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(ral
 
 def test_backticks_and_dollars_survive_a_quoted_here_document(ralph: Project) -> None:
     script = "\"$@\" memory add - -t fix <<'END'\n`make lint` needs $HOME/.cache\nEND\n"
-    done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
+    )
     assert done.returncode == 0
     assert "`make lint` needs $HOME/.cache" in ralph.read()
 
@@ -213,7 +227,10 @@ def test_backticks_and_dollars_survive_a_quoted_here_document(ralph: Project) ->
 def test_a_reader_that_leaves_early_is_no_error(ralph: Project) -> None:
     ralph.memories(*(Block("word " * 40, numbered(n)) for n in range(1000)))
     process = subprocess.Popen(
-        [*command(), "memory", "list", "--format", "markdown"], cwd=ralph.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command(), "memory", "list", "--format", "markdown"],
+        cwd=ralph.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -230,7 +247,9 @@ def test_an_interrupt_is_exit_130(ralph: Project) -> None:
         cwd=ralph.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdin is not None
-    process.stdin.write(b"x" * 2_000_000)  # more than a pipe holds: once it is through, the command is reading
+    process.stdin.write(
+        b"x" * 2_000_000
+    )  # more than a pipe holds: once it is through, the command is reading
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -251,7 +270,9 @@ def test_colour_only_on_a_terminal_and_never_with_no_color(ralph: Project) -> No
 def test_a_closed_standard_output_is_no_error(ralph: Project) -> None:
     for verb in ('add "Once"', "prime", "list"):
         script = f'"$@" memory {verb} >&-'
-        done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, b""), verb
     assert ralph.read().count("> Once\n") == 1
 

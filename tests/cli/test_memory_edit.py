@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, Project, page
 
-TODAY = datetime.now(UTC).date().isoformat()
-ONE = Block("Uses barrel exports", "mem-1705751400-a3f8", "build, api", more=" | supersedes: mem-1-a | ticket: 7")
+ONE = Block(
+    "Uses barrel exports", "mem-1705751400-a3f8", "build, api", more=" | supersedes: mem-1-a | ticket: 7"
+)
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", created="2025-02-01", kind="decision")
-MESSY = "---\nSomebody's front matter\n---\n\n\n" + page(ONE, TWO) + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
+MESSY = (
+    "---\nSomebody's front matter\n---\n\n\n"
+    + page(ONE, TWO)
+    + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
+)
+
+
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def edited(block: Block, text: str | None = None, tags: str | None = None) -> str:
@@ -21,7 +30,7 @@ def edited(block: Block, text: str | None = None, tags: str | None = None) -> st
         before = before.replace(block.text, text)
     if tags is not None:
         before = before.replace(f"tags: {block.tags}", f"tags: {tags}")
-    return before.replace(f"created: {block.created}", f"created: {block.created} | updated: {TODAY}")
+    return before.replace(f"created: {block.created}", f"created: {block.created} | updated: {today()}")
 
 
 @pytest.fixture
@@ -67,7 +76,7 @@ def test_a_new_type_moves_the_entry_to_the_end_of_its_section(project: Project) 
     moved = edited(ONE)
     assert project.read() == MESSY.replace(f"{ONE}\n", "").replace(str(TWO), f"{TWO}\n{moved}")
     shown = project("memory", "show", ONE.id, "--format", "json").json
-    assert (shown["type"], shown["extra"], shown["updated"]) == ("decision", {"ticket": "7"}, TODAY)
+    assert (shown["type"], shown["extra"], shown["updated"]) == ("decision", {"ticket": "7"}, today())
 
 
 def test_what_is_already_so_changes_nothing(project: Project) -> None:
@@ -78,7 +87,9 @@ def test_what_is_already_so_changes_nothing(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [(["--text", " "], "empty"), (["--tags", "a|b"], "'a|b'")])
-def test_what_cannot_be_kept_is_refused_and_nothing_changes(project: Project, words: list[str], told: str) -> None:
+def test_what_cannot_be_kept_is_refused_and_nothing_changes(
+    project: Project, words: list[str], told: str
+) -> None:
     before = project.marks()
     said = project("memory", "edit", ONE.id, *words)
     assert said.code == 1
@@ -90,10 +101,13 @@ def test_what_cannot_be_kept_is_refused_and_nothing_changes(project: Project, wo
 def test_the_editor_gets_the_text_and_gives_the_new_one(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
 ) -> None:
-    program = "text = file.read_text(encoding='utf-8')\nfile.write_text(text.upper() + '\\n`more`\\n', encoding='utf-8')"
+    program = "text = file.read_bytes().decode()\nfile.write_bytes(f'{text.upper()}\\n`more`\\n'.encode())"
     editor(monkeypatch, tmp_path, program, variable)
     assert project("memory", "edit", ONE.id).out.startswith(f"Changed {ONE.id}")
-    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "USES BARREL EXPORTS\n\n`more`"
+    assert (
+        project("memory", "show", ONE.id, "--format", "json").json["content"]
+        == "USES BARREL EXPORTS\n\n`more`"
+    )
 
 
 def test_an_editor_that_changes_nothing_changes_nothing(

@@ -25,7 +25,11 @@ KINDS = {1: "fix", 2: "context", 3: "decision"}
 
 def block(number: int) -> Block:
     return Block(
-        WORDS[number], numbered(number), TAGS.get(number, ""), f"2025-01-{number + 1:02}", KINDS.get(number, "pattern")
+        WORDS[number],
+        numbered(number),
+        TAGS.get(number, ""),
+        f"2025-01-{number + 1:02}",
+        KINDS.get(number, "pattern"),
     )
 
 

@@ -16,7 +16,9 @@ def test_set_replaces_append_adds_and_clear_empties(ralph: Project) -> None:
     assert ralph.read(FILE) == "Next: `login` $form\n"
     assert ralph("scratchpad", "append", "- login works, logout still fails").out == "Appended\n"
     assert ralph("scratchpad", "append", "- hello\n- tests pass").code == 0
-    assert ralph.read(FILE) == "Next: `login` $form\n- login works, logout still fails\n- hello\n- tests pass\n"
+    assert (
+        ralph.read(FILE) == "Next: `login` $form\n- login works, logout still fails\n- hello\n- tests pass\n"
+    )
     assert ralph("scratchpad", "show").out == ralph.read(FILE)
     assert ralph("scratchpad", "clear").out == "Cleared\n"
     assert ralph.read(FILE) == ""
@@ -60,7 +62,9 @@ def test_a_missing_scratchpad_is_empty_in_every_format(ralph: Project) -> None:
         (["set", "text", "--file", "x"], b"", 2),
     ],
 )
-def test_what_cannot_be_kept_leaves_the_old_text(ralph: Project, words: list[str], stdin: bytes, code: int) -> None:
+def test_what_cannot_be_kept_leaves_the_old_text(
+    ralph: Project, words: list[str], stdin: bytes, code: int
+) -> None:
     ralph.put(FILE, "before\n")
     said = ralph("scratchpad", *words, stdin=stdin)
     assert said.code == code

@@ -37,7 +37,9 @@ def test_where_alone_answers_everything(ralph: Project) -> None:
 def test_where_as_json_is_a_list_with_the_same_shape_for_one_and_for_all(ralph: Project) -> None:
     everything = ralph("where", "--format", "json").json
     assert [each["topic"] for each in everything] == [topic.value for topic in ANSWERS]
-    assert ralph("where", "state", "--format", "json").json == [each for each in everything if each["topic"] == "state"]
+    assert ralph("where", "state", "--format", "json").json == [
+        each for each in everything if each["topic"] == "state"
+    ]
 
 
 def test_an_unknown_topic_is_wrong_usage_and_names_the_valid_ones(ralph: Project) -> None:

@@ -105,6 +105,7 @@ class TestYaml:
             ("a: 1\n b: 2\n", 2),
             ("a: \x00", 1),
             ("ok: 1\nbad: \ud800\n", 2),
+            ("a: 1\n\ufeffb: 2\n", 2),
             ("- a\n- b\n", 1),
             ("just words", 1),
             ("a: 1\n---\nb: 2\n", 2),

@@ -12,9 +12,17 @@ from ralph.search import terms
 from ralph.search.text import search
 
 
-def record(text: str, number: int = 1, *, tags: tuple[str, ...] = (), day: str = "2025-01-01", **more: str) -> Record:
-    kind = MemoryKind(more.pop("kind", "pattern"))
-    return Record(f"mem-170575140{number}-a{number:03x}", kind, text, tags=tags, created_at=day, **more)
+def record(
+    text: str,
+    number: int = 1,
+    *,
+    tags: tuple[str, ...] = (),
+    day: str = "2025-01-01",
+    kind: str = "pattern",
+    title: str = "",
+) -> Record:
+    entry_id = f"mem-170575140{number}-a{number:03x}"
+    return Record(entry_id, MemoryKind(kind), text, tags=tags, created_at=day, title=title)
 
 
 def texts(found: Found) -> list[str]:
@@ -35,7 +43,9 @@ RECORDS = st.lists(
 
 @given(RECORDS, TEXTS, st.one_of(st.none(), st.integers(0, 9)))
 @example([], "\x00", None)
-def test_no_query_is_an_error_and_the_numbers_add_up(records: list[Record], text: str, limit: int | None) -> None:
+def test_no_query_is_an_error_and_the_numbers_add_up(
+    records: list[Record], text: str, limit: int | None
+) -> None:
     found = search(records, Query(text, limit=limit))
     everything = search(records, Query(text, limit=None))
     assert found.hits == everything.hits[: limit if limit is not None else len(everything.hits)]
@@ -54,7 +64,12 @@ def test_every_word_of_a_text_finds_it(records: list[Record], text: str, data: s
 
 
 def test_an_empty_query_gives_the_newest_first_and_of_one_day_the_last_in_the_file() -> None:
-    records = [record("a", day="2025-01-02"), record("b", day=""), record("c", day="2025-01-03"), record("d", day="2025-01-02")]
+    records = [
+        record("a", day="2025-01-02"),
+        record("b", day=""),
+        record("c", day="2025-01-03"),
+        record("d", day="2025-01-02"),
+    ]
     assert texts(search(records, Query())) == ["c", "d", "a", "b"]
 
 
@@ -89,7 +104,11 @@ def test_a_tag_beats_a_word_a_word_beats_a_beginning_and_a_beginning_beats_the_i
 
 
 def test_what_is_equally_good_comes_newest_first() -> None:
-    records = [record("redis a", day="2025-01-01"), record("redis b", day="2025-03-01"), record("redis c", day="2025-02-01")]
+    records = [
+        record("redis a", day="2025-01-01"),
+        record("redis b", day="2025-03-01"),
+        record("redis c", day="2025-02-01"),
+    ]
     assert texts(search(records, Query("redis"))) == ["redis b", "redis c", "redis a"]
 
 

@@ -241,6 +241,15 @@ def test_an_edit_that_fails_leaves_the_file_and_the_lock_free(tmp_path: Path) ->
     assert names(tmp_path) == ["notes.md"]
 
 
+def test_a_reader_that_has_the_file_open_keeps_the_old_text_whole(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+    path.write_bytes(OLD)
+    with path.open("rb") as reader:
+        files.update(path, lambda text: text + "new")
+        files.write(path, "new")
+        assert reader.read() == OLD
+
+
 # --- bytes, modes and times --------------------------------------------------------------------
 
 

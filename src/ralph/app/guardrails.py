@@ -116,7 +116,7 @@ def migrate(root: Path) -> list[Migrated]:
             made.clear()
             current = parse(text, library.guardrails.layout)
             signs = _signs(current)
-            for sign in reversed(signs):  # the last first: ids of Signs with one name are counted from the top
+            for sign in reversed(signs):  # ids of Signs with one name are counted from the top
                 current = current.remove(sign.id)
             for sign in signs:
                 record = _structured(sign, [entry.record for entry in current.entries], library)

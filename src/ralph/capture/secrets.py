@@ -320,8 +320,8 @@ _LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
      bool),
     ("private key", '"d"', r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", _graded(3)),
     ("azure signature", "sig=", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", plausible),
-    ("session cookie", "cookie", rf"cookie{_QUOTE}[:=,]\s{{0,4}}[^\n]{{0,400}}?(?:sess[a-z]*|sid|sessid|sessionid"
-     r"|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})", _graded(3)),
+    ("session cookie", "cookie", rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
+     r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})", _graded(3)),
 )  # fmt: skip
 
 

@@ -117,10 +117,7 @@ def placeholder(value: str) -> bool:
     if any(word in head or word in joined for word in _STAND_INS):
         return True
     return (
-        joined.endswith("here")
-        or joined.startswith("some")
-        or _runs(value[:48]) > 0.5
-        or len(set(head)) < 4
+        joined.endswith("here") or joined.startswith("some") or _runs(value[:48]) > 0.5 or len(set(head)) < 4
     )
 
 

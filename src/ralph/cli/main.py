@@ -96,7 +96,7 @@ def cli(ctx: click.Context, root: Path | None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by whoever called
-        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]  # they are TextIOWrapper
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         code = cli.main(args=list(arguments), prog_name="ralph", standalone_mode=False)
     except RalphError as error:

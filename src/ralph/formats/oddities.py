@@ -4,11 +4,16 @@ Nothing here changes how a file is read: these are the explanations that `ralph 
 for what the codec tolerated, kept apart or could not read.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from ralph.formats.document import Entry, Problem
-from ralph.formats.scan import Block, Scan, Usual, first_line_is_a_path
+from ralph.formats.found import Block, Usual
+from ralph.formats.scan import Scan
 from ralph.model.kinds import kind_of
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:\\)[^\n]*\.md")
 
 
 def oddities(text: str, scan: Scan, entries: Sequence[Entry], expected: Sequence[str]) -> Iterable[Problem]:
@@ -24,25 +29,33 @@ def oddities(text: str, scan: Scan, entries: Sequence[Entry], expected: Sequence
             )  # fmt: skip
         yield from _entry_problems(found, entry)
     yield from _section_problems(scan, expected)
-    if first_line_is_a_path(text):
+    if _first_line_is_a_path(text):
         yield Problem(
             1, "the first line is a path: a symbolic link was probably committed as its text",
             "restore the file from git history, then remove this line", "error", "path-line",
         )  # fmt: skip
-    if not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text):
-        at = next(number for number, line in enumerate(text.split("\n"), 1) if any("\udc80" <= c <= "\udcff" for c in line))
+    byte = _NOT_UTF8.search(text)
+    if byte is not None:
+        at = text.count("\n", 0, byte.start()) + 1
         yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
 
 
 def _entry_problems(found: Block | Usual, entry: Entry) -> Iterable[Problem]:
     if not entry.record.text.strip():
-        yield Problem(entry.line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
+        yield Problem(
+            entry.line,
+            "this entry has no text",
+            "write it below the heading, after `> `",
+            "warning",
+            "no-text",
+        )
     elif isinstance(found, Usual):
         return
     elif found.mark == "plain":
         yield Problem(
-            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `", "warning", "no-quote"
-        )
+            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `",
+            "warning", "no-quote",
+        )  # fmt: skip
     elif found.odd:
         yield Problem(
             entry.line, "a line without `>` follows the quote and is read as part of it",
@@ -67,18 +80,22 @@ def _section_problems(scan: Scan, expected: Sequence[str]) -> Iterable[Problem]:
         lines.setdefault(section.heading, section.line)
         if known is None and section.entries:
             yield Problem(
-                section.line, f"`## {section.heading}` is not one of our sections: its entries are read with that label",
+                section.line,
+                f"`## {section.heading}` is not one of our sections: its entries are read with that label",
                 "nothing needs doing", "note", "foreign-section",
             )  # fmt: skip
         if known is not None and section.bullets:
             yield Problem(
-                section.line, f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
+                section.line,
+                f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
                 "add each with `ralph memory add`, or leave them as notes", "note", "loose-bullets",
             )  # fmt: skip
         if section.titles:
             yield Problem(
-                section.line, f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
-                "add them with `ralph memory add` or `ralph guardrails add` to have them found", "note", "plain-heading",
+                section.line,
+                f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
+                "add them with `ralph memory add` or `ralph guardrails add` to have them found",
+                "note", "plain-heading",
             )  # fmt: skip
     if scan.blocks or scan.sections:
         missing = [heading for heading in expected if heading not in lines]
@@ -87,3 +104,9 @@ def _section_problems(scan: Scan, expected: Sequence[str]) -> Iterable[Problem]:
                 1, f"missing section(s): {', '.join(missing)}",
                 "they are made when the first entry needs them, or by `ralph doctor --fix`", "note", "missing-section",
             )  # fmt: skip
+
+
+def _first_line_is_a_path(text: str) -> bool:
+    """Whether the file begins with a bare path: what is left when a symbolic link was committed as text."""
+    first = text.lstrip("\ufeff").partition("\n")[0].strip()
+    return len(first) < 4096 and _PATH_LINE.fullmatch(first) is not None

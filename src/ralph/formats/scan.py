@@ -7,91 +7,26 @@ first character, so that 10 MB stay a fraction of a second (`bench/parse.py`).
 """
 
 import re
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from ralph.formats.document import Problem
+from ralph.formats.found import Block, Region, Section, Usual
+from ralph.formats.metadata import DATE, metadata_of
 from ralph.model.ids import ID
 
 SIGN = re.compile(r"[^\w]{0,8}sign:\s*(?P<name>\S.*)", re.IGNORECASE)
-_META_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _CONFLICT = re.compile(r"(<{7}|>{7}|={7}|\|{7})(?: .*)?")
 _USUAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
-    r"<!-- tags:([^|\n]*)\| created: (\d{4}-\d\d-\d\d) -->(?=\n|\Z)"
+    rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?=\n|\Z)"
 )
 """An entry as we write it: heading, quote, metadata, with nothing between; only for texts without CR."""
-_PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:\\)[^\n]*\.md")
-
-
-class Block:
-    """A structured entry (it has an id) or a Sign (it has a name) while it is being read.
-
-    `mark` says what its text is so far: nothing yet, `quote`, or `plain` (a person forgot the quote marks). `made`
-    says that the entry came together with its section's heading, so that both may go together.
-    """
-
-    __slots__ = ("blanks", "end", "id", "line", "lines", "made", "mark", "meta", "name", "odd", "section", "start")
-
-    def __init__(self, block_id: str, name: str, section: str | None, start: int, end: int, line: int) -> None:
-        self.id = block_id
-        self.name = name
-        self.section = section
-        self.start = start
-        self.end = end
-        self.line = line
-        self.lines: list[str] = []
-        self.blanks = 0
-        self.meta: str | None = None
-        self.mark = ""
-        self.odd = False
-        self.made = False
-
-
-class Usual(NamedTuple):
-    """A structured entry in the very form that we write."""
-
-    id: str
-    quote: str
-    tags: str
-    created: str
-    section: str | None
-    start: int
-    end: int
-    line: int
-
-
-@dataclass(slots=True)
-class Section:
-    """A `## heading`: where it stands and where the next entry goes."""
-
-    heading: str
-    line: int
-    end: int
-    footer: int | None = None
-    entries: int = 0
-    bullets: int = 0
-    titles: int = 0
-
-    @property
-    def insert_at(self) -> int:
-        """The end of the last line that belongs to the section's entries; a closing rule stays below."""
-        return self.end if self.footer is None else self.footer
-
-
-@dataclass(slots=True)
-class Region:
-    """A stretch in which nothing may be inserted: an unclosed fence or comment, a merge conflict."""
-
-    start: int
-    end: int
 
 
 class Scan:
-    """The result: blocks, sections and problems in file order."""
+    """The result: blocks, sections and problems in file order; `fence` is the one that is never closed."""
 
     def __init__(self, text: str) -> None:
         self.blocks: list[Block | Usual] = []
@@ -100,7 +35,7 @@ class Scan:
         self.problems: list[Problem] = []
         self._block: Block | None = None
         self._section: Section | None = None
-        self._fence: str | None = None
+        self.fence: str | None = None
         self._comment = False
         self._opened: tuple[int, int] = (0, 0)
         self._conflict: tuple[int, int] | None = None
@@ -129,7 +64,7 @@ class Scan:
         self._finish(length)
 
     def _is_free(self) -> bool:
-        return self._fence is None and not self._comment and self._conflict is None
+        return self.fence is None and not self._comment and self._conflict is None
 
     def _take_usual(self, found: re.Match[str]) -> None:
         section, end = self._section, found.end()
@@ -138,13 +73,15 @@ class Scan:
             heading, section.end, section.footer = section.heading, end, None
             section.entries += 1
         quote = found[2]
-        self.blocks.append(Usual(found[1], quote, found[3], found[4], heading, found.start(), end, self._line))
+        self.blocks.append(
+            Usual(found[1], quote, found[3], found[4], heading, found.start(), end, self._line)
+        )
         self._line += quote.count("\n") + 2
         self._block = None
 
     def _feed(self, line: str) -> None:
         first = line[:1]
-        if self._fence is None and not self._comment:
+        if self.fence is None and not self._comment:
             if first == ">":
                 self._quote(line)
             elif first == "#":
@@ -176,8 +113,8 @@ class Scan:
         if block is not None:
             self._take(block, line)
         bare = line.strip()
-        if self._fence is not None and bare.startswith(self._fence) and not bare.strip(self._fence[0]):
-            self._fence = None
+        if self.fence is not None and bare.startswith(self.fence) and not bare.strip(self.fence[0]):
+            self.fence = None
 
     def _quote(self, line: str) -> None:
         block = self._block
@@ -204,14 +141,20 @@ class Scan:
         bare = line.lstrip("#")
         level = len(line) - len(bare)
         if level > 6 or (bare and bare[0] not in " \t"):
-            self._prose(line)
-            return
-        title = bare.strip()
-        if level > 3:
-            if self._block is not None and self._block.name:
-                self._take(self._block, line)
-            else:
+            if level == 3 and _OUR_PREFIX.match(bare) and ID.fullmatch(bare.rstrip()):
                 self._block = None
+                self._malformed(line, "there is no space after `###`")
+            else:
+                self._prose(line)
+            return
+        title = _closed(bare.strip())
+        if level > 3 and self._block is not None and self._block.name:
+            self._take(self._block, line)
+            return
+        if level != 3 and ID.fullmatch(title):
+            self._malformed(line, "an entry's heading has three `#`")
+        if level > 3:
+            self._block = None
             return
         self._block = None
         if level == 3:
@@ -219,7 +162,7 @@ class Scan:
         else:
             self._section = None
             if level == 2:
-                self._section = Section(title, self._line, self._end)
+                self._section = Section(title, self._line, self._start, self._end)
                 self.sections.append(self._section)
 
     def _entry(self, title: str) -> None:
@@ -230,13 +173,16 @@ class Scan:
         elif ID.fullmatch(title):
             self._begin(title, "")
         elif _OUR_PREFIX.match(title):
-            self._problem(
-                f"`### {title[:60]}` is not an id of the form word-digits-hex; the block is kept but not read",
-                "give it an id such as mem-1705751400-a3f8, or add it anew with `ralph memory add`",
-                "error", "malformed-id",
-            )  # fmt: skip
+            self._malformed(f"### {title}", "not an id of the form word-digits-hex")
         elif section is not None:
             section.titles += 1
+
+    def _malformed(self, heading: str, why: str) -> None:
+        self._problem(
+            f"`{heading[:60]}`: {why}; the block is kept but not read",
+            "write it as ### mem-1705751400-a3f8, or add it anew with `ralph memory add`",
+            "error", "malformed-id",
+        )  # fmt: skip
 
     def _begin(self, block_id: str, name: str) -> None:
         section = self._section
@@ -257,13 +203,14 @@ class Scan:
                 block.end = self._end
                 return
         self._block = None
-        if "-->" not in line[4:]:
+        if "-->" not in line[2:]:  # `<!-->` is a whole comment
             self._comment = True
             self._opened = (self._line, self._start)
         elif metadata_of(line) is not None:
             self._problem(
-                "this metadata comment belongs to no entry", "move it below the quote of its entry", "note", "stray-metadata"
-            )
+                "this metadata comment belongs to no entry", "move it below the quote of its entry",
+                "note", "stray-metadata",
+            )  # fmt: skip
 
     def _marked(self, line: str) -> None:
         """A line whose first character may be a marker: indentation, a fence, a rule, a conflict marker, a bullet."""
@@ -310,8 +257,10 @@ class Scan:
             self._plain(block, line)
         else:
             self._block = None
-        self._fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+        self.fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
         self._opened = (self._line, self._start)
+        if self._block is not None:  # an entry that never ends: nothing may be put between its lines
+            self._opened = (self._line, self._block.start)
 
     def _rule(self) -> None:
         self._block = None
@@ -320,10 +269,15 @@ class Scan:
 
     def _marker(self, line: str) -> None:
         """A git conflict marker: skipped, so that both sides' entries are read."""
+        if self._block is not None and self._block.torn is None:
+            self._block.torn = self._start
         if line.startswith("<<<<<<<"):
             self._conflict = (self._line, self._start)
             self._problem(
-                "git conflict markers: both sides are read", "resolve the merge in this file", "error", "conflict"
+                "git conflict markers: both sides are read",
+                "resolve the merge in this file",
+                "error",
+                "conflict",
             )
         elif self._conflict is None:
             self._prose(line)
@@ -361,40 +315,21 @@ class Scan:
         block.end = self._end
 
     def _finish(self, length: int) -> None:
-        if self._fence is not None or self._comment:
-            what = "code fence" if self._fence is not None else "HTML comment"
-            self.regions.append(Region(self._opened[1], length))
-            self.problems.append(
-                Problem(
-                    self._opened[0], f"this {what} is never closed: entries after it are not read",
-                    f"close the {what}", "error", "unclosed",
-                )
-            )
+        if self.fence is not None or self._comment:
+            what = "code fence" if self.fence is not None else "HTML comment"
+            self.regions.append(Region(self._opened[1], length + 1))
+            told = f"this {what} is never closed: entries after it are not read"
+            self.problems.append(Problem(self._opened[0], told, f"close the {what}", "error", "unclosed"))
         if self._conflict is not None:
-            self.regions.append(Region(self._conflict[1], length))
+            self.regions.append(Region(self._conflict[1], length + 1))
 
     def _problem(self, what: str, hint: str, level: str, code: str) -> None:
         self.problems.append(Problem(self._line, what, hint, level, code))
 
 
-def metadata_of(line: str) -> str | None:
-    """What stands inside a one-line metadata comment, or None when the comment is something else."""
-    bare = line.rstrip()
-    if bare[:4] != "<!--" or bare[-3:] != "-->" or len(bare) < 7:
-        return None
-    inner = bare[4:-3].strip()
-    if "-->" in inner:
-        inner = inner.replace("-->", "|").replace("<!--", "")
-    if inner.startswith("tags:"):
-        return inner
-    for part in inner.split("|"):
-        key, colon, _ = part.partition(":")
-        if colon and key.strip().lower() in _META_KEYS:
-            return inner
-    return None
-
-
-def first_line_is_a_path(text: str) -> bool:
-    """Whether the file begins with a bare path: what is left when a symbolic link was committed as text."""
-    first = text.lstrip("\ufeff").partition("\n")[0].strip()
-    return len(first) < 4096 and _PATH_LINE.fullmatch(first) is not None
+def _closed(title: str) -> str:
+    """A heading without the `#` marks that may close it, as in `## Fixes ##`."""
+    if not title.endswith("#"):
+        return title
+    bare = title.rstrip("#")
+    return bare.rstrip() if not bare or bare[-1] in " \t" else title

@@ -7,25 +7,24 @@ other records must be what they were, so a change can never swallow a neighbour:
 instead. `tests/formats/test_sections.py` holds the laws and the cases; `scan.py` finds the blocks.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from ralph.errors import Refused
 from ralph.formats.document import Entry, Problem, find, newline_of
+from ralph.formats.found import Block, Usual
+from ralph.formats.metadata import MADE, check_metadata, comment, tags_of, with_metadata
 from ralph.formats.oddities import oddities
-from ralph.formats.scan import Block, Scan, Section, Usual
+from ralph.formats.scan import Scan
 from ralph.model import ids
 from ralph.model.kinds import SECTIONS, MemoryKind, kind_of, label_of
-from ralph.model.record import NO_EXTRA, Link, Origin, Record
+from ralph.model.record import Record
 
 SIGN_LABEL = "Sign"
-
 _OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
-_MADE = " | section: added"
+_WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")
+_NO_METADATA = "<!-- tags:  -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,14 @@ class Layout:
 
     def template(self, newline: str = "\n") -> str:
         """A new, empty file."""
-        return newline.join([f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""])
+        return newline.join(
+            [f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""]
+        )
 
 
-MEMORIES = Layout("Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem")
+MEMORIES = Layout(
+    "Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem"
+)
 GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN))
 
 
@@ -71,9 +74,9 @@ class SectionsDocument:
     @property
     def format(self) -> str:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
-        signs = any(entry.record.label == SIGN_LABEL for entry in self.entries)
+        signs = any(is_sign(entry.record) for entry in self.entries)
         known = {SECTIONS[kind] for kind in self.layout.kinds}
-        structured = any(entry.record.label != SIGN_LABEL for entry in self.entries) or any(
+        structured = any(not is_sign(entry.record) for entry in self.entries) or any(
             section.heading in known for section in self._scan.sections
         )
         if signs:
@@ -83,114 +86,150 @@ class SectionsDocument:
     def add(self, record: Record) -> "SectionsDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
         check(record)
-        newline = newline_of(self.text)
         if not self.text.strip("\ufeff\r\n\t "):
-            return SectionsDocument(self.text + self.layout.template(newline), self.layout).add(record)
-        written = block(record, newline)
-        section = self._section_for(record)
-        if section is None:
-            written = f"## {_heading(record)}{newline}{newline}{block(record, newline, made=True)}"
-            at = self._free(len(self.text))
-        else:
-            at = self._free(section.insert_at)
-        head, tail = self.text[:at], self.text[at:]
-        gap = newline * 2
-        if head.strip("\ufeff"):
-            spliced = f"{head}{gap}{written}{tail}"
-        else:
-            spliced = f"{head}{written}{gap}{tail}"
-        return self._spliced(spliced, gone=None, come=record)
+            template = self.layout.template(newline_of(self.text))
+            return SectionsDocument(self.text + template, self.layout).add(record)
+        return self._spliced(self._placements(record), gone=None, come=record)
 
     def replace(self, record_id: str, record: Record) -> "SectionsDocument":
         """The document with one entry written anew, in another section when its kind changed."""
         entry = find(self.entries, record_id)
-        if entry.record.label == SIGN_LABEL:
-            raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it")
+        if is_sign(entry.record):
+            raise Refused(
+                f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it"
+            )
         if record.kind != entry.record.kind:
             moved = replace(record, label=record.kind.value)
             return self.remove(record_id).add(moved)
         check(record)
-        written = block(record, newline_of(self.text), made=self._was_made_for(entry))
-        return self._spliced(self.text[: entry.start] + written + self.text[entry.end :], gone=record_id, come=record)
+        found = self._whole(entry)
+        written = block(record, newline_of(self.text), made=isinstance(found, Block) and found.made)
+        return self._spliced(
+            [self.text[: entry.start] + written + self.text[entry.end :]], gone=entry, come=record
+        )
 
     def remove(self, record_id: str) -> "SectionsDocument":
         """The document without one entry and the blank line that set it off, and without a heading made for it."""
         entry = find(self.entries, record_id)
-        newline = newline_of(self.text)
-        start, end = self._alone_in_made_section(entry) or _before_gap(self.text, entry.start, newline), entry.end
-        if not self.text[:start].strip("\ufeff"):
-            end = _after_gap(self.text, end, newline)
-        return self._spliced(self.text[:start] + self.text[end:], gone=record_id, come=None)
+        found = self._whole(entry)
+        cuts = [_before_gap(self.text, entry.start), entry.start]
+        if isinstance(found, Block) and found.made:
+            cuts[:0] = self._made_heading(entry)
+        ends = [
+            entry.end if self.text[:start].strip("\ufeff") else _after_gap(self.text, entry.end)
+            for start in cuts
+        ]
+        texts = (self.text[:start] + self.text[end:] for start, end in zip(cuts, ends, strict=True))
+        return self._spliced(texts, gone=entry, come=None)
 
-    def _was_made_for(self, entry: Entry) -> bool:
-        """Whether this entry's section heading was written together with it."""
+    def _whole(self, entry: Entry) -> Block | Usual:
+        """The entry's block; refused when a merge conflict runs through it, whose markers must not get lost."""
         found = next(found for found in self._scan.blocks if found.start == entry.start)
-        return isinstance(found, Block) and found.made
+        if isinstance(found, Block) and found.torn is not None and found.torn < found.end:
+            raise Refused(f"a merge conflict runs through {entry.record.id}", hint="resolve the merge first")
+        return found
 
-    def _alone_in_made_section(self, entry: Entry) -> int | None:
-        """Where the heading that `add` made for this very entry begins, when nothing else has moved in since."""
-        if not self._was_made_for(entry):
-            return None
-        newline = newline_of(self.text)
-        above = self.text[: _before_gap(self.text, entry.start, newline)]
+    def _made_heading(self, entry: Entry) -> list[int]:
+        """Where the heading that `add` made for this very entry begins, unless something else has moved in since."""
+        above = self.text[: _before_gap(self.text, entry.start)]
         heading = above.rpartition("\n")[2]
-        sections = [section for section in self._scan.sections if section.line == above.count("\n") + 1]
-        if not sections or heading != f"## {sections[0].heading}" or sections[0].end != entry.end:
-            return None
-        return _before_gap(self.text, len(above) - len(heading), newline)
+        start = len(above) - len(heading)
+        section = next((section for section in self._scan.sections if section.start == start), None)
+        if section is None or heading != f"## {section.heading}":
+            return []
+        barred = [region.start for region in self._scan.regions if region.start >= entry.end]
+        if self.text[entry.end : min([section.end, *barred])].strip("\r\n\t "):
+            return []
+        return [_before_gap(self.text, start)]
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "SectionsDocument":
         """The document in which each later bearer of a used id has a new one; nothing else changes."""
-        text, seen, renamed = self.text, {entry.record.id for entry in self.entries}, []
+        seen = {entry.record.id for entry in self.entries}
         first: set[str] = set()
+        pieces, done = [], 0
         for entry in self.entries:
-            if entry.record.id in first:
-                renamed.append(entry)
-            first.add(entry.record.id)
-        for entry in reversed(renamed):
-            while (new_id := mint(entry.record.id)) in seen:
-                pass
-            seen.add(new_id)
-            at = text.index(entry.record.id, entry.start)
-            text = text[:at] + new_id + text[at + len(entry.record.id) :]
+            old_id = entry.record.id
+            if old_id in first:
+                while (new_id := mint(old_id)) in seen:
+                    pass
+                seen.add(new_id)
+                at = self.text.index(old_id, entry.start)
+                pieces += [self.text[done:at], new_id]
+                done = at + len(old_id)
+            first.add(old_id)
+        text = "".join([*pieces, self.text[done:]])
         return SectionsDocument(text, self.layout)
 
     def with_all_sections(self) -> "SectionsDocument":
-        """The document with an empty section at the end for each that is missing."""
+        """The document with an empty section at the end for each that is missing, where that changes no entry."""
         there = {section.heading for section in self._scan.sections}
-        missing = [SECTIONS[kind] for kind in self.layout.kinds if SECTIONS[kind] not in there]
-        newline, at = newline_of(self.text), self._free(len(self.text))
-        made = "".join(f"{newline * 2}## {heading}" for heading in missing)
-        return SectionsDocument(self.text[:at] + made + self.text[at:], self.layout)
+        missing = [f"## {SECTIONS[kind]}" for kind in self.layout.kinds if SECTIONS[kind] not in there]
+        headings = (newline_of(self.text) * 2).join(missing)
+        texts = (self._inserted(at, headings) for at in self._ends()) if missing else ()
+        return self._first(texts, gone=None, come=None) or self
 
-    def _section_for(self, record: Record) -> Section | None:
-        """The section with the record's own heading, else the one of its kind."""
-        for wanted in (_heading(record), SECTIONS[MemoryKind(record.kind)]):
+    def _placements(self, record: Record) -> Iterable[str]:
+        """The text with a record at the end of its own section, of its kind's, or else in a section made for it."""
+        newline = newline_of(self.text)
+        headings = list(dict.fromkeys([_heading(record), SECTIONS[MemoryKind(record.kind)]]))
+        for heading in headings:
             for section in self._scan.sections:
-                if section.heading == wanted:
-                    return section
-        return None
+                if section.heading == heading and (at := self._free(section.insert_at)) > section.start:
+                    yield self._inserted(at, block(record, newline))
+                    break
+        for heading in headings:
+            written = f"## {heading}{newline * 2}{block(record, newline, made=True)}"
+            yield from (self._inserted(at, written) for at in self._ends())
+
+    def _ends(self) -> list[int]:
+        """Where a new section may go: at the end, or else before the section that something unclosed is in."""
+        end = self._free(len(self.text) + 1)
+        above = [section.start for section in self._scan.sections if section.start < end]
+        return [end, self._free(above[-1])] if above else [end]
 
     def _free(self, at: int) -> int:
-        """The nearest place before `at` that is outside fences, comments and conflicts, after its last line."""
+        """The nearest end of a line with words, up to `at`, that is outside fences, comments and conflicts."""
         for region in self._scan.regions:
             if region.start <= at <= region.end:
                 at = region.start
-        return len(self.text[:at].rstrip("\r\n\t "))
+        last = len(self.text[:at].rstrip("\r\n\t "))
+        end = self.text.find("\n", last, at)
+        if end < 0 and at < len(self.text):
+            return at
+        rest = self.text[last:] if end < 0 else self.text[last:end]
+        return last + len(rest) - rest.endswith("\r")
 
-    def _spliced(self, text: str, gone: str | None, come: Record | None) -> "SectionsDocument":
-        """Parse the new text; refuse it unless just the one record came or went."""
-        after = SectionsDocument(text, self.layout)
-        before = [entry.record for entry in self.entries if entry.record.id != gone]
-        now = [entry.record for entry in after.entries]
-        if come is not None:
-            mine = [record for record in now if record.id == come.id]
-            if len(mine) != 1 or mine[0].text != come.text or mine[0].tags != come.tags:
-                raise Refused(f"{come.id} would not read back as it was written", hint="run `ralph doctor` on this file")
-            now = [record for record in now if record.id != come.id]
-        if now != before:
-            raise Refused("the change would alter a neighbouring entry", hint="run `ralph doctor` on this file")
-        return after
+    def _inserted(self, at: int, written: str) -> str:
+        """The text with something new at the end of a line, a blank line apart from what is there."""
+        head, gap, tail = self.text[:at], newline_of(self.text) * 2, self.text[at:]
+        return f"{head}{gap}{written}{tail}" if head.strip("\ufeff") else f"{head}{written}{gap}{tail}"
+
+    def _spliced(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "SectionsDocument":
+        """The first of these texts in which just the one record came or went; refused when there is none."""
+        after = self._first(texts, gone, come)
+        if after is not None:
+            return after
+        name = come.id if come is not None else gone.record.id if gone is not None else ""
+        raise Refused(
+            f"{name}: the change would not read back, or would alter a neighbouring entry",
+            hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
+        )
+
+    def _first(
+        self, texts: Iterable[str], gone: Entry | None, come: Record | None
+    ) -> "SectionsDocument | None":
+        before = [_lasting(entry.record) for entry in self.entries if entry is not gone]
+        for text in texts:
+            after = SectionsDocument(text, self.layout)
+            now = [entry.record for entry in after.entries]
+            if come is not None:
+                mine = [record for record in now if record.id == come.id]
+                if len(mine) != 1 or not _reads_back(come, mine[0]):
+                    continue
+                now.remove(mine[0])
+            if [_lasting(record) for record in now] == before:
+                return after
+        return None
 
 
 def parse(text: str, layout: Layout = MEMORIES) -> SectionsDocument:
@@ -202,13 +241,9 @@ def check(record: Record) -> None:
     """Refuse what the format cannot hold."""
     if "\0" in record.text or "\r" in record.text:
         raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
-    values = [*record.tags, *(value for _, value in _further(record) if value)]
-    for value in values:
-        if "-->" in value or "|" in value or "\n" in value or "\r" in value or "\0" in value:
-            raise Refused(f"{value!r} cannot stand in the metadata comment", hint="leave out `|`, `-->` and line breaks")
-    for tag in record.tags:
-        if "," in tag or not tag.strip() or tag != tag.strip():
-            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
+    if any(mark in record.label for mark in "\0\r\n"):
+        raise Refused(f"{record.label!r} cannot be a heading", hint="a label is one line")
+    check_metadata(record)
     if ids.ID.fullmatch(record.id) is None:
         raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
 
@@ -216,9 +251,7 @@ def check(record: Record) -> None:
 def block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
     """One entry in its canonical form, without a final newline; `made`: its section's heading was made for it."""
     quote = "".join([f"> {line}{newline}" if line else f">{newline}" for line in record.text.split("\n")])
-    pairs = [key if value is None else f"{key}: {value}" for key, value in _further(record)]
-    meta = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
-    return f"### {record.id}{newline}{quote if record.text else ''}<!-- {meta}{_MADE if made else ''} -->"
+    return f"### {record.id}{newline}{quote if record.text else ''}{comment(record, made=made)}"
 
 
 def render(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
@@ -226,7 +259,7 @@ def render(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kin
     parts: list[str] = []
     for heading, group in _grouped(records, kinds):
         parts.append(f"## {heading}")
-        parts.extend([sign(record) if record.label == SIGN_LABEL else block(record) for record in group])
+        parts.extend([sign(record) if is_sign(record) else block(record) for record in group])
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
@@ -243,43 +276,47 @@ def _grouped(records: Iterable[Record], kinds: Sequence[MemoryKind]) -> list[tup
     return sorted(groups.items(), key=lambda group: (rank.get(group[0], len(rank)), group[0]))
 
 
+def is_sign(record: Record) -> bool:
+    """Whether a record is a legacy Sign; an entry with an id below a heading `## Sign` is none."""
+    return record.label == SIGN_LABEL and bool(record.title)
+
+
 def sign(record: Record) -> str:
-    """A legacy Sign as it stands in its file."""
-    return f"### Sign: {record.title}\n{record.text}".rstrip("\n")
+    """A legacy Sign as it stands in its file; a fence that it never closes is closed, so that others may follow."""
+    written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
+    fence = Scan(written).fence
+    meta = comment(record)
+    return "\n".join([written, *([fence] if fence else []), *([meta] if meta != _NO_METADATA else [])])
 
 
 def _heading(record: Record) -> str:
     """The heading an entry stands under: the author's own word, or the section of its kind."""
-    if record.label in ("", record.kind.value, SIGN_LABEL):
+    if record.label in ("", record.kind.value) or is_sign(record):
         return SECTIONS[MemoryKind(record.kind)]
     return record.label
 
 
-def _further(record: Record) -> list[tuple[str, str | None]]:
-    """The metadata after the tags."""
-    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
-    if record.updated_at:
-        pairs.append(("updated", record.updated_at))
-    if record.links:
-        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
-    if record.valid_until:
-        pairs.append(("valid-until", record.valid_until))
-    if record.origin.by:
-        pairs.append(("by", record.origin.by))
-    if record.extra is not NO_EXTRA:
-        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
-    return pairs
+def _reads_back(come: Record, found: Record) -> bool:
+    """Whether a record was found as it was to be written; without a date it may have got that of its id."""
+    dated = replace(come, created_at=come.created_at or found.created_at)
+    return (
+        all(getattr(dated, name) == getattr(found, name) for name in _WRITTEN)
+        and dated.origin.by == found.origin.by
+    )
+
+
+def _lasting(record: Record) -> Record:
+    """What must stay when something else changes; a Sign's id may not, since it counts those of the same name."""
+    return replace(record, id="") if is_sign(record) else record
 
 
 def _entries(blocks: Sequence[Block | Usual]) -> Iterable[Entry]:
     kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
     tags: dict[str, tuple[str, ...]] = {}
-    signs: dict[str, int] = {}
+    names = _SignIds(blocks)
     for found in blocks:
         if isinstance(found, Block) and found.name:
-            base = "sign-" + (ids.slug(found.name) or ids.derived("name", found.name))
-            signs[base] = signs.get(base, 0) + 1
-            found.id = base if signs[base] == 1 else f"{base}-{signs[base]}"
+            found.id = names.next(found.name)
             yield Entry(_record(found, MemoryKind.FIX, SIGN_LABEL), found.start, found.end, found.line)
             continue
         place = (found.section, found.id[: found.id.index("-")])
@@ -291,7 +328,7 @@ def _entries(blocks: Sequence[Block | Usual]) -> Iterable[Entry]:
             continue
         block_id, quote, words, created, _, start, end, line = found
         if words not in tags:
-            tags[words] = _tags(words)
+            tags[words] = tags_of(words)
         record = Record.quick(block_id, kind, _unquoted(quote), label, tags[words], created)
         yield Entry(record, start, end, line)
 
@@ -312,54 +349,42 @@ def _kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
 def _record(found: Block, kind: MemoryKind, label: str) -> Record:
     text = "\n".join(found.lines)
     meta = found.meta
-    if meta is not None and meta.endswith(_MADE):
-        meta = meta[: -len(_MADE)]
+    if meta is not None and meta.endswith(MADE):
+        meta = meta[: -len(MADE)]
         found.made = True
     dated = "" if found.name else ids.date_of(found.id)
     plain = Record(found.id, kind, text, label=label, title=found.name, created_at=dated)
-    return plain if meta is None else _rich(plain, meta)
+    return plain if meta is None else with_metadata(plain, meta)
 
 
-def _tags(words: str) -> tuple[str, ...]:
-    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
+class _SignIds:
+    """Ids from names: the second of a name ends in `-2`, and none is like any other entry's."""
+
+    def __init__(self, blocks: Sequence[Block | Usual]) -> None:
+        self._taken = {found.id for found in blocks}
+        self._count: dict[str, int] = {}
+
+    def next(self, name: str) -> str:
+        base = "sign-" + (ids.slug(name) or ids.derived("name", name))
+        while True:
+            number = self._count[base] = self._count.get(base, 0) + 1
+            candidate = base if number == 1 else f"{base}-{number}"
+            if candidate not in self._taken:
+                self._taken.add(candidate)
+                return candidate
 
 
-def _rich(plain: Record, meta: str) -> Record:
-    """Metadata in any order, with the rarer keys; unknown ones are kept in `extra`."""
-    known: dict[str, Any] = {}
-    links: list[Link] = []
-    extra: dict[str, object] = {}
-    for part in meta.split("|"):
-        key, colon, value = part.partition(":")
-        key, value = key.strip(), value.strip()
-        if key == "tags" and colon:
-            known["tags"] = _tags(value)
-        elif key == "created" and _DATE.fullmatch(value):
-            known["created_at"] = value
-        elif key == "supersedes" and value:
-            links.append(Link("supersedes", value))
-        elif key == "valid-until" and value:
-            known["valid_until"] = value
-        elif key == "updated" and value:
-            known["updated_at"] = value
-        elif key == "by" and value:
-            known["origin"] = Origin(by=value)
-        elif key or value:
-            extra[key] = value if colon else None
-    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
-
-
-def _before_gap(text: str, at: int, newline: str) -> int:
-    """The place before up to two line ends that stand in front of `at`."""
+def _before_gap(text: str, at: int) -> int:
+    """The place before up to two line ends, of the same sort, that stand in front of `at`."""
+    newline = "\r\n" if text[max(at - 2, 0) : at] == "\r\n" else "\n"
     for _ in range(2):
-        if at >= len(newline) and text.startswith(newline, at - len(newline)):
-            at -= len(newline)
+        at -= len(newline) if text[max(at - len(newline), 0) : at] == newline else 0
     return at
 
 
-def _after_gap(text: str, at: int, newline: str) -> int:
-    """The place after up to two line ends that stand behind `at`."""
+def _after_gap(text: str, at: int) -> int:
+    """The place after up to two line ends, of the same sort, that stand behind `at`."""
+    newline = "\r\n" if text.startswith("\r\n", at) else "\n"
     for _ in range(2):
-        if text.startswith(newline, at):
-            at += len(newline)
+        at += len(newline) if text.startswith(newline, at) else 0
     return at

@@ -83,8 +83,8 @@ class Key:
         return f"{self.kind.value} from {self.lowest:g} {'up' if upward else f'to {self.highest:g}'}"
 
 
-class Mismatch(Exception):  # noqa: N818 - caught by `ralph.config`, which knows the file and raises the error
-    """A value that is not what its key expects."""
+class Mismatch(Exception):
+    """A value is not what its key expects; `ralph.config` knows the file and makes an error of it."""
 
     def __init__(self, expected: str, node: "Node") -> None:
         super().__init__(f"expected {expected}, got {described(node)}")

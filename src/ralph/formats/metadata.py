@@ -1,0 +1,106 @@
+"""The comment below an entry: `<!-- tags: a, b | created: 2025-01-20 | ... -->`.
+
+Pairs of `key: value`, separated by `|`, in any order and with any spacing. Keys that we know
+become members of the record, whatever their case; all others are kept in `extra` and written
+back as they were. What cannot stand in such a comment is refused before anything is written.
+`tests/formats/test_sections.py` holds the cases.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from ralph.errors import Refused
+from ralph.model.record import NO_EXTRA, Link, Origin, Record
+
+MADE = " | section: added"
+"""Ends the comment of an entry that was written together with its section's heading."""
+
+DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
+_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
+
+
+def metadata_of(line: str) -> str | None:
+    """What stands inside a one-line metadata comment, or None when the comment is something else."""
+    bare = line.rstrip()
+    if bare[:4] != "<!--" or bare[-3:] != "-->" or len(bare) < 7:
+        return None
+    inner = bare[4:-3].strip()
+    if "-->" in inner:
+        inner = inner.replace("-->", "|").replace("<!--", "")
+    if inner.startswith("tags:"):
+        return inner
+    for part in inner.split("|"):
+        key, colon, _ = part.partition(":")
+        if colon and key.strip().lower() in _KEYS:
+            return inner
+    return None
+
+
+def tags_of(words: str) -> tuple[str, ...]:
+    """Tags as they stand between commas."""
+    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
+
+
+def with_metadata(plain: Record, inner: str) -> Record:
+    """The record with what a comment says of it; unknown keys are kept in `extra`."""
+    known: dict[str, Any] = {}
+    links: list[Link] = []
+    extra: dict[str, object] = {}
+    for part in inner.split("|"):
+        word, colon, value = part.partition(":")
+        word, value = word.strip(), value.strip()
+        key = word.lower()
+        if key == "tags" and colon:
+            known["tags"] = tags_of(value)
+        elif key == "created" and _MOMENT.fullmatch(value):
+            known["created_at"] = value
+        elif key == "supersedes" and value:
+            links.append(Link("supersedes", value))
+        elif key == "valid-until" and value:
+            known["valid_until"] = value
+        elif key == "updated" and value:
+            known["updated_at"] = value
+        elif key == "by" and value:
+            known["origin"] = Origin(by=value)
+        elif word or value:
+            extra[key if key in _KEYS else word] = value if colon else None
+    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
+
+
+def comment(record: Record, *, made: bool = False) -> str:
+    """The comment that says what a record's metadata are; `made`: its section's heading was made for it."""
+    pairs = [key if value is None else f"{key}: {value}" for key, value in _further(record)]
+    inner = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
+    return f"<!-- {inner}{MADE if made else ''} -->"
+
+
+def check_metadata(record: Record) -> None:
+    """Refuse tags and values that cannot stand in the comment."""
+    for words in (record.tags, *_further(record)):
+        for word in words:
+            if word and ("-->" in word or any(mark in word for mark in "|\n\r\0")):
+                hint = "leave out `|`, `-->` and line breaks"
+                raise Refused(f"{word!r} cannot stand in the metadata comment", hint=hint)
+    for tag in record.tags:
+        if "," in tag or not tag.strip() or tag != tag.strip():
+            raise Refused(
+                f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces"
+            )
+
+
+def _further(record: Record) -> list[tuple[str, str | None]]:
+    """The metadata after the tags."""
+    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
+    if record.updated_at:
+        pairs.append(("updated", record.updated_at))
+    if record.links:
+        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
+    if record.valid_until:
+        pairs.append(("valid-until", record.valid_until))
+    if record.origin.by:
+        pairs.append(("by", record.origin.by))
+    if record.extra is not NO_EXTRA:
+        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
+    return pairs

@@ -1,0 +1,250 @@
+"""The verbs behind `memory` and `guardrails`, called as the tools and the web will call them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.app import entries, guardrails, memory
+from ralph.context.tokens import estimate
+from ralph.errors import Conflict, NotFound, Refused, UsageError
+from ralph.formats.sections import parse
+from ralph.model import ids
+from ralph.model.kinds import MemoryKind
+from ralph.model.query import Query
+from ralph.model.record import Link, Record
+from ralph.store.library import Library
+
+FIX, PATTERN = MemoryKind.FIX, MemoryKind.PATTERN
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    """An empty project."""
+    return Library(tmp_path)
+
+
+def add(library: Library, text: str, kind: MemoryKind = PATTERN, tags: tuple[str, ...] = ()) -> Record:
+    return entries.add(library, library.memories, text, kind, tags).stored.record
+
+
+def test_add_tells_the_entry_and_its_place(library: Library) -> None:
+    added = entries.add(library, library.memories, "  One\r\nTwo  \n", FIX, ["#a", "b "], by="agent")
+    assert added.is_new
+    record = added.stored.record
+    assert (record.text, record.tags, record.created_at) == ("  One\nTwo", ("a", "b"), ids.today())
+    assert record.origin.by == "agent"
+    assert library.find(library.memories, record.id) == added.stored
+
+
+def test_add_gives_the_entry_that_already_says_so(library: Library) -> None:
+    first = add(library, "Uses barrel exports.")
+    again = entries.add(library, library.memories, "uses  barrel exports", FIX)
+    assert (again.is_new, again.stored.record) == (False, first)
+    assert entries.add(library, library.memories, "uses barrel exports", FIX, force=True).is_new
+    assert entries.add(library, library.guardrails, "uses barrel exports", FIX).is_new
+
+
+def test_an_entry_of_the_other_place_counts_as_already_there(library: Library) -> None:
+    first, second = library.memories.places
+    second.parent.mkdir(parents=True)
+    second.write_text("## Patterns\n\n### mem-1-a\n> Known\n", encoding="utf-8")
+    first.parent.mkdir()
+    first.write_text("# Memories\n", encoding="utf-8")
+    added = entries.add(library, library.memories, "known", PATTERN)
+    assert (added.is_new, added.stored.path) == (False, second)
+
+
+def test_an_id_that_is_taken_is_drawn_again(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: Iterator[str] = iter(["mem-1-aaaa", "mem-1-aaaa", "mem-1-aaaa", "mem-1-bbbb"])
+    monkeypatch.setattr(ids, "mint", lambda prefix: next(drawn))
+    assert [add(library, "one").id, add(library, "two").id] == ["mem-1-aaaa", "mem-1-bbbb"]
+
+
+def test_fifty_entries_of_one_second_have_fifty_ids(library: Library) -> None:
+    assert len({add(library, f"number {n}").id for n in range(50)}) == 50
+    assert len(entries.list_(library, library.memories)) == 50
+
+
+def test_init_says_what_it_did_and_refuses_a_second_time(library: Library) -> None:
+    assert entries.init(library, library.memories) == f"made {library.memories.home}"
+    with pytest.raises(Conflict):
+        entries.init(library, library.memories)
+    add(library, "One")
+    before = library.memories.home.read_bytes()
+    assert "memories.md.bak" in entries.init(library, library.memories, force=True)
+    assert library.memories.home.with_name("memories.md.bak").read_bytes() == before
+    assert entries.list_(library, library.memories) == []
+
+
+def test_edit_sets_the_day_of_the_change_only_when_something_changed(library: Library) -> None:
+    record = add(library, "One", FIX, ("a",))
+    same = entries.edit(library, library.memories, record.id, text="One ", tags=["a"])
+    assert same.record == record
+    changed = entries.edit(library, library.memories, record.id, text="Two")
+    assert changed.record == replace(record, text="Two", updated_at=ids.today())
+    moved = entries.edit(library, library.memories, record.id, kind=PATTERN, tags=[])
+    assert (moved.record.kind, moved.record.tags, moved.record.text) == (PATTERN, (), "Two")
+    with pytest.raises(NotFound):
+        entries.edit(library, library.memories, "mem-1-dead", text="x")
+
+
+def test_search_gives_each_hit_its_own_place_even_for_equal_records(library: Library) -> None:
+    block = "## Patterns\n\n### mem-1-a\n> The same\n"
+    for place in library.memories.places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(block, encoding="utf-8")
+    found, stored = entries.search(library, library.memories, Query("same"))
+    assert [hit.record for hit in found.hits] == [one.record for one in stored]
+    assert {one.path for one in stored} == set(library.memories.places)
+
+
+def test_list_last_counts_after_the_filters(library: Library) -> None:
+    records = [add(library, f"n{n}", FIX if n % 2 else PATTERN) for n in range(6)]
+    last = entries.list_(library, library.memories, kinds=[FIX], last=2)
+    assert [one.record for one in last] == [records[3], records[5]]
+    assert entries.list_(library, library.memories, last=0) == []
+
+
+# --- what still holds -----------------------------------------------------------------------------
+
+
+def day(offset: int) -> str:
+    return (ids.now().date() + timedelta(days=offset)).isoformat()
+
+
+def test_current_leaves_out_what_is_superseded_or_out_of_date() -> None:
+    old = Record("mem-1-a", FIX, "old")
+    new = Record("mem-2-b", FIX, "new", links=(Link("supersedes", "mem-1-a"), Link("links_to", "mem-3-c")))
+    linked = Record("mem-3-c", FIX, "linked", valid_until=day(0))
+    gone = Record("mem-4-d", FIX, "gone", valid_until=day(-1))
+    assert entries.current([old, new, linked, gone]) == [new, linked]
+    assert entries.current([]) == []
+
+
+def test_a_filtered_successor_still_supersedes(library: Library) -> None:
+    library.memories.home.parent.mkdir()
+    text = (
+        "## Fixes\n\n### mem-1-a\n> old\n\n## Decisions\n\n### mem-2-b\n> new\n<!-- supersedes: mem-1-a -->\n"
+    )
+    library.memories.home.write_text(text, encoding="utf-8")
+    assert entries.prime(library, library.memories, kinds=[FIX]).records == ()
+
+
+# --- prime ----------------------------------------------------------------------------------------
+
+
+def test_prime_tells_what_it_shows_and_how_many_there_are(library: Library) -> None:
+    for n in range(20):
+        add(library, f"number {n} " + "word " * 20)
+    primed = entries.prime(library, library.memories, budget=400)
+    assert primed.total == 20
+    assert 0 < len(primed.records) < 20
+    assert estimate(primed.text) <= 400
+    assert [entry.record for entry in parse(primed.text).entries] == list(primed.records)
+    whole = entries.prime(library, library.memories)
+    assert (len(whole.records), whole.total) == (20, 20)
+
+
+def test_memories_and_guardrails_share_one_budget(tmp_path: Path) -> None:
+    for n in range(20):
+        memory.add(tmp_path, f"memory {n} " + "word " * 20)
+        guardrails.add(tmp_path, f"guardrail {n} " + "word " * 20)
+    for form in ("markdown", "json"):
+        primed = memory.prime(tmp_path, budget=900, with_guardrails=True, form=form)
+        assert estimate(primed.text) <= 900
+        assert primed.total == 40
+        prefixes = [record.id.partition("-")[0] for record in primed.records]
+        assert prefixes == sorted(prefixes)
+        assert set(prefixes) == {"fix", "mem"}
+
+
+def test_no_records_are_still_valid_json() -> None:
+    assert entries.json_array([]) == "[]\n"
+
+
+# --- the text that may be stored ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("\n\n  indented\n\n", "  indented"),
+        ("one\r\n\r\ntwo\rthree", "one\n\ntwo\nthree"),
+        ("keep <private>x</private> this", "keep  this"),
+        ("\t- bullet", "\t- bullet"),
+    ],
+)
+def test_a_text_is_tidied_at_its_edges_only(text: str, kept: str) -> None:
+    assert entries.clean(text)[0] == kept
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "<private>all</private>", "\udc80", "ok \ud800"])
+def test_a_text_that_cannot_be_stored_is_refused(text: str) -> None:
+    with pytest.raises(Refused):
+        entries.clean(text)
+
+
+@given(st.text())
+def test_a_cleaned_text_is_clean(text: str) -> None:
+    try:
+        once, _ = entries.clean(text)
+    except Refused:
+        return
+    assert entries.clean(once)[0] == once
+    assert once.strip()
+
+
+def test_a_secret_is_refused_in_the_text_and_in_the_tags() -> None:
+    token = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    for text, tags in [(f"one\ntwo {token}", ()), ("one", ["a", token])]:
+        with pytest.raises(Refused) as caught:
+            entries.clean(text, tags)
+        assert "line 2" in caught.value.message or tags
+        assert token not in str(caught.value)
+        entries.clean(text, tags, allow_secret=True)
+    with pytest.raises(Refused):
+        entries.clean("ask cust-12", patterns=[r"cust-\d+"])
+
+
+def test_tags_are_trimmed_and_each_stands_once() -> None:
+    assert entries.tidy_tags(["#a", " b ", "a", "", "# ", "B"]) == ("a", "b", "B")
+    assert entries.tidy_tags(["<private>x", "y</private>", "z"]) == ("z",)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ("One two.", "one  TWO", True),
+        ("one\ntwo", "one two!", True),
+        ("완료。", "완료", True),
+        ("one two", "two one", False),
+        ("C++", "C", False),
+        ("a-b", "a b", False),
+    ],
+)
+def test_texts_say_the_same_when_case_spacing_and_final_marks_alone_differ(
+    left: str, right: str, same: bool
+) -> None:
+    assert entries.says_the_same(left, right) is same
+
+
+def test_kinds_are_named_in_any_case_and_wrong_ones_with_the_valid_ones() -> None:
+    assert entries.kinds_named(["Fix", " PATTERN "]) == (FIX, PATTERN)
+    with pytest.raises(UsageError) as caught:
+        entries.kinds_named(["fix", "bug"])
+    assert "'bug'" in caught.value.message
+    assert "pattern, decision, fix, context" in caught.value.hint
+
+
+def test_json_holds_what_the_file_holds() -> None:
+    comment = "<!-- tags: a | created: 2025-01-01 | valid-until: 2030-01-01 | by: human | ticket: 7 -->"
+    shape = entries.record_json(parse(f"## Fixes\n\n### mem-1-a\n> x\n{comment}\n").entries[0].record)
+    assert shape == {
+        "id": "mem-1-a", "type": "fix", "content": "x", "tags": ["a"], "created": "2025-01-01",
+        "label": "fix", "title": "", "valid_until": "2030-01-01", "by": "human", "extra": {"ticket": "7"},
+    }  # fmt: skip
