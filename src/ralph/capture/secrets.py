@@ -189,6 +189,7 @@ def _anchored(anchor: str, body: str) -> re.Pattern[str]:
 
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=:%$@-]{16,}")
 _DIGIT = re.compile(r"[0-9]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{24}")
 _CHECKSUM = re.compile(r"(?:sha\d{1,3}|md5|integrity)[=:-]\Z", re.IGNORECASE)
 
 
@@ -205,8 +206,16 @@ def tokens(text: str) -> Iterator[Span]:
         if rule.anchor not in runs:
             continue
         for start, end in _led(text, rule) if rule.lead else _plain(text, rule):
-            if not _CHECKSUM.search(text[max(0, start - 10) : start]):
+            if not _inside_other(text, start):
                 yield start, end, rule.kind
+
+
+def _inside_other(text: str, start: int) -> bool:
+    """Whether a checksum or a long base64 text (an image, a module) happens to hold an anchor."""
+    before = text[max(0, start - 24) : start]
+    if before[-1:] in ("+", "/") and _BASE64.fullmatch(before) and not (before.islower() or before.isupper()):
+        return _DIGIT.search(before) is not None
+    return _CHECKSUM.search(before) is not None
 
 
 def _plain(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
@@ -320,7 +329,8 @@ _LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
      bool),
     ("private key", '"d"', r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", _graded(3)),
     ("azure signature", "sig=", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", plausible),
-    ("session cookie", "cookie", rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
+    ("session cookie", "cookie",
+     rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
      r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})", _graded(3)),
 )  # fmt: skip
 

@@ -1,0 +1,70 @@
+"""A value is a secret, a word, a stand-in or a reference."""
+
+import pytest
+
+from ralph.capture.values import Strength, login_password, placeholder, plausible, reference, strength, wordy
+from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
+
+
+@pytest.mark.parametrize("value", STRONG_VALUES)
+def test_what_a_machine_made_is_strong(value: str) -> None:
+    assert strength(value) is Strength.STRONG
+    assert plausible(value)
+
+
+@pytest.mark.parametrize("value", HUMAN_PASSWORDS)
+def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
+    assert strength(value) is Strength.STRONG
+
+
+@pytest.mark.parametrize("value", ["hunter2", "Summer2024", "letmein99", "correct-horse-battery-staple"])
+def test_a_password_made_of_words_is_weak(value: str) -> None:
+    assert strength(value) is Strength.WEAK
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "abc", "password", "password123", "changeme", "my-app-secret", "test-token-2", "oauth2", "sha256", "user.password2",
+     "2024-01-01T00:00:00Z", "1.2.3-beta4", "#1a2b3c", "16px", "text/x-thing2", "me@host.org", "Passwort", "비밀번호", "OPENAI_API_KEY",
+     "fs.s3.cse.kms.keyId", "^[A-Za-z0-9]{8,}$", "two words9!", "aaaaaaaa1111", "abcdef123456", "[redacted: password]"],
+)  # fmt: skip
+def test_what_is_no_secret_has_no_strength(value: str) -> None:
+    assert strength(value) is Strength.NONE
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["$X", "${X}", "$(cat x)", "{{ x }}", "%X%", "<password>", "process.env.X1", "op://vault/item", "arn:aws:x:1", "/run/secrets/x1",
+     "~/.ssh/id_ed25519", "./a1.pem", "certs/id1.pem", "https://host/x1", "$2b$12$abcdefghij", "ENC[AES256,data:x]", "!vault", "%s",
+     "sha256-abc", "{cipher}abc1"],
+)  # fmt: skip
+def test_a_reference_is_known(value: str) -> None:
+    assert reference(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"]
+)
+def test_a_placeholder_is_known(value: str) -> None:
+    assert placeholder(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["my-app-secret", "camelCaseName", "SNAKE_CASE_NAME", "version2", "path/to/thing", "gpt-large-v2"],
+)
+def test_words_are_known_by_their_parts(value: str) -> None:
+    assert wordy(value)
+
+
+def test_a_login_needs_a_password_that_is_not_the_user_nor_a_default() -> None:
+    assert login_password("app", "swordfish")
+    assert not login_password("ralph", "ralph")
+    assert not login_password("postgres", "postgres")
+    assert not login_password("user", "my_password")
+
+
+def test_any_text_can_be_judged() -> None:
+    for value in ("\udc80" * 20, "\x00" * 20, "é" * 20 + "1", "a" * 100_000, "🔥9aB" * 10):
+        assert strength(value) in Strength
+        assert plausible(value) in (True, False)
