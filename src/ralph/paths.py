@@ -101,6 +101,16 @@ def log_folder(root: Path) -> Path:
     return state_root(root) / ".ralph" / "log"
 
 
+def index_file(root: Path) -> Path:
+    """The SQLite index, in the main checkout; it can be deleted at any time."""
+    return state_root(root) / ".ralph" / "ralph.db"
+
+
+def cache_folder(root: Path) -> Path:
+    """What may be thrown away but costs time to make again."""
+    return state_root(root) / ".ralph" / "cache"
+
+
 def progress_files(root: Path) -> tuple[Path, ...]:
     """progress.txt outside of tasks, as other tools leave it."""
     folder = root / ".ralph"

@@ -3,9 +3,6 @@
 import base64
 
 import pytest
-
-from ralph.capture.privacy import find_secrets, redact
-from ralph.capture.secrets import rules
 from tests.capture.samples import (
     ALNUM,
     BASE64,
@@ -17,6 +14,9 @@ from tests.capture.samples import (
     login,
     made,
 )
+
+from ralph.capture.privacy import find_secrets, redact
+from ralph.capture.secrets import rules
 
 EVERY_TOKEN = [(kind, token) for kind, tokens in TOKENS.items() for token in tokens]
 PLACES = [
@@ -152,8 +152,10 @@ def test_a_public_key_or_the_mention_of_a_private_one_stays(text: str) -> None:
     assert not find_secrets(text)
 
 
-URLS = ["postgres://app:{}@db:5432/x", "mysql://root:{}@localhost/x", "mongodb+srv://u:{}@c.mongodb.net", "redis://:{}@r/0",
-        "amqp://u:{}@mq", "https://user:{}@host.com/x", "postgresql+asyncpg://u:{}@h/d", "ftp://bob:{}@ftp.org"]  # fmt: skip
+URLS = ["postgres://app:{}@db:5432/x", "mysql://root:{}@localhost/x", "mongodb+srv://u:{}@c.mongodb.net",
+        "redis://:{}@r/0",
+        "amqp://u:{}@mq", "https://user:{}@host.com/x", "postgresql+asyncpg://u:{}@h/d",
+        "ftp://bob:{}@ftp.org"]  # fmt: skip
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -235,8 +237,10 @@ def test_commands_that_take_a_password_are_known(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["curl -u user:password https://host", "curl -u $USER:$PASS https://host", "docker run -u 1000:1000 curl", "mysql -u root -p",
-     "mkdir -p src/mysql2/deep", 'mysql -uroot -p"$MYSQL_PW" db', "redis-cli -a $REDIS_PASS", "docker login -u user -p password",
+    ["curl -u user:password https://host", "curl -u $USER:$PASS https://host", "docker run -u 1000:1000 curl",
+     "mysql -u root -p",
+     "mkdir -p src/mysql2/deep", 'mysql -uroot -p"$MYSQL_PW" db', "redis-cli -a $REDIS_PASS",
+     "docker login -u user -p password",
      "machine host login me password mypassword"],
 )  # fmt: skip
 def test_commands_without_a_real_password_stay(text: str) -> None:

@@ -1,9 +1,9 @@
 """A value is a secret, a word, a stand-in or a reference."""
 
 import pytest
+from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 
 from ralph.capture.values import Strength, login_password, placeholder, plausible, reference, strength, wordy
-from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 
 
 @pytest.mark.parametrize("value", STRONG_VALUES)
@@ -24,9 +24,12 @@ def test_a_password_made_of_words_is_weak(value: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "abc", "password", "password123", "changeme", "my-app-secret", "test-token-2", "oauth2", "sha256", "user.password2",
-     "2024-01-01T00:00:00Z", "1.2.3-beta4", "#1a2b3c", "16px", "text/x-thing2", "me@host.org", "Passwort", "비밀번호", "OPENAI_API_KEY",
-     "fs.s3.cse.kms.keyId", "^[A-Za-z0-9]{8,}$", "two words9!", "aaaaaaaa1111", "abcdef123456", "[redacted: password]"],
+    ["", "abc", "password", "password123", "changeme", "my-app-secret", "test-token-2", "oauth2", "sha256",
+     "user.password2",
+     "2024-01-01T00:00:00Z", "1.2.3-beta4", "#1a2b3c", "16px", "text/x-thing2", "me@host.org", "Passwort",
+     "비밀번호", "OPENAI_API_KEY",
+     "fs.s3.cse.kms.keyId", "^[A-Za-z0-9]{8,}$", "two words9!", "aaaaaaaa1111", "abcdef123456",
+     "[redacted: password]"],
 )  # fmt: skip
 def test_what_is_no_secret_has_no_strength(value: str) -> None:
     assert strength(value) is Strength.NONE
@@ -34,8 +37,10 @@ def test_what_is_no_secret_has_no_strength(value: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["$X", "${X}", "$(cat x)", "{{ x }}", "%X%", "<password>", "process.env.X1", "op://vault/item", "arn:aws:x:1", "/run/secrets/x1",
-     "~/.ssh/id_ed25519", "./a1.pem", "certs/id1.pem", "https://host/x1", "$2b$12$abcdefghij", "ENC[AES256,data:x]", "!vault", "%s",
+    ["$X", "${X}", "$(cat x)", "{{ x }}", "%X%", "<password>", "process.env.X1", "op://vault/item",
+     "arn:aws:x:1", "/run/secrets/x1",
+     "~/.ssh/id_ed25519", "./a1.pem", "certs/id1.pem", "https://host/x1", "$2b$12$abcdefghij",
+     "ENC[AES256,data:x]", "!vault", "%s",
      "sha256-abc", "{cipher}abc1"],
 )  # fmt: skip
 def test_a_reference_is_known(value: str) -> None:

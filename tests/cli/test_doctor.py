@@ -263,13 +263,13 @@ def test_fix_removes_leftovers_of_killed_writers(ralph: Project) -> None:
 def test_fix_makes_logs_and_index_private(ralph: Project) -> None:
     log = ralph.put(".ralph/log/sessions/s.jsonl", "")
     index = ralph.put(".ralph/ralph.db", "")
-    for path in (log, index):
-        path.chmod(0o644)
+    log.chmod(0o640)
+    index.chmod(0o644)
     assert codes(ralph) == [
         (".ralph/log/sessions/s.jsonl", 1, "warning", "permissions"),
         (".ralph/ralph.db", 1, "warning", "permissions"),
     ]
-    assert "mode 644" in ralph("doctor").out
+    assert "mode 640" in ralph("doctor").out
     assert ralph("doctor", "--fix").code == 0
     assert [stat.S_IMODE(path.stat().st_mode) for path in (log, index)] == [0o600, 0o600]
 

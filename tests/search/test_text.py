@@ -86,6 +86,14 @@ def test_more_words_beat_rarer_ones_and_then_rarer_ones_beat_common_ones() -> No
     assert found.total == 7
 
 
+def test_two_common_words_beat_one_rare_tag() -> None:
+    common = [record(f"the queue keeps a line {n}", day="2020-01-01") for n in range(20)]
+    rare = record("nothing of it", tags=("redis",), day="2026-01-01")
+    found = search([*common, rare], Query("redis queue line", limit=None))
+    assert texts(found)[-1] == rare.text
+    assert found.hits[-1].score > found.hits[0].score
+
+
 def test_a_tag_beats_a_word_a_word_beats_a_beginning_and_a_beginning_beats_the_inside() -> None:
     inside = record("reauthorize", day="2026-01-04")
     beginning = record("authorization", day="2026-01-03")

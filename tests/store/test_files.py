@@ -94,8 +94,11 @@ def test_a_read_only_folder_is_told_and_nothing_changes(shared: Path, way: Write
     folder.mkdir()
     (folder / "notes.md").write_bytes(OLD)
     folder.chmod(0o555)
+    places = [folder / "missing.md", folder / "missing" / "notes.md"]
+    if way is not WAYS[2]:  # a file that is there can be appended to without changing its folder
+        places.append(folder / "notes.md")
     with ordinary_user():
-        for place in (folder / "notes.md", folder / "missing.md", folder / "missing" / "notes.md"):
+        for place in places:
             with pytest.raises(WriteFailed) as caught:
                 way(place)
             assert "writable" in caught.value.hint
@@ -109,7 +112,7 @@ def test_a_read_only_file_is_not_replaced_not_even_by_root(shared: Path, way: Wr
     path = shared / "notes.md"
     path.write_bytes(OLD)
     path.chmod(0o444)
-    if as_root:
+    if as_root and os.geteuid() == 0:
         with pytest.raises(WriteFailed, match="read-only"):
             way(path)
     else:

@@ -55,7 +55,7 @@ _LAST_WORDS = {"pass": _PASSWORD, "pw": _PASSWORD, "pat": _SOME_KEY, "key": _SOM
 
 _NEUTRAL = words_of(
     """value val prod production dev development staging stage test testing live sandbox local old new previous
-    primary secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text env
+    primary secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text
     ro rw read write readonly admin root v"""
 )
 _NO_TOKEN = words_of(
@@ -264,7 +264,7 @@ def _value(text: str, at: int, held: Holder, asked: Strength, line: _Line) -> Sp
         if least is None:
             return None
         asked = max(asked, least)
-        value = value.rstrip(",;\"'" if line.whole else ".:,;!?" if asked > Strength.WEAK else ",;")
+        value = value.rstrip(",;\"'" if line.whole else ".:,;" if asked > Strength.WEAK else ",;")
         end = at + len(value)
     if not _secret(value, max(asked, held.least), held):
         return None

@@ -35,8 +35,8 @@ _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 
 _TABLE = rf"""
 aws access key      | AKIA ASIA ABIA ACCA                              | [A-Z0-9]{{16}}(?![A-Za-z0-9_-])
-aws session token   | IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz           | [A-Za-z0-9+/=]{{60,4000}}
-aws api key         | ABSK bedrock-api-key-                            | [A-Za-z0-9+/=]{{60,4000}}
+aws session token   | IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz           | [A-Za-z0-9+/=]{{60,}}
+aws api key         | ABSK bedrock-api-key-                            | [A-Za-z0-9+/=]{{60,}}
 aws mws token       | amzn.mws.                                        | {_UUID}
 google api key      | AIza                                             | {_WORD}{{33,}}
 google oauth token  | ya29.                                            | [A-Za-z0-9_.-]{{20,}}
@@ -50,10 +50,10 @@ gitlab token        | GR1348941                                        | {_WORD}
 bitbucket token     | ATBB                                             | [A-Za-z0-9]{{24,}}
 atlassian token     | ATATT3 ATCTT3 ATSTT3                             | [A-Za-z0-9_=-]{{40,}}
 trello token        | ATTA                                             | [0-9a-f]{{60,}}
-slack token         | xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe.xoxp- xoxe.xoxb- xapp- xwfp- | [A-Za-z0-9%/+.-]{{16,1000}}
-slack webhook       | hooks.slack.com/                                 | (?:services|workflows|triggers)/[A-Za-z0-9/+_-]{{20,200}}
+slack token         | xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe.xoxp- xoxe.xoxb- xapp- xwfp- | [A-Za-z0-9%/+.-]{{16,}}
+slack webhook       | hooks.slack.com/                                 | (?:services|workflows|triggers)/[A-Za-z0-9/+_-]{{20,}}
 discord webhook     | discord.com/api/ discordapp.com/api/             | (?:v\d+/)?webhooks/\d{{10,}}/{_WORD}{{40,}}
-teams webhook       | webhook.office.com/ outlook.office.com/          | webhook[a-z0-9]*/[^\s"'<>]{{40,400}}
+teams webhook       | webhook.office.com/ outlook.office.com/          | webhook[a-z0-9]*/[^\s"'<>]{{40,}}
 telegram token      | :AA                                              | {_WORD}{{31,}} | (?:bot)?\d{{8,11}}
 twitter token       | AAAAAAAAAAAAAAAAAAAA                             | [A-Za-z0-9%]{{40,}}
 facebook token      | EAA                                              | [A-Za-z0-9]{{80,}}
@@ -65,7 +65,7 @@ mailchimp key       | -us                                              | \d{{1,2
 brevo key           | xkeysib- xsmtpsib-                               | [0-9a-f]{{40,}}-[A-Za-z0-9]{{10,}}
 resend key          | re_                                              | [A-Za-z0-9]{{6,}}_[A-Za-z0-9]{{16,}}
 stripe key          | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | [A-Za-z0-9_]{{16,}}
-webhook secret      | whsec_                                           | [A-Za-z0-9+/=]{{24,400}}
+webhook secret      | whsec_                                           | [A-Za-z0-9+/=]{{24,}}
 square token        | sq0atp- sq0csp- EAAA                             | {_WORD}{{22,}}
 shopify token       | shpat_ shpca_ shppa_ shpss_ shpua_ shptka_       | [0-9a-fA-F]{{30,}}
 braintree token     | access_token$production$ access_token$sandbox$   | [0-9a-z]{{16}}\$[0-9a-f]{{32}}
@@ -92,7 +92,7 @@ crates token        | cio                                              | [A-Za-z
 nuget key           | oy2                                              | [a-z0-9]{{43}}(?![A-Za-z0-9_-])
 clojars token       | CLOJARS_                                         | [0-9a-f]{{50,}}
 docker token        | dckr_pat_ dckr_oat_                              | {_WORD}{{20,}}
-docker credentials  | eyJhdXRocyI6                                     | [A-Za-z0-9+/=]{{20,8000}}
+docker credentials  | eyJhdXRocyI6                                     | [A-Za-z0-9+/=]{{20,}}
 artifactory key     | AKCp                                             | [A-Za-z0-9]{{60,}}
 artifactory key     | cmVmdGtuOj                                       | [A-Za-z0-9]{{40,}}
 digitalocean token  | dop_v1_ doo_v1_ dor_v1_                          | [0-9a-f]{{40,}}
@@ -105,22 +105,22 @@ linear key          | lin_api_ lin_oauth_                              | [A-Za-z
 notion token        | secret_ ntn_                                     | [A-Za-z0-9]{{40,}}
 figma token         | figd_ figh_ figo_ figu_ figr_                    | {_WORD}{{36,}}
 airtable token      | pat                                              | [A-Za-z0-9]{{14}}\.[0-9a-f]{{40,}}
-asana token         | 0/ 1/ 2/                                         | \d{{10,}}[/:][0-9a-f/:]{{32,100}}
+asana token         | 0/ 1/ 2/                                         | \d{{10,}}[/:][0-9a-f/:]{{32,}}
 clickup token       | pk_                                              | \d{{5,}}_[A-Z0-9]{{30,}}
 typeform token      | tfp_                                             | [A-Za-z0-9_.-]{{40,}}
 contentful token    | CFPAT-                                           | {_WORD}{{40,}}
 readme key          | rdme_                                            | [a-z0-9]{{60,}}
 hubspot token       | pat-na1- pat-na2- pat-eu1- pat-ap1-              | {_UUID}
 postman key         | PMAK-                                            | [0-9a-f]{{24}}-[0-9a-f]{{30,}}
-sentry token        | sntrys_ sntryu_ sntrya_ sntryi_                  | [A-Za-z0-9+/=_-]{{40,2000}}
+sentry token        | sntrys_ sntryu_ sntrya_ sntryi_                  | [A-Za-z0-9+/=_-]{{40,}}
 doppler token       | dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.   | [A-Za-z0-9_.-]{{36,}}
 infisical token     | st.                                              | [0-9a-f]{{24}}\.[0-9a-f]{{32}}\.[0-9a-f]{{32}}
-one password token  | ops_eyJ                                          | [A-Za-z0-9+/=_-]{{100,4000}}
+one password token  | ops_eyJ                                          | [A-Za-z0-9+/=_-]{{100,}}
 one password key    | A3-                                              | [A-Z0-9]{{6}}-(?:[A-Z0-9]{{5,11}}-){{3,5}}[A-Z0-9]{{5}}
-grafana token       | glsa_ glc_ eyJrIjoi                              | [A-Za-z0-9+/=_-]{{32,2000}}
+grafana token       | glsa_ glc_ eyJrIjoi                              | [A-Za-z0-9+/=_-]{{32,}}
 cloudflare key      | v1.0-                                            | [0-9a-f]{{24}}-[0-9a-f]{{100,}}
 cloudflare token    | cfk_ cfut_ cfat_                                 | {_WORD}{{36,}}
-fly token           | fo1_ fm1r_ fm1a_ fm2_                            | [A-Za-z0-9+/=_-]{{40,4000}}
+fly token           | fo1_ fm1r_ fm1a_ fm2_                            | [A-Za-z0-9+/=_-]{{40,}}
 vercel token        | vcp_ vci_ vca_ vcr_ vck_ vercel_blob_rw_         | [A-Za-z0-9_]{{24,}}
 netlify token       | nfp_ nfc_ nfo_ nfu_ nfb_                         | [A-Za-z0-9]{{36,}}
 supabase key        | sbp_ sb_secret_ sbp_v0_ sbp_oauth_               | {_WORD}{{20,}}
@@ -146,7 +146,7 @@ harness token       | pat.                                             | {_WORD}
 octopus key         | API-                                             | [A-Z0-9]{{25,}}(?![A-Za-z0-9_-])
 prefect key         | pnu_ pnb_                                        | [A-Za-z0-9]{{30,}}
 mapbox token        | sk.eyJ                                           | {_WORD}{{20,}}\.{_WORD}{{16,}}
-linkedin token      | WPL_AP1.                                         | [A-Za-z0-9.=+/]{{16,200}}
+linkedin token      | WPL_AP1.                                         | [A-Za-z0-9.=+/]{{16,}}
 alibaba key         | LTAI                                             | [A-Za-z0-9]{{16,30}}(?![A-Za-z0-9_-])
 tencent key         | AKID                                             | [A-Za-z0-9]{{32}}(?![A-Za-z0-9_-])
 yandex token        | AQVN t1.                                         | {_WORD}{{36,}}
@@ -155,7 +155,7 @@ service token       | dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ un
 azure secret        | Q~                                               | [A-Za-z0-9_~.-]{{30,}} | [A-Za-z0-9_~.]{{3}}\d
 azure key           | AzFu AzSe AzCa JQQJ9                            | [A-Za-z0-9+/=_-]{{6,}} | [A-Za-z0-9_-]{{40,56}}
 jwt                 | eyJ                                              | {_WORD}{{8,}}\.{_WORD}{{8,}}\.{_WORD}{{8,}}(?:\.{_WORD}+)*
-private key         | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE | [A-Za-z0-9+/=]{{40,20000}}
+private key         | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE | [A-Za-z0-9+/=]{{40,}}
 signed url          | X-Amz-Signature= X-Goog-Signature=               | [0-9a-f]{{64,}}
 """  # noqa: E501 - one row a kind, so that the table can be read and sorted as a table
 

@@ -88,6 +88,7 @@ _CHUNK = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]")
 _UNNATURAL = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1")
 _VOWEL = re.compile(r"[aeiouy]")
 _STRONG_SYMBOLS = frozenset("!@#$%^&*+=~?")
+_BLANK, _DIGIT, _LETTER = re.compile(r"\s"), re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _KNOWN_EXAMPLE_UUIDS = ("123e4567-e89b-", "550e8400-e29b-", "00000000-")
@@ -160,7 +161,7 @@ def plausible(body: str) -> bool:
     if placeholder(head) or wordy(head) or len(set(head)) < min(8, len(head) // 2):
         return False
     mixed = head.lower() != head and head.upper() != head
-    return mixed or any(character.isdigit() for character in head)
+    return mixed or _DIGIT.search(head) is not None
 
 
 def strength(value: str) -> Strength:
@@ -168,14 +169,13 @@ def strength(value: str) -> Strength:
     head = value[:_HEAD]
     if len(head) < 6 or placeholder(head) or reference(head) or _OTHER_FORMAT.match(head):
         return Strength.NONE
-    if any(character.isspace() for character in head) or MARKER.search(head):
+    if _BLANK.search(head) or MARKER.search(head):
         return Strength.NONE
     if wordy(head):
         return _word_strength(head)
     if _UUID.fullmatch(head):
         return Strength.NONE if head.lower().startswith(_KNOWN_EXAMPLE_UUIDS) else Strength.FAIR
-    digit = any(character.isdigit() for character in head)
-    letter = any(character.isalpha() for character in head)
+    digit, letter = _DIGIT.search(head), _LETTER.search(head)
     if digit and letter:
         return _mixed_strength(head)
     if digit:
@@ -189,9 +189,12 @@ def _cased(value: str) -> bool:
 
 def _word_strength(value: str) -> Strength:
     """`hunter2` and `Summer2024` are passwords; `test-token-2`, `password1` and `sha256` are not."""
-    digit = any(character.isdigit() for character in value)
-    joined = any(character in _SEPARATORS for character in value)
-    if digit and not joined and len(value) >= 7 and not _TEACHING.search(value):
+    if (
+        _DIGIT.search(value)
+        and _SEPARATORS.isdisjoint(value)
+        and len(value) >= 7
+        and not _TEACHING.search(value)
+    ):
         return Strength.WEAK
     if (
         _PASSPHRASE.fullmatch(value)
@@ -233,7 +236,7 @@ def login_password(user: str, password: str) -> bool:
         return False
     if placeholder(password) or reference(password) or MARKER.search(password):
         return False
-    if any(character.isspace() for character in password):
+    if _BLANK.search(password):
         return False
     return not (wordy(password) and _TEACHING.search(password))
 

@@ -229,7 +229,8 @@ class Scan:
         elif first in "<=|" and _CONFLICT.fullmatch(line):
             self._marker(line)
             return
-        if first in "-*" and self._section is not None and self._block is None:
+        block = self._block
+        if line[:2] in ("- ", "* ") and self._section is not None and (block is None or block.meta is not None):
             self._section.bullets += 1
         self._prose(line)
 
@@ -269,9 +270,10 @@ class Scan:
 
     def _marker(self, line: str) -> None:
         """A git conflict marker: skipped, so that both sides' entries are read."""
-        if self._block is not None and self._block.torn is None:
+        opens = line.startswith("<<<<<<<")
+        if self._block is not None and self._block.torn is None and (opens or self._conflict is not None):
             self._block.torn = self._start
-        if line.startswith("<<<<<<<"):
+        if opens:
             self._conflict = (self._line, self._start)
             self._problem(
                 "git conflict markers: both sides are read",

@@ -132,7 +132,7 @@ class SectionsDocument:
     def _made_heading(self, entry: Entry) -> list[int]:
         """Where the heading that `add` made for this very entry begins, unless something else has moved in since."""
         above = self.text[: _before_gap(self.text, entry.start)]
-        heading = above.rpartition("\n")[2]
+        heading = above.rpartition("\n")[2].lstrip("\ufeff")
         start = len(above) - len(heading)
         section = next((section for section in self._scan.sections if section.start == start), None)
         if section is None or heading != f"## {section.heading}":

@@ -1,12 +1,22 @@
 """The question and its answers: Query in, Hits out, each with the reason why.
 
 `Query` is what every search takes, whoever asks (command line, MCP, web); `Hit` is one answer.
+A Query's filters are part of the question: `accepts` says whether a record may answer it at all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import Family, Record, Scope, Status
+
+
+class Detail(IntEnum):
+    """How much of a hit is shown: a line, what happened around it, or everything."""
+
+    INDEX = 1
+    TIMELINE = 2
+    FULL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,16 +24,29 @@ class Query:
     """What somebody wants to find; an empty text asks for everything that passes the filters."""
 
     text: str = ""
-    kinds: tuple[MemoryKind, ...] = ()
+    kinds: tuple[MemoryKind | ObservationKind | Outcome, ...] = ()
     tags: tuple[str, ...] = ()
     since: str = ""
+    until: str = ""
+    families: tuple[Family, ...] = ()
+    scope: Scope | None = None
+    project: str = ""
     limit: int | None = 5
+    layer: Detail = Detail.INDEX
 
     def accepts(self, record: Record) -> bool:
-        """Whether a record is of the kinds, tags (any of them) and time that are asked for."""
+        """Whether a record is of the families, kinds, tags (any of them), scope and time that are asked for."""
         if self.kinds and record.kind not in self.kinds:
             return False
+        if self.families and record.family not in self.families:
+            return False
+        if self.scope is not None and record.scope is not self.scope:
+            return False
         if self.since and record.created_at < self.since:
+            return False
+        if self.until and record.created_at[: len(self.until)] > self.until:
+            return False
+        if record.status is Status.RETIRED:
             return False
         if self.tags:
             own = {tag.lower() for tag in record.tags}
@@ -46,4 +69,4 @@ class Found:
 
     hits: tuple[Hit, ...]
     total: int
-    instead: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    instead: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())

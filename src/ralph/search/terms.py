@@ -8,7 +8,11 @@ occurs nowhere. No dictionary, no model. `tests/search/test_terms.py` proves the
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ralph.search.stem import stem as stemmed
 
 STOP_WORDS = frozenset(
     "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not of on or our "
@@ -21,16 +25,82 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\
 _PARTS = re.compile(r"[^\W_]+")
 _VOWEL = re.compile("[aeiouy]")
 _VOWELS = "aeiou"
+_WORD = re.compile(r"[A-Za-z](?:\+\+|\#)(?!\w)|[^\W_]+(?:[_\-./:'’@\\]+[^\W_]+)*")
+_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\da-zA-Z_]+")
+_POSSESSIVE = re.compile(r"['’]s\b", re.IGNORECASE)
+_LONGEST_QUERY = 4000
 _SHORTEST = 4
 _SUFFIXES = (("ies", 3), ("ing", 3), ("ions", 5), ("ion", 5), ("ed", 3), ("es", 4), ("s", 3), ("e", 4), ("y", 4))
 
 
 def fold(text: str) -> str:
     """Lowercase, with accents and width variants folded."""
-    lowered = text.lower()
-    if lowered.isascii():
-        return lowered
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered)))
+    return unaccented(text).lower()
+
+
+def unaccented(text: str) -> str:
+    """Without accents, and with one width for all letters; the case stays."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a query as it was written, and the search terms that stand for it."""
+
+    text: str
+    terms: tuple[str, ...]
+
+
+def index_terms(text: str) -> str:
+    """What the full-text index holds of a text: its terms, separated by spaces."""
+    found: list[str] = []
+    for match in _WORD.findall(text):
+        found += word_terms(match)
+    return " ".join(found)
+
+
+def query_terms(text: str) -> list[Word]:
+    """The distinct words of a query with their terms; words that say nothing go unless nothing else is left."""
+    words = {match: Word(match, word_terms(match)) for match in _WORD.findall(text[:_LONGEST_QUERY])}
+    unique: dict[tuple[str, ...], Word] = {}
+    for word in words.values():
+        if word.terms:
+            unique.setdefault(word.terms, word)
+    telling = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
+    return telling or list(unique.values())
+
+
+@lru_cache(maxsize=65536)
+def word_terms(word: str) -> tuple[str, ...]:
+    """The terms of one word: stemmed; an identifier whole and in parts; Chinese, Japanese, Korean in pairs."""
+    if word.isascii() and word.isalpha() and word.islower():
+        return (stemmed(word),)
+    if word[-2:] == "++" or word[-1:] == "#":
+        return (fold(word[0]) + ("plusplus" if word[-1] == "+" else "sharp"),)
+    folded = fold(word)
+    if _CJK.search(folded):
+        return tuple(_mixed(folded))
+    bare = _POSSESSIVE.sub("", unaccented(word)).replace("'", "").replace("’", "")
+    pieces = _PARTS.findall(bare)
+    found: dict[str, None] = {}
+    for piece in pieces:
+        found[stemmed(fold(piece))] = None
+        humps = _HUMPS.findall(piece)
+        if len(humps) > 1:
+            found.update((stemmed(fold(hump)), None) for hump in humps)
+    if len(pieces) > 1:
+        found[fold("".join(pieces))] = None
+    return tuple(term for term in found if term)
+
+
+def _mixed(word: str) -> Iterator[str]:
+    """The terms of a word that has Chinese, Japanese or Korean characters."""
+    for run in _CJK.findall(word):
+        yield from (run[at : at + 2] for at in range(len(run) - 1)) if len(run) > 1 else (run,)
+    for rest in _PARTS.findall(_CJK.sub(" ", word)):
+        yield stemmed(rest)
 
 
 def query_words(text: str) -> list[str]:

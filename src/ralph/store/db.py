@@ -45,6 +45,13 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> s
     return connection
 
 
+def connect_memory() -> sqlite3.Connection:
+    """A database that lives as long as its connection."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
 @contextlib.contextmanager
 def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """One transaction: all of it or nothing."""

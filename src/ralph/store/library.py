@@ -8,7 +8,7 @@ neighbour. Nothing here knows what a record means. `tests/store/test_library.py`
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,17 +84,19 @@ class Library:
     def add(self, shelf: Shelf, make: Callable[[Sequence[Record]], Record]) -> Stored:
         """Add the record that `make` gives for the records that are there, decided under the lock."""
         home = shelf.home
-        others = [stored.record for stored in self.read(shelf) if stored.path != home]
-        made: list[Record] = []
+        elsewhere = replace(shelf, places=tuple(place for place in shelf.places if place != home))
+        others = [stored.record for stored in self.read(elsewhere)]
+        done: list[tuple[Record, SectionsDocument]] = []
 
         def edit(text: str) -> str:
             document = parse(text, shelf.layout)
-            made[:] = [make([*(entry.record for entry in document.entries), *others])]
-            return str(document.add(made[0]))
+            record = make([*(entry.record for entry in document.entries), *others])
+            done[:] = [(record, document.add(record))]
+            return str(done[0][1])
 
-        text = files.update(home, edit, root=self.root)
-        line = next(entry.line for entry in parse(text, shelf.layout).entries if entry.record.id == made[0].id)
-        return Stored(made[0], home, line)
+        files.update(home, edit, root=self.root)
+        record, document = done[0]
+        return Stored(record, home, next(entry.line for entry in document.entries if entry.record.id == record.id))
 
     def replace(self, shelf: Shelf, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` makes of it as it stands under the lock."""

@@ -1,0 +1,249 @@
+"""Query in, hits out: how well each record answers, and why.
+
+The full-text index gives candidates by BM25 over title, tags, text and file paths; pairs of words
+that stand side by side count extra; an observation also counts what matched in its session's
+neighbours. Of many common words only the rarest choose candidates, and all of them score. The
+best candidates are then read and judged by what they hold: how much of the question they cover,
+tags, links, how recent they are, and, when vectors are given, how near they are in meaning. The
+parts are a weighted sum of normalised scores, never of ranks. What covers too little of the
+question is no answer: a miss is a miss. The numbers are one named recipe, set by measurement
+(`bench/retrieval.py`), for every question and every kind of record.
+"""
+
+import math
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from ralph.model.query import Found, Hit, Query
+from ralph.model.record import Record
+from ralph.search import fuzzy, terms
+from ralph.store import rows
+
+Meaning = Callable[[str, Sequence[int] | None], Mapping[int, float]]
+"""Similarity in meaning, 0 to 1, by key: for these keys, or the nearest ones for None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The numbers behind the ranking."""
+
+    fields: tuple[float, float, float, float] = (1.2, 1.5, 1.0, 0.8)
+    pairs: float = 0.5
+    near: tuple[float, ...] = (0.45, 0.25)
+    recency: float = 0.3
+    half_life_days: float = 30.0
+    tags: float = 0.15
+    links: float = 0.05
+    meaning: float = 0.5
+    floor: float = 0.25
+    candidates: int = 300
+    judged: int = 60
+    common: int = 40_000
+
+
+STANDARD = Recipe()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One word of the question: the terms that stand for it, and how telling it is."""
+
+    word: str
+    terms: tuple[str, ...]
+    weight: float
+    postings: int
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    key: int
+    record: Record
+    score: float
+    cover: float
+    why: tuple[str, ...]
+
+
+def search(
+    connection: sqlite3.Connection,
+    query: Query,
+    *,
+    today: date,
+    recipe: Recipe = STANDARD,
+    meaning: Meaning | None = None,
+) -> Found:
+    """The records that answer the query, best first; with an empty text the newest that pass the filters."""
+    asked = _asked(connection, query.text)
+    if not asked:
+        return _newest(connection, query) if not query.text.strip() else Found((), 0)
+    scores = _candidates(connection, query, asked, recipe)
+    near = meaning(query.text, None) if meaning is not None else {}
+    top = max(scores.values(), default=0.0)
+    fused = {key: _fused(score / top if top else 0.0, near.get(key), recipe) for key, score in scores.items()}
+    fused.update((key, _fused(0.0, value, recipe)) for key, value in near.items() if key not in fused)
+    order = sorted(fused, key=lambda key: (fused[key], key), reverse=True)
+    judged = _judge(connection, query, asked, order, fused, near, today, recipe)
+    kept = [each for each in judged if each.cover >= recipe.floor]
+    hits = tuple(Hit(each.record, round(each.score, 4), each.why) for each in kept[: query.limit])
+    instead = tuple((each.word, each.terms) for each in asked if each.replaced and each.terms)
+    return Found(hits, _total(len(kept), len(order), recipe), instead)
+
+
+def _total(kept: int, candidates: int, recipe: Recipe) -> int:
+    """How many answers there are; beyond those that were judged, the candidates are counted as they are."""
+    return kept if candidates <= recipe.judged else max(kept, kept + candidates - recipe.judged)
+
+
+def _newest(connection: sqlite3.Connection, query: Query) -> Found:
+    keys = rows.newest(connection, query, None)
+    found = rows.records(connection, keys[: query.limit])
+    return Found(tuple(Hit(found[key], 0.0) for key in keys[: query.limit] if key in found), len(keys))
+
+
+def _asked(connection: sqlite3.Connection, text: str) -> list[Asked]:
+    """The words of a question with their weights; one that occurs nowhere is replaced by the nearest terms."""
+    words = terms.query_terms(text)
+    known = rows.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
+    count = max(rows.size(connection), 1)
+    asked = []
+    for word in words:
+        there = tuple(term for term in word.terms if term in known)
+        if there:
+            rarest = min(known[term] for term in there)
+            asked.append(Asked(word.text, there, _weight(count, rarest), sum(known[term] for term in there)))
+            continue
+        near = fuzzy.nearest(connection, word)
+        postings = sum(near.values())
+        asked.append(Asked(word.text, tuple(near), _weight(count, min(near.values(), default=0)), postings, True))
+    return asked
+
+
+def _weight(count: int, holding: int) -> float:
+    return math.log(1 + (count - holding + 0.5) / (holding + 0.5)) if holding < count else math.log(1.5)
+
+
+def _candidates(
+    connection: sqlite3.Connection, query: Query, asked: Sequence[Asked], recipe: Recipe
+) -> dict[int, float]:
+    """Keys and text scores: by all terms, or chosen by the rarest and scored by all."""
+    every = list(dict.fromkeys(term for each in asked for term in each.terms))
+    if not every:
+        return {}
+    match = " OR ".join(f'"{term}"' for term in every)
+    few = _rarest(asked, recipe.common)
+    if len(few) == len(every):
+        found = rows.matching(connection, match, recipe.fields, recipe.candidates, query)
+    else:
+        chosen = " OR ".join(f'"{term}"' for term in few)
+        first = rows.matching(connection, chosen, recipe.fields, recipe.candidates, query)
+        found = rows.matching(connection, match, recipe.fields, recipe.candidates, None, [key for key, _ in first])
+    scores = dict(found)
+    for key, score in _side_by_side(connection, asked, list(scores), recipe):
+        scores[key] += recipe.pairs * score
+    return _with_neighbours(connection, scores, recipe)
+
+
+def _rarest(asked: Sequence[Asked], most: int) -> list[str]:
+    """The terms that choose candidates: the rarest words, as long as they hold few enough records."""
+    if sum(each.postings for each in asked) <= most:
+        return list(dict.fromkeys(term for each in asked for term in each.terms))
+    chosen: dict[str, None] = {}
+    spent = 0
+    for each in sorted((each for each in asked if each.terms), key=lambda each: each.postings):
+        if chosen and spent + each.postings > most:
+            break
+        spent += each.postings
+        chosen.update(dict.fromkeys(each.terms))
+    return list(chosen)
+
+
+def _side_by_side(
+    connection: sqlite3.Connection, asked: Sequence[Asked], keys: Sequence[int], recipe: Recipe
+) -> list[tuple[int, float]]:
+    """The scores of candidates in which two words of the question stand next to each other."""
+    pairs = [
+        f'"{left.terms[-1]} {right.terms[0]}"'
+        for left, right in zip(asked, asked[1:], strict=False)
+        if left.terms and right.terms and not (left.replaced or right.replaced)
+    ]
+    if not pairs or not keys:
+        return []
+    return rows.matching(connection, " OR ".join(pairs[:12]), recipe.fields, len(keys), None, keys)
+
+
+def _with_neighbours(connection: sqlite3.Connection, scores: dict[int, float], recipe: Recipe) -> dict[int, float]:
+    """What was said just before and after in the same session counts too, less with each step."""
+    total = dict(scores)
+    for key, other, step in rows.neighbours(connection, list(scores), len(recipe.near)):
+        total[other] = total.get(other, 0.0) + recipe.near[abs(step) - 1] * scores[key]
+    return total
+
+
+def _fused(text: float, near: float | None, recipe: Recipe) -> float:
+    if near is None:
+        return text
+    return (1 - recipe.meaning) * text + recipe.meaning * near
+
+
+def _judge(
+    connection: sqlite3.Connection,
+    query: Query,
+    asked: Sequence[Asked],
+    order: Sequence[int],
+    fused: Mapping[int, float],
+    near: Mapping[int, float],
+    today: date,
+    recipe: Recipe,
+) -> list[_Judged]:
+    """Read the best candidates and score what they hold."""
+    wanted = order if query.limit is None else order[: max(recipe.judged, query.limit)]
+    found = rows.records(connection, wanted)
+    judged = []
+    for key in wanted:
+        record = found.get(key)
+        if record is None or not query.accepts(record):
+            continue
+        matched, why = _matched(record, asked)
+        cover = max(_cover(asked, matched), near.get(key, 0.0) if key in near else 0.0)
+        tagged = sum(1 for reason in why if reason.startswith("tag"))
+        score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2
+        if key in near:
+            why = (*why, f"meaning: {near[key]:.2f}")
+        judged.append(_Judged(key, record, score, cover, why))
+    return sorted(judged, key=lambda each: (each.score, each.record.created_at, each.key), reverse=True)
+
+
+def _matched(record: Record, asked: Sequence[Asked]) -> tuple[set[str], tuple[str, ...]]:
+    """Which words of the question a record holds, and where."""
+    fields = {
+        "tag": set(terms.index_terms(" ".join(record.tags)).split()),
+        "title": set(terms.index_terms(record.title).split()),
+        "path": set(terms.index_terms(" ".join(record.origin.files)).split()),
+        "text": set(terms.index_terms(record.text).split()),
+    }
+    words: set[str] = set()
+    why = []
+    for each in asked:
+        for name, held in fields.items():
+            if not held.isdisjoint(each.terms):
+                words.add(each.word)
+                why.append(f"{name}: {each.word}")
+                break
+    return words, tuple(why)
+
+
+def _cover(asked: Sequence[Asked], matched: set[str]) -> float:
+    """How much of the question, weighted by how telling its words are, a record holds."""
+    whole = sum(each.weight for each in asked)
+    return sum(each.weight for each in asked if each.word in matched) / whole if whole else 0.0
+
+
+def _freshness(record: Record, today: date, recipe: Recipe) -> float:
+    """1 for what is of today, less for what is older, never less than the part that does not age."""
+    try:
+        age = max((today - date.fromisoformat(record.created_at[:10])).days, 0)
+    except ValueError:
+        return 1 - recipe.recency
+    return float(1 - recipe.recency + recipe.recency * 2 ** (-age / recipe.half_life_days))

@@ -1,0 +1,362 @@
+"""The index: SQLite over the files, brought up to date by whoever needs it next.
+
+`sync` looks at each source's time and size, reads only those that changed, and of a log only the
+lines that are new. One process writes at a time; another that comes meanwhile gives up politely,
+since what it would write is being written. A database that is damaged, was deleted, or was made
+by another version is made again without a word: nothing lives only here. How text becomes search
+terms is given by the caller (`search/terms.py`), so that this layer knows nothing of language.
+`tests/store/test_index.py` breaks databases in many ways and compares the answers.
+"""
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+from ralph import paths
+from ralph.formats import jsonl
+from ralph.model.record import Family, Record
+from ralph.model.work import Task
+from ralph.store import db, files
+from ralph.store.sources import Contents, Format, Placed, Source, contents, sources
+
+SCHEMA_VERSION = 1
+"""Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
+
+FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
+"""A row's family is the one at `key % 3`."""
+
+_EDGE = 1024
+_BATCH = 2000
+
+Terms = Callable[[str], str]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync did: how many sources were read, and whether everything is up to date now."""
+
+    read: int = 0
+    removed: int = 0
+    complete: bool = True
+    busy: bool = False
+
+
+class Index:
+    """The database of one project."""
+
+    def __init__(self, root: Path, terms: Terms) -> None:
+        self.root = root
+        self.path = paths.index_file(root)
+        self._terms = terms
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection for reading; the database must be there (see `sync`)."""
+        return db.connect(self.path, read_only=True)
+
+    def sync(self, *, within: float | None = None, busy_ms: int = 0, progress: Progress | None = None) -> Synced:
+        """Bring the index up to date; at most so many seconds, the rest is left to the next call."""
+        try:
+            return self._sync(within, busy_ms, progress)
+        except db.Busy:
+            return Synced(complete=False, busy=True)
+        except db.Damaged:
+            db.remove(self.path)
+            return self._sync(within, busy_ms, progress)
+
+    def rebuild(self, progress: Progress | None = None) -> Synced:
+        """Delete the database and make it again."""
+        db.remove(self.path)
+        return self.sync(busy_ms=db.BUSY_MS, progress=progress)
+
+    def _sync(self, within: float | None, busy_ms: int, progress: Progress | None) -> Synced:
+        with closing(db.connect(self.path, busy_ms=busy_ms)) as connection, db.explained(self.path):
+            if _version(connection) != SCHEMA_VERSION:
+                connection = self._fresh(connection, busy_ms)
+            writer = _Writer(connection, self._terms)
+            known = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
+            present = list(sources(self.root))
+            gone = [known[name]["key"] for name in known.keys() - {source.name for source in present}]
+            changed = [source for source in present if _differs(source, known.get(source.name))]
+            if not gone and not changed:
+                return Synced()
+            deadline = None if within is None else time.monotonic() + within
+            return _apply(writer, gone, changed, known, deadline, progress)
+
+    def _fresh(self, connection: sqlite3.Connection, busy_ms: int) -> sqlite3.Connection:
+        """An empty database of this version in place of whatever is there."""
+        if _version(connection) or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            connection.close()
+            db.remove(self.path)
+            connection = db.connect(self.path, busy_ms=busy_ms)
+        _create(connection)
+        return connection
+
+
+def in_memory(told: Iterable[Contents], terms: Terms) -> sqlite3.Connection:
+    """An index that is never written to disk: where the disk is read-only, and for measuring."""
+    connection = db.connect_memory()
+    _create(connection)
+    writer = _Writer(connection, terms)
+    with db.atomic(connection):
+        for number, each in enumerate(told):
+            values = (str(number), Format.LOG.value, 0, 0, "", 0)
+            sql = "INSERT INTO sources(path, format, mtime_ns, size, digest, offset) VALUES (?, ?, ?, ?, ?, ?)"
+            writer.put(int(connection.execute(sql, values).lastrowid or 0), each)
+    return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    script = resources.files("ralph.store").joinpath("schema.sql").read_text(encoding="utf-8")
+    with db.atomic(connection):
+        if _version(connection) != SCHEMA_VERSION:
+            for statement in _statements(script):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _apply(
+    writer: "_Writer",
+    gone: list[int],
+    changed: list[Source],
+    known: dict[str, sqlite3.Row],
+    deadline: float | None,
+    progress: Progress | None,
+) -> Synced:
+    """One transaction a source, so that a reader soon sees something and a kill loses little."""
+    for key in gone:
+        with db.atomic(writer.connection):
+            writer.clear(key)
+    done = 0
+    for source in changed:
+        if deadline is not None and done and time.monotonic() > deadline:
+            return Synced(done, len(gone), complete=False)
+        with db.atomic(writer.connection):
+            writer.load(source, known.get(source.name))
+        done += 1
+        if progress is not None:
+            progress(done, len(changed))
+    return Synced(done, len(gone))
+
+
+class _Writer:
+    """Writes rows and keeps the full-text index in step with them."""
+
+    def __init__(self, connection: sqlite3.Connection, terms: Terms) -> None:
+        self.connection = connection
+        self._terms = terms
+        self._next: dict[Family, int] = {}
+
+    def load(self, source: Source, row: sqlite3.Row | None) -> None:
+        """Read a source: the new lines of a log that only grew, anything else whole."""
+        payload = source.path.read_bytes()
+        stat = source.path.stat()
+        start = _continues(source, payload, row)
+        if row is not None and not start:
+            self.clear(row["key"])
+            row = None
+        end = payload.rfind(b"\n") + 1 if source.format is Format.LOG else len(payload)
+        told = contents(source, payload[start:end].decode("utf-8", "surrogateescape"))
+        values = (stat.st_mtime_ns, len(payload), _digest(source, payload, end), end)
+        if row is None:
+            sql = "INSERT INTO sources(path, format, mtime_ns, size, digest, offset) VALUES (?, ?, ?, ?, ?, ?)"
+            key = int(self.connection.execute(sql, (source.name, source.format, *values)).lastrowid or 0)
+        else:
+            key = row["key"]
+            sql = "UPDATE sources SET mtime_ns = ?, size = ?, digest = ?, offset = ? WHERE key = ?"
+            self.connection.execute(sql, (*values, key))
+        self.put(key, told, lines_before=payload.count(b"\n", 0, start))
+
+    def put(self, source: int, told: Contents, lines_before: int = 0) -> None:
+        """Add rows for everything a source says."""
+        for placed in told.records:
+            self._record(source, Placed(placed.record, placed.line + lines_before))
+        for task in told.tasks:
+            self._task(source, task)
+        for line_type, value in told.lines:
+            if line_type == "session":
+                self._session(source, value)
+            elif line_type == "run":
+                self._run(source, value)
+
+    def clear(self, source: int) -> None:
+        """Take away everything a source said."""
+        for family in FAMILIES:
+            for key, record in stored(self.connection, family, "source = ?", (source,)):
+                self._unsearch(key, record)
+        for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
+            self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608  (our own names)
+        self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
+
+    def _record(self, source: int, placed: Placed) -> None:
+        record = placed.record
+        key = self._key(record.family)
+        name = self._unused(record)
+        metadata = jsonl.encode(replace(record, text=""))
+        digest = digest_of(record)
+        if record.family is Family.MEMORY:
+            self.connection.execute(
+                "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (key, name, source, placed.line, record.kind, record.title, record.text, _json(record.tags),
+                 record.status, record.scope, record.created_at, metadata, digest),
+            )  # fmt: skip
+        elif record.family is Family.OBSERVATION:
+            session = record.origin.session
+            sql = "SELECT coalesce(max(seq), 0) + 1 FROM observations WHERE session_id = ?"
+            seq = self.connection.execute(sql, (session,)).fetchone()[0]
+            self.connection.execute(
+                "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (key, name, source, placed.line, session, seq, record.kind, record.text, metadata,
+                 record.created_at, digest),
+            )  # fmt: skip
+        else:
+            self._journal(key, name, source, placed, metadata, digest)
+        self._search(key, record)
+
+    def _journal(self, key: int, name: str, source: int, placed: Placed, metadata: str, digest: str) -> None:
+        record = placed.record
+        origin, extra = record.origin, record.extra
+        self.connection.execute(
+            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (key, name, source, placed.line, origin.run, origin.iteration, origin.task or None, extra.get("feature"),
+             record.kind, extra.get("model"), extra.get("duration_secs"), extra.get("cost_usd") or 0.0,
+             _json(origin.files), record.text, record.created_at, metadata, digest),
+        )  # fmt: skip
+
+    def _session(self, source: int, value: object) -> None:
+        said = dict(value) if isinstance(value, dict) else {}
+        columns = ("id", "project_path", "task_id", "session_id", "mode", "started_at", "ended_at", "summary", "tags",
+                   "messages", "created_at", "updated_at")  # fmt: skip
+        self._merge("sessions", source, {column: said[column] for column in columns if said.get(column) is not None})
+
+    def _run(self, source: int, value: object) -> None:
+        said = dict(value) if isinstance(value, dict) else {}
+        columns = ("id", "session_id", "goal", "iterations", "status", "reason", "context_snapshots", "started_at",
+                   "ended_at")  # fmt: skip
+        found = {column: said[column] for column in columns if said.get(column) is not None}
+        self._merge("loop_runs", source, {"goal": "", "status": "running", **found} if "goal" in found else found)
+
+    def _merge(self, table: str, source: int, said: dict[str, object]) -> None:
+        """Later lines about one session or run say only what changed."""
+        if not isinstance(said.get("id"), str):
+            return
+        plain = {key: _json(value) if isinstance(value, list | dict) else value for key, value in said.items()}
+        names = ", ".join(f"{column} = ?" for column in plain)
+        sql = f"UPDATE {table} SET {names} WHERE id = ?"  # noqa: S608  (our own names)
+        if self.connection.execute(sql, (*plain.values(), plain["id"])).rowcount:
+            return
+        marks = ", ".join("?" * (len(plain) + 1))
+        sql = f"INSERT OR IGNORE INTO {table}(source, {', '.join(plain)}) VALUES ({marks})"  # noqa: S608
+        self.connection.execute(sql, (source, *plain.values()))
+
+    def _task(self, source: int, task: Task) -> None:
+        self.connection.execute(
+            "INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (task.id, source, task.title, task.description, task.status, task.priority, _json(task.blocked_by),
+             task.parent, task.feature, task.attempts, task.worktree, task.branch, task.created_at, task.updated_at),
+        )  # fmt: skip
+
+    def _key(self, family: Family) -> int:
+        """The next free key of a family: they count in steps of three."""
+        if family not in self._next:
+            table, column = TABLES[family]
+            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]  # noqa: S608
+            first = FAMILIES.index(family) + len(FAMILIES)
+            self._next[family] = first if highest is None else highest + len(FAMILIES)
+        key = self._next[family]
+        self._next[family] = key + len(FAMILIES)
+        return key
+
+    def _unused(self, record: Record) -> str:
+        """The record's id; a second bearer of the same one gets a number, since both are kept."""
+        table = TABLES[record.family][0]
+        column = "record_id" if record.family is Family.JOURNAL else "id"
+        sql = f"SELECT 1 FROM {table} WHERE {column} = ?"  # noqa: S608  (our own names)
+        name, number = record.id, 1
+        while self.connection.execute(sql, (name,)).fetchone() is not None:
+            number += 1
+            name = f"{record.id}~{number}"
+        return name
+
+    def _search(self, key: int, record: Record) -> None:
+        sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
+        self.connection.execute(sql, (key, *search_columns(record, self._terms)))
+
+    def _unsearch(self, key: int, record: Record) -> None:
+        sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
+        self.connection.execute(sql, (key, *search_columns(record, self._terms)))
+
+
+TABLES = {
+    Family.MEMORY: ("records", "key"),
+    Family.OBSERVATION: ("observations", "key"),
+    Family.JOURNAL: ("journal", "id"),
+}
+"""Where each family's rows are, and the column of their key."""
+
+_TEXT = {Family.MEMORY: "text", Family.OBSERVATION: "content", Family.JOURNAL: "notes"}
+
+
+def stored(
+    connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
+) -> Iterator[tuple[int, Record]]:
+    """The records of a family that fulfil a condition, with their keys."""
+    table, key = TABLES[family]
+    sql = f"SELECT {key} AS key, {_TEXT[family]} AS text, metadata FROM {table} WHERE {where}"  # noqa: S608
+    for row in connection.execute(sql, values).fetchall():
+        yield row["key"], replace(jsonl.decode(row["metadata"]), text=row["text"])
+
+
+def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
+    """What the full-text index holds of a record; a function of the record alone, so it can be taken back."""
+    files_named = " ".join(record.origin.files)
+    return terms(record.title), terms(" ".join(record.tags)), terms(record.text), terms(files_named)
+
+
+def digest_of(record: Record) -> str:
+    """The content's fingerprint, by which vectors are kept."""
+    words = f"{record.title}\n{record.text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha1(words, usedforsecurity=False).hexdigest()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    pending = ""
+    for line in script.split("\n"):
+        pending += line + "\n"
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+def _differs(source: Source, row: sqlite3.Row | None) -> bool:
+    if row is None:
+        return True
+    stat = source.path.stat()
+    return (stat.st_mtime_ns, stat.st_size) != (row["mtime_ns"], row["size"])
+
+
+def _continues(source: Source, payload: bytes, row: sqlite3.Row | None) -> int:
+    """From where a log that only grew is to be read; 0 when it must be read whole."""
+    if row is None or source.format is not Format.LOG or len(payload) < row["offset"]:
+        return 0
+    return int(row["offset"]) if _digest(source, payload, row["offset"]) == row["digest"] else 0
+
+
+def _digest(source: Source, payload: bytes, end: int) -> str:
+    """A file's fingerprint; of a log, of both ends of what was read, so that growing costs nothing."""
+    seen = payload[: min(end, _EDGE)] + payload[max(0, end - _EDGE) : end] if source.format is Format.LOG else payload
+    return hashlib.sha1(seen, usedforsecurity=False).hexdigest()
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,126 @@
+-- The index over the files. Everything here is derived: delete the database and the next command
+-- makes it again. Records of all families share one space of keys (key % 3 tells the family), so
+-- that one full-text index serves them all and their scores can be compared. The full-text index
+-- keeps no copy of the text: what is deleted from it is computed again from the row.
+
+CREATE TABLE sources (
+    key INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,      -- relative to the project's root
+    format TEXT NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    digest TEXT NOT NULL,           -- of the whole file; of a log, of what was read of it
+    offset INTEGER NOT NULL         -- how far a log was read
+);
+
+CREATE TABLE records (              -- memories: key % 3 = 0
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    source INTEGER NOT NULL REFERENCES sources(key),
+    line INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    tags TEXT NOT NULL,             -- JSON array
+    status TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    metadata TEXT NOT NULL,         -- the record without its text, as a log line
+    digest TEXT NOT NULL
+);
+
+CREATE TABLE sessions (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    source INTEGER NOT NULL REFERENCES sources(key),
+    project_path TEXT NOT NULL DEFAULT '',
+    task_id TEXT,
+    session_id TEXT,                -- the host's own id
+    mode TEXT NOT NULL DEFAULT 'agent' CHECK (mode IN ('plan', 'agent')),
+    started_at TEXT,
+    ended_at TEXT,
+    summary TEXT,
+    tags TEXT,                      -- JSON array
+    messages TEXT,                  -- JSON array
+    created_at TEXT,
+    updated_at TEXT
+);
+
+CREATE TABLE observations (         -- key % 3 = 1
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    source INTEGER NOT NULL REFERENCES sources(key),
+    line INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,           -- its place within the session
+    type TEXT NOT NULL CHECK (type IN ('tool_use', 'error', 'success', 'note')),
+    content TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    digest TEXT NOT NULL
+);
+
+CREATE TABLE loop_runs (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    source INTEGER NOT NULL REFERENCES sources(key),
+    session_id TEXT,
+    goal TEXT NOT NULL,
+    iterations INTEGER NOT NULL DEFAULT 0,
+    status TEXT NOT NULL CHECK (status IN ('running', 'success', 'failed', 'stopped')),
+    reason TEXT,
+    context_snapshots TEXT,         -- JSON array
+    started_at TEXT,
+    ended_at TEXT
+);
+
+CREATE TABLE journal (              -- id % 3 = 2
+    id INTEGER PRIMARY KEY,
+    record_id TEXT NOT NULL UNIQUE,
+    source INTEGER NOT NULL REFERENCES sources(key),
+    line INTEGER NOT NULL,
+    run_id TEXT NOT NULL,
+    iteration INTEGER,
+    task_id TEXT,
+    feature_id TEXT,
+    outcome TEXT NOT NULL CHECK (outcome IN ('done', 'failed', 'retried', 'blocked', 'interrupted')),
+    model TEXT,
+    duration_secs REAL,
+    cost_usd REAL NOT NULL DEFAULT 0.0,
+    files_modified TEXT,            -- JSON array
+    notes TEXT,
+    created_at TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    digest TEXT NOT NULL
+);
+
+CREATE TABLE tasks (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    source INTEGER NOT NULL REFERENCES sources(key),
+    title TEXT NOT NULL,
+    description TEXT NOT NULL,
+    status TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    blocked_by TEXT NOT NULL,       -- JSON array
+    parent TEXT,
+    feature TEXT,
+    attempts INTEGER NOT NULL,
+    worktree TEXT,
+    branch TEXT,
+    created_at TEXT,
+    updated_at TEXT
+);
+
+CREATE INDEX records_by_source ON records(source);
+CREATE INDEX observations_by_source ON observations(source);
+CREATE INDEX observations_by_session ON observations(session_id, seq);
+CREATE INDEX observations_by_time ON observations(created_at);
+CREATE INDEX journal_by_source ON journal(source);
+CREATE INDEX journal_by_run ON journal(run_id, iteration);
+
+CREATE VIRTUAL TABLE search USING fts5(
+    title, tags, text, files,
+    content = '', tokenize = 'unicode61 remove_diacritics 0'
+);
+CREATE VIRTUAL TABLE search_terms USING fts5vocab(search, 'row');

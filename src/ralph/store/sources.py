@@ -1,0 +1,125 @@
+"""Which files hold records, and what each of them says.
+
+One list for the index and for everybody who wants to read all there is. A source is a file and
+its format; reading it gives records with their places, and the other things that logs and
+tasks hold. Nothing is written here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from ralph import paths
+from ralph.formats import insights, jsonl, knowledge, patterns, progress, sections, work
+from ralph.formats.document import Entry
+from ralph.model.record import Record
+from ralph.model.work import Task
+
+
+class Format(StrEnum):
+    """The codec of a source."""
+
+    MEMORIES = "memories"
+    GUARDRAILS = "guardrails"
+    KNOWLEDGE = "knowledge"
+    PATTERNS = "patterns"
+    PROGRESS = "progress"
+    INSIGHTS = "insights"
+    TASK = "task"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that holds records, and its name relative to the project."""
+
+    path: Path
+    name: str
+    format: Format
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A record and the line it stands on."""
+
+    record: Record
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one source says: records, tasks, and the other lines of a log by their type."""
+
+    records: tuple[Placed, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    lines: tuple[tuple[str, Mapping[str, object]], ...] = field(default=())
+
+
+def sources(root: Path) -> Iterator[Source]:
+    """Every source of a project that exists, in a fixed order; two names of one file count once."""
+    seen: set[Path] = set()
+    for path, form in _places(root):
+        real = path.resolve()
+        if path.is_file() and real not in seen:
+            seen.add(real)
+            yield Source(path, paths.shown(path, root), form)
+
+
+def _places(root: Path) -> Iterator[tuple[Path, Format]]:
+    for path in paths.memories_files(root):
+        yield path, Format.MEMORIES
+    for path in paths.guardrails_files(root):
+        yield path, Format.GUARDRAILS
+    for path in sorted(paths.knowledge_folder(root).glob("*.md")):
+        yield path, Format.KNOWLEDGE
+    yield paths.global_patterns(root), Format.PATTERNS
+    for path in paths.progress_files(root):
+        yield path, Format.PROGRESS
+    tasks = paths.tasks_folder(root)
+    for name, form in (
+        ("task.json", Format.TASK),
+        ("progress.txt", Format.PROGRESS),
+        ("memory/insights.json", Format.INSIGHTS),
+    ):
+        for path in sorted(tasks.glob(f"*/{name}")):
+            yield path, form
+    log = paths.log_folder(root)
+    for path in sorted([*log.glob("sessions/*.jsonl"), *log.glob("runs/*.jsonl")]):
+        yield path, Format.LOG
+
+
+def contents(source: Source, text: str) -> Contents:
+    """Read a source's text; of a log, a part that begins at a line's start will do."""
+    return _READERS[source.format](source, text)
+
+
+def _placed(entries: tuple[Entry, ...]) -> Contents:
+    return Contents(tuple(Placed(entry.record, entry.line) for entry in entries))
+
+
+def _knowledge(source: Source, text: str) -> Contents:
+    return _placed(tuple(knowledge.parse(text, source.path.stem).entries))
+
+
+def _task(source: Source, text: str) -> Contents:
+    task = work.parse_task(text).task
+    return Contents(tasks=(task,) if task is not None else ())
+
+
+def _log(source: Source, text: str) -> Contents:
+    document = jsonl.parse(text)
+    lines = tuple((line.type, line.value) for line in document.lines)
+    return Contents(tuple(Placed(entry.record, entry.line) for entry in document.entries), lines=lines)
+
+
+_READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
+    Format.MEMORIES: lambda source, text: _placed(sections.parse(text).entries),
+    Format.GUARDRAILS: lambda source, text: _placed(sections.parse(text, sections.GUARDRAILS).entries),
+    Format.KNOWLEDGE: _knowledge,
+    Format.PATTERNS: lambda source, text: _placed(tuple(patterns.parse(text).entries)),
+    Format.PROGRESS: lambda source, text: _placed(tuple(progress.parse(text).entries)),
+    Format.INSIGHTS: lambda source, text: _placed(tuple(insights.parse(text).entries)),
+    Format.TASK: _task,
+    Format.LOG: _log,
+}

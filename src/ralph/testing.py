@@ -1,0 +1,41 @@
+"""Public fakes: what Ralph's own tests use instead of mock objects, and others may use for theirs.
+
+A fake does the real thing in a small, predictable way. HashEmbedder is a real Embedder: texts that
+share words are near, others are not, and the same text has the same vector on every machine.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from ralph.search.meaning import unit
+from ralph.search.wordpiece import words
+
+if TYPE_CHECKING:
+    from ralph.search.meaning import Matrix
+
+
+class HashEmbedder:
+    """An Embedder that adds up each word's own direction; it counts in `texts` what it was asked for."""
+
+    def __init__(self, dimensions: int = 64) -> None:
+        self.name = f"hash:{dimensions}"
+        self.dimensions = dimensions
+        self.texts: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> "Matrix":
+        """One unit row a text."""
+        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+
+        self.texts.extend(texts)
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.float32)
+        return unit([self._row(text) for text in texts])
+
+    def _row(self, text: str) -> list[float]:
+        row = [0.0] * self.dimensions
+        for word in words(text):
+            digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            number = int.from_bytes(digest, "big")
+            row[(number >> 1) % self.dimensions] += 1.0 if number & 1 else -1.0
+        return row

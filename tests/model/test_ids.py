@@ -1,0 +1,95 @@
+"""Ids: what counts as one, what day it stands for, and that derived ones depend on the words alone."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ralph.model import ids
+
+
+@pytest.mark.parametrize(
+    "text", ["mem-1705751400-a3f8", "fix-1-a", "decision-22-ZZZZ9", "Übung-3-x", "a_b-1-2", "m2-1-0"]
+)
+def test_word_digits_and_alphanumerics_are_an_id(text: str) -> None:
+    assert ids.ID.fullmatch(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["mem", "mem-1", "mem-1-", "mem--a", "-1-a", "1-1-a", "mem-x-a", "a-b-1-c", "mem-1-a-b", "mem-1-é",
+     "mem-1-a ", "mem-1-a\n"],
+)  # fmt: skip
+def test_anything_else_is_none(text: str) -> None:
+    assert not ids.ID.fullmatch(text)
+
+
+@pytest.mark.parametrize("prefix", ["mem", "fix", "pattern"])
+def test_a_minted_id_is_an_id_of_today(prefix: str) -> None:
+    before = ids.today()
+    minted = ids.mint(prefix)
+    assert re.fullmatch(rf"{prefix}-\d+-[0-9a-f]{{4}}", minted)
+    assert before <= ids.date_of(minted) <= ids.today()
+
+
+def test_an_id_minted_like_another_keeps_its_prefix_and_day() -> None:
+    minted = ids.mint_like("decision-1705751400-zz")
+    assert re.fullmatch(r"decision-1705751400-[0-9a-f]{4}", minted)
+    assert ids.date_of(minted) == "2024-01-20"
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("mem-1705751400-a3f8", "2024-01-20"), ("mem-0-a", "1970-01-01"), ("mem-99999999999999-a", ""), ("sign-x", ""),
+        ("mem-" + "9" * 10_000 + "-a", ""), ("", ""),
+    ],
+    ids=range(6),
+)  # fmt: skip
+def test_an_id_gives_the_day_of_its_number_or_none(text: str, day: str) -> None:
+    assert ids.date_of(text) == day
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_no_text_makes_the_day_of_an_id_fail(text: str) -> None:
+    assert ids.date_of(text) == "" or ids.ID.fullmatch(text)
+
+
+def test_the_moment_is_written_in_utc() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", ids.timestamp())
+    assert ids.now().utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("Use the Pool!", "use-the-pool"), ("  --a__b--  ", "a-b"), ("C++ & C#", "c-c"), ("인증 먼저", "인증-먼저"),
+        ("???", ""),
+        ("a" * 100, "a" * 80), ("word " * 20, "-".join(["word"] * 16)), ("x" * 79 + " y", "x" * 79),
+        ("x" * 80 + " y", "x" * 80),
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_a_slug_is_lowercase_words_cut_at_a_hyphen(text: str, slug: str) -> None:
+    assert ids.slug(text) == slug
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(1, 40))
+def test_a_slug_is_short_and_stays_the_same_when_made_again(text: str, limit: int) -> None:
+    made = ids.slug(text, limit)
+    assert len(made) <= limit
+    assert not made.startswith("-")
+    assert not made.endswith("-")
+    assert ids.slug(made, limit) == made
+
+
+@settings(deadline=None)
+@given(st.text(st.characters()))
+def test_a_derived_id_depends_on_the_words_alone(words: str) -> None:
+    assert ids.derived("pat", words) == ids.derived("pat", words)
+    assert ids.derived("pat", words) != ids.derived("pat", words + "x")
+    assert re.fullmatch(r"pat-[0-9a-f]{8}", ids.derived("pat", words))
