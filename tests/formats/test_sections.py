@@ -181,7 +181,9 @@ def test_an_entry_without_text_is_read_and_reported() -> None:
 def test_bullets_outside_entries_are_reported_but_bold_words_are_none() -> None:
     text = f"## Fixes\n\n- a\n* b\n**bold**\n-->\n\n{ONE}\n- c\n"
     assert codes(text) == [(1, "loose-bullets")]
-    assert "3 bullet(s)" in next(problem.what for problem in parse(text).problems if problem.code == "loose-bullets")
+    assert "3 bullet(s)" in next(
+        problem.what for problem in parse(text).problems if problem.code == "loose-bullets"
+    )
 
 
 def test_any_word_digits_and_alphanumerics_start_a_block() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ralph.app import entries
 from ralph.app.entries import Added, Primed
-from ralph.formats.sections import SIGN_LABEL, SectionsDocument, parse
+from ralph.formats.sections import SectionsDocument, is_sign, parse
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
@@ -131,7 +131,7 @@ def migrate(root: Path) -> list[Migrated]:
 
 
 def _signs(document: SectionsDocument) -> list[Record]:
-    return [entry.record for entry in document.entries if entry.record.label == SIGN_LABEL]
+    return [entry.record for entry in document.entries if is_sign(entry.record)]
 
 
 def _structured(sign: Record, existing: Sequence[Record], library: Library) -> Record:

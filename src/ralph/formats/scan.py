@@ -230,7 +230,11 @@ class Scan:
             self._marker(line)
             return
         block = self._block
-        if line[:2] in ("- ", "* ") and self._section is not None and (block is None or block.meta is not None):
+        if (
+            line[:2] in ("- ", "* ")
+            and self._section is not None
+            and (block is None or block.meta is not None)
+        ):
             self._section.bullets += 1
         self._prose(line)
 

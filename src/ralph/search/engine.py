@@ -32,18 +32,23 @@ class Recipe:
     fields: tuple[float, float, float, float] = (1.2, 1.5, 1.0, 0.8)
     pairs: float = 0.5
     near: tuple[float, ...] = (0.45, 0.25)
+    session: float = 0.0
     recency: float = 0.3
     half_life_days: float = 30.0
     tags: float = 0.15
+    cover: float = 0.0
     links: float = 0.05
     meaning: float = 0.5
-    floor: float = 0.25
+    floor: float = 0.4
+    evidence: float = 0.7
     candidates: int = 300
     judged: int = 60
     common: int = 40_000
 
 
 STANDARD = Recipe()
+_PAIR = 0.5
+"""A pair of Chinese, Japanese or Korean characters is about half a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class _Judged:
     record: Record
     score: float
     cover: float
+    evidence: float
     why: tuple[str, ...]
 
 
@@ -85,10 +91,15 @@ def search(
     fused.update((key, _fused(0.0, value, recipe)) for key, value in near.items() if key not in fused)
     order = sorted(fused, key=lambda key: (fused[key], key), reverse=True)
     judged = _judge(connection, query, asked, order, fused, near, today, recipe)
-    kept = [each for each in judged if each.cover >= recipe.floor]
+    kept = judged if any(_answers(each, recipe) for each in judged[:5]) else []
     hits = tuple(Hit(each.record, round(each.score, 4), each.why) for each in kept[: query.limit])
     instead = tuple((each.word, each.terms) for each in asked if each.replaced and each.terms)
     return Found(hits, _total(len(kept), len(order), recipe), instead)
+
+
+def _answers(judged: "_Judged", recipe: Recipe) -> bool:
+    """Whether a record is an answer at all: it holds most of the question, or enough telling words of it."""
+    return judged.cover >= recipe.floor or judged.evidence >= recipe.evidence
 
 
 def _total(kept: int, candidates: int, recipe: Recipe) -> int:
@@ -106,29 +117,33 @@ def _asked(connection: sqlite3.Connection, text: str) -> list[Asked]:
     """The words of a question with their weights; one that occurs nowhere is replaced by the nearest terms."""
     words = terms.query_terms(text)
     known = rows.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
-    count = max(rows.size(connection), 1)
-    asked = []
+    count = max(rows.size(connection), 2)
+    asked: list[Asked] = []
     for word in words:
+        if terms.is_cjk(word.text):
+            asked += [Asked(term, (term,), _PAIR * _weight(count, known.get(term, 0)), known.get(term, 0)) for term in word.terms]
+            continue
         there = tuple(term for term in word.terms if term in known)
         if there:
             rarest = min(known[term] for term in there)
             asked.append(Asked(word.text, there, _weight(count, rarest), sum(known[term] for term in there)))
             continue
         near = fuzzy.nearest(connection, word)
-        postings = sum(near.values())
-        asked.append(Asked(word.text, tuple(near), _weight(count, min(near.values(), default=0)), postings, True))
+        weight = _weight(count, min(near.values(), default=0))
+        asked.append(Asked(word.text, tuple(near), weight, sum(near.values()), replaced=True))
     return asked
 
 
 def _weight(count: int, holding: int) -> float:
-    return math.log(1 + (count - holding + 0.5) / (holding + 0.5)) if holding < count else math.log(1.5)
+    """How telling a word is: 1 for one that a single record holds, towards 0 for one that all hold."""
+    return math.log(1 + count / (max(holding, 1) + 0.5)) / math.log(1 + count / 1.5)
 
 
 def _candidates(
     connection: sqlite3.Connection, query: Query, asked: Sequence[Asked], recipe: Recipe
 ) -> dict[int, float]:
     """Keys and text scores: by all terms, or chosen by the rarest and scored by all."""
-    every = list(dict.fromkeys(term for each in asked for term in each.terms))
+    every = list(dict.fromkeys(term for each in asked for term in each.terms if each.postings))
     if not every:
         return {}
     match = " OR ".join(f'"{term}"' for term in every)
@@ -148,10 +163,10 @@ def _candidates(
 def _rarest(asked: Sequence[Asked], most: int) -> list[str]:
     """The terms that choose candidates: the rarest words, as long as they hold few enough records."""
     if sum(each.postings for each in asked) <= most:
-        return list(dict.fromkeys(term for each in asked for term in each.terms))
+        return list(dict.fromkeys(term for each in asked for term in each.terms if each.postings))
     chosen: dict[str, None] = {}
     spent = 0
-    for each in sorted((each for each in asked if each.terms), key=lambda each: each.postings):
+    for each in sorted((each for each in asked if each.postings), key=lambda each: each.postings):
         if chosen and spent + each.postings > most:
             break
         spent += each.postings
@@ -178,6 +193,15 @@ def _with_neighbours(connection: sqlite3.Connection, scores: dict[int, float], r
     total = dict(scores)
     for key, other, step in rows.neighbours(connection, list(scores), len(recipe.near)):
         total[other] = total.get(other, 0.0) + recipe.near[abs(step) - 1] * scores[key]
+    if recipe.session:
+        grouped: dict[str, list[int]] = {}
+        for key, session in rows.sessions_of(connection, list(total)):
+            grouped.setdefault(session, []).append(key)
+        for keys in grouped.values():
+            best = sorted((total[key] for key in keys), reverse=True)
+            extra = recipe.session * sum(best[:4])
+            for key in keys:
+                total[key] += extra
     return total
 
 
@@ -206,12 +230,12 @@ def _judge(
         if record is None or not query.accepts(record):
             continue
         matched, why = _matched(record, asked)
-        cover = max(_cover(asked, matched), near.get(key, 0.0) if key in near else 0.0)
+        cover, evidence = _holds(asked, matched)
         tagged = sum(1 for reason in why if reason.startswith("tag"))
-        score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2
+        score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2 + recipe.cover * cover
         if key in near:
             why = (*why, f"meaning: {near[key]:.2f}")
-        judged.append(_Judged(key, record, score, cover, why))
+        judged.append(_Judged(key, record, score, cover, evidence, why))
     return sorted(judged, key=lambda each: (each.score, each.record.created_at, each.key), reverse=True)
 
 
@@ -234,10 +258,16 @@ def _matched(record: Record, asked: Sequence[Asked]) -> tuple[set[str], tuple[st
     return words, tuple(why)
 
 
-def _cover(asked: Sequence[Asked], matched: set[str]) -> float:
-    """How much of the question, weighted by how telling its words are, a record holds."""
+def _holds(asked: Sequence[Asked], matched: set[str]) -> tuple[float, float]:
+    """How much of the question a record holds, weighted by how telling its words are: as a share, and in all.
+
+    A word that was only found by its nearest terms is no evidence.
+    """
     whole = sum(each.weight for each in asked)
-    return sum(each.weight for each in asked if each.word in matched) / whole if whole else 0.0
+    held = [each for each in asked if each.word in matched]
+    share = sum(each.weight for each in held) / whole if whole else 0.0
+    sure = [each.weight for each in held if not each.replaced]
+    return share, sum(sure) if len(sure) > 1 else 0.0
 
 
 def _freshness(record: Record, today: date, recipe: Recipe) -> float:

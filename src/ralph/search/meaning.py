@@ -144,14 +144,18 @@ def remembered(embedder: Embedder, cache: VectorCache, texts: Sequence[str]) -> 
     What a batch gave is kept even when a later one fails, so that a second try goes on from there.
     """
     digests = [digest_of(text) for text in texts]
-    known = cache.get(embedder.name, digests)
+    by_digest = dict(zip(digests, texts, strict=True))
+    known = cache.get(embedder.name, by_digest)
     size = embedder.dimensions or max(map(packed_dimensions, known.values()), default=0)
-    known = {digest: packed for digest, packed in known.items() if packed_dimensions(packed) == size}
-    new = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
-    waiting = list(new)
-    for start in range(0, len(waiting), BATCH):
-        some = waiting[start : start + BATCH]
-        fresh = dict(zip(some, pack(embedder.embed([new[digest] for digest in some])), strict=True))
-        cache.put(embedder.name, fresh)
-        known |= fresh
+    for _ in range(2):  # again when the first answer shows that the kept ones are of another size
+        known = {digest: packed for digest, packed in known.items() if packed_dimensions(packed) == size}
+        waiting = [digest for digest in by_digest if digest not in known]
+        for start in range(0, len(waiting), BATCH):
+            some = waiting[start : start + BATCH]
+            fresh = dict(zip(some, pack(embedder.embed([by_digest[digest] for digest in some])), strict=True))
+            cache.put(embedder.name, fresh)
+            known |= fresh
+        if not waiting or embedder.dimensions == size:
+            break
+        size = embedder.dimensions
     return unpack([known[digest] for digest in digests])

@@ -95,6 +95,11 @@ def word_terms(word: str) -> tuple[str, ...]:
     return tuple(term for term in found if term)
 
 
+def is_cjk(word: str) -> bool:
+    """Whether a word has Chinese, Japanese or Korean characters."""
+    return not word.isascii() and _CJK.search(fold(word)) is not None
+
+
 def _mixed(word: str) -> Iterator[str]:
     """The terms of a word that has Chinese, Japanese or Korean characters."""
     for run in _CJK.findall(word):

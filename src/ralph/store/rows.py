@@ -115,6 +115,15 @@ def neighbours(connection: sqlite3.Connection, keys: Sequence[int], reach: int) 
         yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, *part)))
 
 
+def sessions_of(connection: sqlite3.Connection, keys: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """The session of each observation among the keys."""
+    own = [key for key in keys if FAMILIES[key % len(FAMILIES)] is Family.OBSERVATION]
+    for part in _parts(own):
+        marks = ", ".join("?" * len(part))
+        sql = f"SELECT key, session_id FROM observations WHERE key IN ({marks})"  # noqa: S608  (our own names)
+        yield from ((row[0], row[1]) for row in connection.execute(sql, part))
+
+
 def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -> dict[int, str]:
     """The content fingerprints of all records, or of some."""
     found: dict[int, str] = {}

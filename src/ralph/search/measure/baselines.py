@@ -1,0 +1,86 @@
+"""What people would use instead of Ralph's search, so that its figures mean something.
+
+Substring is "find the whole question in the text"; any-word is grep with the question's words, the
+text that holds most of them first. Plain FTS5 is a table with the default tokeniser and the query
+builder that many tools have: split at blanks, drop words of one or two characters, take ten, join
+with OR. Unquoted, most real questions are then a syntax error, which counts as no answer; quoted they
+are not. Every baseline sees the same words as the engine: title, tags, text and file names.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from ralph.model.query import Hit
+from ralph.model.record import Record, Status
+from ralph.store import db
+
+Ask = Callable[[str, int], Sequence[Hit]]
+"""A question and how many answers are wanted, best first."""
+
+_WORDS = 10
+_SHORTEST = 3
+
+
+def words_of(record: Record) -> str:
+    """Everything of a record that may be found."""
+    return "\n".join((record.title, " ".join(record.tags), record.text, " ".join(record.origin.files)))
+
+
+@contextmanager
+def substring(records: Sequence[Record]) -> Iterator[Ask]:
+    """Those that hold the whole question, newest first."""
+    texts = _texts(records)
+
+    def ask(text: str, limit: int) -> list[Hit]:
+        wanted = text.casefold().strip()
+        return [Hit(record, 1.0) for record, words in texts if wanted and wanted in words][:limit]
+
+    yield ask
+
+
+@contextmanager
+def any_word(records: Sequence[Record]) -> Iterator[Ask]:
+    """Those that hold any word of the question: most words first, then newest."""
+    texts = _texts(records)
+
+    def ask(text: str, limit: int) -> list[Hit]:
+        wanted = set(text.casefold().split())
+        counted = [(sum(word in words for word in wanted), record) for record, words in texts]
+        found = sorted((pair for pair in counted if pair[0]), key=lambda pair: -pair[0])
+        return [Hit(record, float(count)) for count, record in found[:limit]]
+
+    yield ask
+
+
+@contextmanager
+def plain_fts5(records: Sequence[Record], *, quoted: bool = False) -> Iterator[Ask]:
+    """The default tokeniser, the naive builder, `ORDER BY rank`; a syntax error is no answer."""
+    offered = [record for record in records if record.status is not Status.RETIRED]
+    with closing(db.connect_memory()) as connection:
+        connection.execute("CREATE VIRTUAL TABLE plain USING fts5(text)")
+        rows = ((key, words_of(record)) for key, record in enumerate(offered))
+        connection.executemany("INSERT INTO plain(rowid, text) VALUES (?, ?)", rows)
+
+        def ask(text: str, limit: int) -> list[Hit]:
+            match = naive_match(text, quoted=quoted)
+            sql = "SELECT rowid, -rank FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT ?"
+            try:
+                found = connection.execute(sql, (match, limit)).fetchall() if match else []
+            except sqlite3.OperationalError:
+                return []
+            return [Hit(offered[row[0]], row[1]) for row in found]
+
+        yield ask
+
+
+def naive_match(text: str, *, quoted: bool = False) -> str:
+    """The full-text expression that the naive builder makes of a question."""
+    words = [word for word in text.split() if len(word) >= _SHORTEST][:_WORDS]
+    return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) if quoted else " OR ".join(words)
+
+
+def _texts(records: Sequence[Record]) -> list[tuple[Record, str]]:
+    offered = [record for record in records if record.status is not Status.RETIRED]
+    newest = sorted(offered, key=lambda record: record.created_at, reverse=True)
+    return [(record, words_of(record).casefold()) for record in newest]

@@ -1,0 +1,306 @@
+"""Data sets as Collections: records as Ralph would hold them, and questions with the right ids.
+
+A Collection is one store that is asked; a data set is one or many of them (a conversation of LoCoMo, a
+question's haystack of LongMemEval). The loaders take parsed JSON in the shape its authors publish, and
+tell with `Unreadable` what is missing. Answers may be whole sessions: then `whole_sessions` is set, and
+a question's right ids are session ids. "Today" is the day of a store's newest record, so that recency is
+judged as it would have been then, and a run gives the same figures next year.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+from ralph.errors import Unreadable
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import Family, Origin, Record, Scope, Status
+
+SESSION_CHARACTERS = 500
+"""How much of a LongMemEval session is kept."""
+
+_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
+_SESSION = re.compile(r"session_(\d+)")
+_LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
+_LONGMEMEVAL_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)")
+_KINDS = {
+    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
+    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
+    Family.JOURNAL: {kind.value: kind for kind in Outcome},
+}
+_STATES = {
+    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
+    Family.OBSERVATION: (Status.RAW, Scope.SESSION),
+    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
+}
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and the ids that answer it; none for a negative control.
+
+    A record of `allowed` is neither right nor wrong: it is taken out of what is handed over before counting.
+    """
+
+    id: str
+    text: str
+    relevant: frozenset[str]
+    category: str = ""
+    allowed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One store of records and the questions put to it."""
+
+    records: tuple[Record, ...]
+    questions: tuple[Question, ...]
+    whole_sessions: bool = False
+
+    @property
+    def today(self) -> date:
+        """The day of the newest record."""
+        days = [day for record in self.records if (day := _day(record.created_at)) is not None]
+        return max(days, default=date(2025, 1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Collections whose figures are counted together; `gated` when precision behind the gate is the point."""
+
+    name: str
+    collections: tuple[Collection, ...]
+    gated: bool = False
+    per_category: bool = field(default=False)
+
+
+def plain(name: str, told: object) -> DataSet:
+    """`{"docs": [{id, text, title?, ts?, created?}], "queries": [{id, text, rel}]}`."""
+    whole = _object(told, name)
+    records = tuple(_document(doc, name) for doc in _objects(whole, "docs", name))
+    questions = tuple(
+        Question(_text(query, "id", name), _text(query, "text", name), frozenset(_texts(query, "rel", name)))
+        for query in _objects(whole, "queries", name)
+    )
+    return DataSet(name, (Collection(records, questions),))
+
+
+def _document(doc: Json, name: str) -> Record:
+    title = str(doc.get("title") or "")
+    text = _text(doc, "text", name)
+    created = doc.get("created")
+    stamp = doc.get("ts")
+    if isinstance(stamp, int | float):
+        created = datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Record(
+        _text(doc, "id", name),
+        MemoryKind.CONTEXT,
+        text.removeprefix(title).lstrip() or text if title else text,
+        title=title,
+        created_at=str(created or ""),
+    )
+
+
+def locomo(told: object, *, sessions: bool = False) -> DataSet:
+    """LoCoMo: a turn is an observation of its session; with `sessions` the sessions are what is looked for."""
+    name = "locomo-sessions" if sessions else "locomo-turns"
+    if not isinstance(told, list):
+        raise _unreadable(name, "a list of conversations was expected")
+    return DataSet(name, tuple(_conversation(_object(each, name), name, sessions) for each in told))
+
+
+def _conversation(told: Json, name: str, sessions: bool) -> Collection:
+    records = tuple(_turns(_object(told.get("conversation"), name), name))
+    known = {record.id for record in records}
+    questions = []
+    for number, qa in enumerate(_objects(told, "qa", name), 1):
+        turns = {f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)}
+        right = turns & known
+        if right:  # a few questions have no usable evidence: nobody can say what answers them
+            wanted = frozenset(turn.partition(":")[0] for turn in right) if sessions else frozenset(right)
+            category = f"category {qa.get('category')}"
+            questions.append(Question(str(number), _text(qa, "question", name), wanted, category))
+    return Collection(records, tuple(questions), whole_sessions=sessions)
+
+
+def _turns(conversation: Json, name: str) -> Iterator[Record]:
+    numbered = [(int(match[1]), key) for key in conversation if (match := _SESSION.fullmatch(key))]
+    for number, key in sorted(numbered):
+        created = _locomo_time(conversation.get(f"{key}_date_time"))
+        for turn in _objects(conversation, key, name):
+            caption = f" [shows: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+            text = f"{_text(turn, 'speaker', name)}: {_text(turn, 'text', name)}{caption}"
+            yield _observation(_text(turn, "dia_id", name), text, f"D{number}", created)
+
+
+def _locomo_time(said: object) -> str:
+    try:
+        return datetime.strptime(str(said), _LOCOMO_TIME).strftime("%Y-%m-%dT%H:%M:00Z")  # noqa: DTZ007
+    except ValueError:
+        return ""
+
+
+def _observation(name: str, text: str, session: str, created: str) -> Record:
+    status, scope = _STATES[Family.OBSERVATION]
+    return Record(
+        name, ObservationKind.NOTE, text, Family.OBSERVATION,
+        status=status, scope=scope, origin=Origin(session=session), created_at=created,
+    )  # fmt: skip
+
+
+def longmemeval(told: object) -> DataSet:
+    """LongMemEval: each question has its own sessions; the beginning of each is one record."""
+    name = "longmemeval"
+    if not isinstance(told, list):
+        raise _unreadable(name, "a list of questions was expected")
+    return DataSet(name, tuple(_haystack(_object(each, name), name) for each in told))
+
+
+def _haystack(told: Json, name: str) -> Collection:
+    names = _texts(told, "haystack_session_ids", name)
+    turns = told.get("haystack_sessions")
+    if not isinstance(turns, list) or len(turns) != len(names):
+        raise _unreadable(name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length")
+    days = told.get("haystack_dates")
+    dates = days if isinstance(days, list) and len(days) == len(names) else [""] * len(names)
+    records = {
+        session: Record(session, MemoryKind.CONTEXT, _session_text(said), created_at=_longmemeval_day(day))
+        for session, said, day in zip(names, turns, dates, strict=True)
+    }
+    right = frozenset(_texts(told, "answer_session_ids", name)) & records.keys()
+    category = str(told.get("question_type") or "")
+    question = Question(str(told.get("question_id", "")), _text(told, "question", name), frozenset(right), category)
+    return Collection(tuple(records.values()), (question,) if right else ())
+
+
+def _session_text(said: object) -> str:
+    turns = said if isinstance(said, list) else []
+    text = "\n".join(str(turn.get("content", "")) for turn in turns if isinstance(turn, dict))
+    return text[:SESSION_CHARACTERS]
+
+
+def _longmemeval_day(said: object) -> str:
+    match = _LONGMEMEVAL_DAY.match(str(said))
+    return "-".join(match.groups()) if match else ""
+
+
+def own(name: str, records: object, queries: object) -> DataSet:
+    """Our own set: records of all families, and questions by category."""
+    if not isinstance(records, list) or not isinstance(queries, list):
+        raise _unreadable(name, "a list of records and a list of queries were expected")
+    questions = tuple(
+        Question(
+            _text(query, "id", name),
+            _text(query, "text", name),
+            frozenset(_texts(query, "relevant", name)),
+            str(query.get("category") or ""),
+        )
+        for query in (_object(each, name) for each in queries)
+    )
+    made = tuple(_own_record(_object(each, name), name) for each in records)
+    return DataSet(name, (Collection(made, questions),), per_category=True)
+
+
+def _own_record(told: Json, name: str) -> Record:
+    try:
+        family = Family(_text(told, "family", name))
+        kind = _KINDS[family][_text(told, "kind", name)]
+    except (ValueError, KeyError) as error:
+        raise _unreadable(name, f"record {told.get('id')}: unknown family or kind {error}") from error
+    status, scope = _STATES[family]
+    return Record(
+        _text(told, "id", name), kind, _text(told, "text", name), family,
+        title=str(told.get("title") or ""), tags=_texts(told, "tags", name), status=status, scope=scope,
+        origin=Origin(session=str(told.get("session") or ""), files=_texts(told, "files", name)),
+        created_at=str(told.get("created_at") or ""),
+    )  # fmt: skip
+
+
+def precision(beliefs: object, cases: object) -> DataSet:
+    """PrecisionMemBench: beliefs as memories, and what may be handed over unasked for each case.
+
+    The set knows users, scopes and sections of a prompt; a store here is what one user believes in the scopes
+    of a case. Right are the relevant beliefs and the pinned facts that must appear. Open questions that must
+    appear belong to another section and are allowed. Replaced and resolved beliefs are retired. Cases about a
+    budget, or without a question, test something else and are left out.
+    """
+    name = "precision"
+    if not isinstance(beliefs, list) or not isinstance(cases, list):
+        raise _unreadable(name, "a list of beliefs and a list of cases were expected")
+    known = [_object(each, name) for each in beliefs]
+    asked: dict[tuple[str, tuple[str, ...]], list[Question]] = {}
+    usual = str(known[0].get("user_id", "")) if known else ""
+    for case in (_object(each, name) for each in cases):
+        if "budget" in case or not str(case.get("query", "")).strip():
+            continue
+        store = str(case.get("userId", usual)), _texts(case, "scope", name)
+        asked.setdefault(store, []).append(_case(case, name))
+    collections = (
+        Collection(tuple(_beliefs(known, user, scopes, name)), tuple(questions))
+        for (user, scopes), questions in asked.items()
+    )
+    return DataSet(name, tuple(collections), gated=True)
+
+
+def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str) -> Iterator[Record]:
+    for belief in known:
+        if belief.get("user_id") != user or not set(_texts(belief, "scope", name)) & set(scopes):
+            continue
+        over = belief.get("superseded_by") or belief.get("resolved_at") or belief.get("epistemic_status") == "superseded"
+        yield Record(
+            _text(belief, "_id", name), MemoryKind.CONTEXT, _text(belief, "content", name),
+            title=_text(belief, "canonical_name", name), tags=_texts(belief, "aliases", name),
+            status=Status.RETIRED if over else Status.ACCEPTED, created_at=str(belief.get("updated_at") or ""),
+        )  # fmt: skip
+
+
+def _case(case: Json, name: str) -> Question:
+    expect = _object(case.get("expect"), name)
+
+    def listed(section: str, key: str) -> frozenset[str]:
+        found = expect.get(section)
+        return frozenset(_texts(found, key, name)) if isinstance(found, dict) and key in found else frozenset()
+
+    right = listed("relevantBeliefs", "shouldOnlyInclude") | listed("pinnedFacts", "mustInclude")
+    allowed = listed("openQuestions", "mustInclude") - right
+    return Question(_text(case, "caseId", name), _text(case, "query", name), right, str(case["category"]), allowed)
+
+
+def _day(created: str) -> date | None:
+    try:
+        return date.fromisoformat(created[:10])
+    except ValueError:
+        return None
+
+
+def _unreadable(name: str, what: str) -> Unreadable:
+    return Unreadable(f"{name}: {what}", hint="the shapes that are read are described in docs/bench.md")
+
+
+def _object(value: object, name: str) -> Json:
+    if not isinstance(value, dict):
+        raise _unreadable(name, "an object was expected")
+    return value
+
+
+def _objects(value: Json, key: str, name: str) -> list[Json]:
+    found = value.get(key)
+    if not isinstance(found, list):
+        raise _unreadable(name, f"`{key}` should be a list")
+    return [_object(each, name) for each in found]
+
+
+def _text(value: Json, key: str, name: str) -> str:
+    found = value.get(key)
+    if not isinstance(found, str):
+        raise _unreadable(name, f"`{key}` should be text")
+    return found
+
+
+def _texts(value: Json, key: str, name: str) -> tuple[str, ...]:
+    found = value.get(key)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise _unreadable(name, f"`{key}` should be a list of texts")
+    return tuple(found)
