@@ -1,36 +1,125 @@
-"""How well search finds, on every data set that is there: `python bench/retrieval.py [DIR] [--set NAME] ...`."""
+"""How well and how fast search finds: our own set, whatever else is there, and two sizes of projects.
+
+`make bench` calls `run`; `python bench/retrieval.py [DIR] [--set NAME] [--no-baselines] [--speed SIZES]
+[--dry-run]` chooses. The data sets are not part of the project: DIR (or RALPH_BENCH_DATA) holds them.
+Results go to bench/results/<date>-retrieval.json and .md, with the versions that they depend on.
+"""
 
 import argparse
+import json
+import os
+import platform
+import sqlite3
 import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ralph.app import bench  # noqa: E402  (the path comes first)
+from ralph import __version__  # noqa: E402  (the path comes first)
+from ralph.app import bench  # noqa: E402
+from ralph.cli.bench import HEADINGS, SPEED_HEADINGS, cells, number, speed_cells  # noqa: E402
+from ralph.errors import NotFound  # noqa: E402
+from ralph.search.measure.loaders import DataSet  # noqa: E402
+from ralph.search.measure.runs import Result  # noqa: E402
+from ralph.search.measure.speed import Speed  # noqa: E402
+
+OWN = ROOT / "bench" / "own"
+RESULTS = ROOT / "bench" / "results"
+DATA = Path(os.environ.get("RALPH_BENCH_DATA") or ROOT.parent / "shared" / "bench-data")
+SIZES = (1_000, 10_000)
+
+
+def sets_in(folders: Sequence[Path], names: Sequence[str]) -> Iterator[DataSet]:
+    """Every data set of some folders, or the named ones, in the order of the list."""
+    for place in bench.PLACES:
+        if place.name not in names if names else place.asked:
+            continue
+        for folder in folders:
+            try:
+                yield bench.data_sets(folder, [place.name])[0]
+            except NotFound:
+                continue
+            break
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table that reads well as text and as Markdown."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    lines = [headings, ["-" * width for width in widths], *rows]
+    return ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
+
+
+def rows(result: Result) -> Iterator[tuple[str, ...]]:
+    """A result's line; Ralph's own with a line a category."""
+    yield (result.data_set, result.system, *cells(result.figures))
+    for name, found in result.categories.items() if result.system.startswith("ralph") else ():
+        yield (result.data_set, f"- {name}", *cells(found))
+
+
+def report(results: Sequence[Result], speeds: Sequence[Speed]) -> list[str]:
+    """Tables, and a line for each promise; a broken one ends with BROKEN."""
+    lines = table(HEADINGS, [row for result in results for row in rows(result)]) if results else []
+    for bar in bench.bars(results):
+        aims = f"floor {number(bar.floor)}, target {number(bar.target)}"
+        lines.append(f"  {bar.data_set + ' ' + bar.figure:<60} {bar.measured:5.3f} ({aims}) {bar.verdict}")
+    if speeds:
+        lines += ["", *table(SPEED_HEADINGS, list(map(speed_cells, speeds)))]
+    for promise in bench.speed_bars(speeds):
+        verdict = "ok" if promise.kept else "BROKEN"
+        lines.append(f"  {promise.what:<60} {promise.measured:5.2f} (at most {promise.at_most:g}) {verdict}")
+    return lines
+
+
+def keep(results: Sequence[Result], speeds: Sequence[Speed], lines: Sequence[str]) -> Path:
+    """Write the results beside those of other days."""
+    now = datetime.now(UTC)
+    versions = {"ralph": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    shape = {
+        "date": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "versions": versions,
+        "results": [bench.result_json(result) for result in results],
+        "bars": [bench.bar_json(bar) for bar in bench.bars(results)],
+        **bench.speed_json(speeds),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{now:%Y-%m-%d}-retrieval.json"
+    path.write_text(json.dumps(shape, indent=1) + "\n", encoding="utf-8", newline="")
+    said = ", ".join(f"{name} {version}" for name, version in versions.items())
+    page = [f"# Retrieval, {now:%Y-%m-%d}", "", said, "", *lines, ""]
+    path.with_suffix(".md").write_text("\n".join(page), encoding="utf-8", newline="")
+    return path
+
+
+def run(
+    data: Path = DATA, names: Sequence[str] = (), sizes: Sequence[int] = SIZES, *,
+    baselines: bool = True, kept: bool = True,
+) -> list[str]:  # fmt: skip
+    """The tables and the promises."""
+    results = list(bench.retrieval(list(sets_in((data, OWN), names)), baselines=baselines))
+    speeds = list(bench.speed(sizes))
+    lines = report(results, speeds)
+    if kept:
+        keep(results, speeds, lines)
+    return lines
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", nargs="?", type=Path, default=ROOT.parent / "shared" / "bench-data")
-    parser.add_argument("--set", action="append", default=[], dest="sets")
+    """Run what is asked for; without a size no speed is measured, and a part is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=DATA)
+    parser.add_argument("--set", action="append", default=[], dest="names")
     parser.add_argument("--no-baselines", action="store_true")
-    words = parser.parse_args()
-    sets = []
-    for folder in (words.data, ROOT / "bench" / "own"):
-        for place in bench.PLACES:
-            if (not words.sets and not place.asked) or place.name in words.sets:
-                try:
-                    sets += bench.data_sets(folder, [place.name])
-                except bench.NotFound:
-                    continue
-    heads = "set system n any@5 R@5 R@10 MRR nDCG silent prec gateR tok p50 p95".split()
-    print("%-16s %-12s" % tuple(heads[:2]), *("%6s" % h for h in heads[2:]))
-    for r in bench.retrieval(sets, baselines=not words.no_baselines):
-        for name, f in [(r.system, r.figures), *((f"  {k}", v) for k, v in r.categories.items())]:
-            values = (f.any5, f.recall5, f.recall10, f.mrr, f.ndcg10, f.silent, f.precision, f.gate_recall, f.tokens, f.p50, f.p95)
-            print("%-16s %-12s %6d" % (r.data_set, name, f.questions), *("%6s" % ("-" if v is None else f"{v:.3f}" if v <= 1 else f"{v:.1f}") for v in values), flush=True)
-    return 0
+    parser.add_argument("--speed", default="", help="numbers of records, separated by commas")
+    parser.add_argument("--dry-run", action="store_true", help="keep no results")
+    said = parser.parse_args()
+    sizes = [int(size) for size in said.speed.split(",") if size]
+    kept = not (said.dry_run or said.names or said.no_baselines)
+    lines = run(said.data, said.names, sizes, baselines=not said.no_baselines, kept=kept)
+    print("\n".join(lines))
+    return 1 if any(line.endswith("BROKEN") for line in lines) else 0
 
 
 if __name__ == "__main__":

@@ -9,12 +9,9 @@ environment variable: it is read for each request and shown nowhere.
 `tests/search/test_embedders.py` runs every format and failure against a server on this machine.
 """
 
-import http.client
 import json
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,6 +26,10 @@ from ralph.search.meaning import BATCH, Embedder, unit
 from ralph.search.wordpiece import WordPiece
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.error import HTTPError
+    from urllib.request import OpenerDirector
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -185,20 +186,24 @@ class ServerEmbedder:
         return matrix
 
     def _post(self, question: bytes) -> bytes:
+        from http.client import HTTPException  # noqa: PLC0415  (only who asks a server loads these)
+        from urllib.error import HTTPError, URLError  # noqa: PLC0415  (as above)
+        from urllib.request import Request  # noqa: PLC0415  (as above)
+
         key = self._key()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
+        request = Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
         try:
             with _opener(self.url).open(request, timeout=self.timeout) as response:
                 return self._body(response)
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             with error:
                 raise self._refused(error, key) from None
-        except urllib.error.URLError as error:
+        except URLError as error:
             raise self._silent(error.reason) from None
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
+        except (OSError, HTTPException, UnicodeError) as error:
             raise self._silent(error) from None
 
     def _key(self) -> str:
@@ -213,7 +218,7 @@ class ServerEmbedder:
             )
         return key
 
-    def _body(self, response: http.client.HTTPResponse) -> bytes:
+    def _body(self, response: "HTTPResponse") -> bytes:
         body = response.read(_LARGEST_ANSWER + 1)
         if len(body) > _LARGEST_ANSWER:
             raise self._odd("an answer that is far too long")
@@ -262,12 +267,10 @@ class ServerEmbedder:
             raise self._odd("numbers that are too large or none at all")
         return unit(matrix)
 
-    def _refused(self, error: urllib.error.HTTPError, key: str) -> ProviderFailed:
+    def _refused(self, error: "HTTPError", key: str) -> ProviderFailed:
         pull = f"; `ollama pull {self.model}` fetches it" if self.ollama else ""
         hints = {
-            401: f"check the key in ${self.variable}"
-            if self.variable
-            else "name the variable that holds the key",
+            401: f"check the key in ${self.variable}" if self.variable else "name the key's variable",
             404: f"check the address and the model {self.model}{pull}",
             429: "it is busy or the quota is used up; try again later",
         }
@@ -284,39 +287,36 @@ class ServerEmbedder:
 
     def _silent(self, why: object) -> ProviderFailed:
         if isinstance(why, TimeoutError):
-            return ProviderFailed(
-                f"{self._where}: no answer within {self.timeout:g} seconds", hint="try again later"
-            )
+            late = f"{self._where}: no answer within {self.timeout:g} seconds"
+            return ProviderFailed(late, hint="try again later")
         hint = "is `ollama serve` running?" if self.ollama else "check the address and the network"
         why = str(why) or type(why).__name__
         return ProviderFailed(f"{self._where}: cannot be reached: {why}", hint=hint)
 
     def _odd(self, what: str) -> ProviderFailed:
-        return ProviderFailed(
-            f"{self._where}: sent {what}", hint=f"check that {self.model} is an embedding model"
-        )
+        hint = f"check that {self.model} is an embedding model"
+        return ProviderFailed(f"{self._where}: sent {what}", hint=hint)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like any other that is not a vector."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Go nowhere."""
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
+def _opener(url: str) -> "OpenerDirector":
     """No redirects, and no proxy between this machine and itself."""
-    if urlsplit(url).hostname in _LOOPBACK:
-        return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
-    return urllib.request.build_opener(_NoRedirect)
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener  # noqa: PLC0415  (see _post)
+
+    class NoRedirect(HTTPRedirectHandler):
+        def redirect_request(self, *_: object) -> None:
+            """A redirect is an answer like any other that is not a vector."""
+
+    here = urlsplit(url).hostname in _LOOPBACK
+    return build_opener(NoRedirect, ProxyHandler({})) if here else build_opener(NoRedirect)
 
 
-def _said(error: urllib.error.HTTPError, key: str) -> str:
+def _said(error: "HTTPError", key: str) -> str:
     """What the server said about the error, on one short line and without the key."""
+    from http.client import HTTPException  # noqa: PLC0415  (see _post)
+
     try:
-        body = error.read(_LARGEST_ANSWER).decode("utf-8", "replace")
-        answer = json.loads(body)
-    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        answer = json.loads(error.read(_LARGEST_ANSWER))
+    except (OSError, HTTPException, ValueError, RecursionError):
         return ""
     said = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
     said = said.get("message") if isinstance(said, dict) else said

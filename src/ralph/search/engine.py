@@ -32,12 +32,10 @@ class Recipe:
     fields: tuple[float, float, float, float] = (1.2, 1.5, 1.0, 0.8)
     pairs: float = 0.5
     near: tuple[float, ...] = (0.45, 0.25)
-    session: float = 0.0
     recency: float = 0.3
     half_life_days: float = 30.0
     tags: float = 0.15
-    cover: float = 0.0
-    links: float = 0.05
+    cover: float = 0.2
     meaning: float = 0.5
     floor: float = 0.4
     evidence: float = 0.7
@@ -47,6 +45,7 @@ class Recipe:
 
 
 STANDARD = Recipe()
+_MOST_PAIRS = 12
 _PAIR = 0.5
 """A pair of Chinese, Japanese or Korean characters is about half a word."""
 
@@ -155,8 +154,9 @@ def _candidates(
         first = rows.matching(connection, chosen, recipe.fields, recipe.candidates, query)
         found = rows.matching(connection, match, recipe.fields, recipe.candidates, None, [key for key, _ in first])
     scores = dict(found)
-    for key, score in _side_by_side(connection, asked, list(scores), recipe):
-        scores[key] += recipe.pairs * score
+    for key, score in _side_by_side(connection, asked, recipe):
+        if key in scores:
+            scores[key] += recipe.pairs * score
     return _with_neighbours(connection, scores, recipe)
 
 
@@ -175,7 +175,7 @@ def _rarest(asked: Sequence[Asked], most: int) -> list[str]:
 
 
 def _side_by_side(
-    connection: sqlite3.Connection, asked: Sequence[Asked], keys: Sequence[int], recipe: Recipe
+    connection: sqlite3.Connection, asked: Sequence[Asked], recipe: Recipe
 ) -> list[tuple[int, float]]:
     """The scores of candidates in which two words of the question stand next to each other."""
     pairs = [
@@ -183,9 +183,9 @@ def _side_by_side(
         for left, right in zip(asked, asked[1:], strict=False)
         if left.terms and right.terms and not (left.replaced or right.replaced)
     ]
-    if not pairs or not keys:
+    if not pairs:
         return []
-    return rows.matching(connection, " OR ".join(pairs[:12]), recipe.fields, len(keys), None, keys)
+    return rows.matching(connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, recipe.candidates)
 
 
 def _with_neighbours(connection: sqlite3.Connection, scores: dict[int, float], recipe: Recipe) -> dict[int, float]:
@@ -193,15 +193,6 @@ def _with_neighbours(connection: sqlite3.Connection, scores: dict[int, float], r
     total = dict(scores)
     for key, other, step in rows.neighbours(connection, list(scores), len(recipe.near)):
         total[other] = total.get(other, 0.0) + recipe.near[abs(step) - 1] * scores[key]
-    if recipe.session:
-        grouped: dict[str, list[int]] = {}
-        for key, session in rows.sessions_of(connection, list(total)):
-            grouped.setdefault(session, []).append(key)
-        for keys in grouped.values():
-            best = sorted((total[key] for key in keys), reverse=True)
-            extra = recipe.session * sum(best[:4])
-            for key in keys:
-                total[key] += extra
     return total
 
 

@@ -2,7 +2,7 @@
 
 An Embedder turns texts into a Matrix of float32 rows of length one, so that the cosine of two
 texts is a dot product. Every row is compared with the query (brute force): ten thousand rows take
-about a millisecond, which no index structure needs to beat. A long text is cut into chunks and
+a few milliseconds, which no index structure needs to beat. A long text is cut into chunks and
 counts as much as its best one. Vectors rest as one signed byte a number with one scale a row: a
 quarter of the size, and the first five answers of both measured sets stay the same (ADR 0016).
 
@@ -63,7 +63,8 @@ def cosines(query: Matrix, matrix: Matrix) -> list[float]:
     """How near each row is to the query (one vector, or a matrix of one row): 1 the same, 0 unrelated."""
     if not matrix.size:
         return []
-    return [float(near) for near in (matrix @ query.reshape(-1)).tolist()]
+    near: list[float] = (matrix @ query.reshape(-1)).tolist()
+    return near
 
 
 def nearest(query: Matrix, matrix: Matrix, count: int) -> list[tuple[int, float]]:

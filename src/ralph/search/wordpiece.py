@@ -12,7 +12,7 @@ installed, whole sentences in several scripts.
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 
-PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
+UNKNOWN, START, END = "[UNK]", "[CLS]", "[SEP]"
 LONGEST_WORD = 100
 _DROPPED = frozenset(("Cc", "Cf", "Cs", "Co"))  # but not Cn: what this Python does not know may be a letter
 _ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")

@@ -3,17 +3,22 @@
 What is in a database here is derived or a cache, so there are no migrations: a file that is
 damaged, or was made by another version, is deleted and made again. The file is readable by its
 owner only. Writers take an immediate transaction, so that two never wait for each other in the
-middle; readers of a write-ahead log are never blocked.
+middle; readers of a write-ahead log are never blocked. SQLite notices most damage but not all: a
+seal (size and time of the file as its last writer left it) tells when somebody else touched it.
 """
 
 import contextlib
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.store import files
+
+if sys.platform != "win32":
+    import fcntl
 
 BUSY_MS = 5000
 _BROKEN = ("malformed", "not a database", "corrupt", "disk image", "vtable constructor failed", "no such table")
@@ -77,6 +82,29 @@ def explained(path: Path) -> Iterator[None]:
         if any(broken in words for broken in _BROKEN) or type(error) is sqlite3.DatabaseError:
             raise Damaged(f"{path}: {error}", hint="it is made again from the files") from error
         raise
+
+
+@contextlib.contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Hold the right to write to a database; Busy when another process has it. Released also by a kill."""
+    files.make_folder(path.parent)
+    handle = os.open(path.with_name(path.name + "-lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE)
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise Busy(f"{path}: another process is writing", hint="try again in a moment") from error
+    finally:
+        os.close(handle)
+
+
+def seal(path: Path) -> str:
+    """What tells that nobody but us has touched the file: its size and time of change."""
+    if not path.exists():
+        return ""
+    stat = path.stat()
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def remove(path: Path) -> None:

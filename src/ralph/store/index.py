@@ -32,7 +32,8 @@ FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
 """A row's family is the one at `key % 3`."""
 
 _EDGE = 1024
-_BATCH = 2000
+_LARGE = 50_000_000
+"""Bytes: a database up to that size is made again rather than checked when somebody else touched it."""
 
 Terms = Callable[[str], str]
 Progress = Callable[[int, int], None]
@@ -60,25 +61,47 @@ class Index:
         """A connection for reading; the database must be there (see `sync`)."""
         return db.connect(self.path, read_only=True)
 
-    def sync(self, *, within: float | None = None, busy_ms: int = 0, progress: Progress | None = None) -> Synced:
+    def sync(self, *, within: float | None = None, progress: Progress | None = None) -> Synced:
         """Bring the index up to date; at most so many seconds, the rest is left to the next call."""
         try:
-            return self._sync(within, busy_ms, progress)
+            with db.sole_writer(self.path):
+                if db.seal(self.path) != (files.read(self._seal) or "") and not self._sound():
+                    db.remove(self.path)
+                try:
+                    done = self._sync(within, progress)
+                except db.Damaged:
+                    db.remove(self.path)
+                    done = self._sync(within, progress)
+                if db.seal(self.path) != (files.read(self._seal) or ""):
+                    files.write(self._seal, db.seal(self.path), mode=files.PRIVATE)
+                return done
         except db.Busy:
             return Synced(complete=False, busy=True)
-        except db.Damaged:
-            db.remove(self.path)
-            return self._sync(within, busy_ms, progress)
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
         """Delete the database and make it again."""
-        db.remove(self.path)
-        return self.sync(busy_ms=db.BUSY_MS, progress=progress)
+        with db.sole_writer(self.path):
+            db.remove(self.path)
+        return self.sync(progress=progress)
 
-    def _sync(self, within: float | None, busy_ms: int, progress: Progress | None) -> Synced:
-        with closing(db.connect(self.path, busy_ms=busy_ms)) as connection, db.explained(self.path):
+    @property
+    def _seal(self) -> Path:
+        return self.path.with_name(self.path.name + "-seal")
+
+    def _sound(self) -> bool:
+        """Whether a large database that somebody touched can be kept; a small one is sooner made again."""
+        try:
+            with closing(db.connect(self.path)) as connection, db.explained(self.path):
+                return self.path.stat().st_size > _LARGE and _version(connection) == SCHEMA_VERSION and _intact(connection)
+        except db.Damaged:
+            return False
+
+    def _sync(self, within: float | None, progress: Progress | None) -> Synced:
+        with db.explained(self.path), closing(db.connect(self.path)) as connection:
             if _version(connection) != SCHEMA_VERSION:
-                connection = self._fresh(connection, busy_ms)
+                if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    raise db.Damaged(f"{self.path}: made by another version", hint="it is made again")
+                _create(connection)
             writer = _Writer(connection, self._terms)
             known = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
             present = list(sources(self.root))
@@ -89,14 +112,19 @@ class Index:
             deadline = None if within is None else time.monotonic() + within
             return _apply(writer, gone, changed, known, deadline, progress)
 
-    def _fresh(self, connection: sqlite3.Connection, busy_ms: int) -> sqlite3.Connection:
-        """An empty database of this version in place of whatever is there."""
-        if _version(connection) or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            connection.close()
-            db.remove(self.path)
-            connection = db.connect(self.path, busy_ms=busy_ms)
-        _create(connection)
-        return connection
+
+def _intact(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite, the full-text index and every row's fingerprint agree that nothing was changed."""
+    if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+        return False
+    connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
+    for family in FAMILIES:
+        table, key = TABLES[family]
+        sql = f"SELECT {key} AS key, digest FROM {table}"  # noqa: S608  (our own names)
+        digests = {row["key"]: row["digest"] for row in connection.execute(sql)}
+        if any(digests.get(number) != digest_of(record) for number, record in stored(connection, family, "1", ())):
+            return False
+    return True
 
 
 def in_memory(told: Iterable[Contents], terms: Terms) -> sqlite3.Connection:

@@ -115,13 +115,17 @@ def neighbours(connection: sqlite3.Connection, keys: Sequence[int], reach: int) 
         yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, *part)))
 
 
-def sessions_of(connection: sqlite3.Connection, keys: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """The session of each observation among the keys."""
-    own = [key for key in keys if FAMILIES[key % len(FAMILIES)] is Family.OBSERVATION]
-    for part in _parts(own):
-        marks = ", ".join("?" * len(part))
-        sql = f"SELECT key, session_id FROM observations WHERE key IN ({marks})"  # noqa: S608  (our own names)
-        yield from ((row[0], row[1]) for row in connection.execute(sql, part))
+def beside(connection: sqlite3.Connection, record: Record, reach: int) -> list[int]:
+    """The keys of the records of the same family just before and after a record in time."""
+    table, key = TABLES[record.family]
+    found: list[int] = []
+    for relation, order in (("<", "DESC"), (">", "ASC")):
+        sql = (
+            f"SELECT {key} FROM {table} WHERE created_at {relation} ? AND created_at <> '' "  # noqa: S608
+            f"ORDER BY created_at {order}, {key} {order} LIMIT ?"
+        )
+        found += [row[0] for row in connection.execute(sql, (record.created_at, reach))]
+    return found
 
 
 def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -> dict[int, str]:

@@ -9,7 +9,7 @@ judged as it would have been then, and a run gives the same figures next year.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from ralph.errors import Unreadable
@@ -23,7 +23,7 @@ _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
 _LONGMEMEVAL_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)")
-_KINDS = {
+_KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.MEMORY: {kind.value: kind for kind in MemoryKind},
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
@@ -73,7 +73,7 @@ class DataSet:
     name: str
     collections: tuple[Collection, ...]
     gated: bool = False
-    per_category: bool = field(default=False)
+    per_category: bool = False
 
 
 def plain(name: str, told: object) -> DataSet:
@@ -116,7 +116,9 @@ def _conversation(told: Json, name: str, sessions: bool) -> Collection:
     known = {record.id for record in records}
     questions = []
     for number, qa in enumerate(_objects(told, "qa", name), 1):
-        turns = {f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)}
+        turns = {
+            f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)
+        }
         right = turns & known
         if right:  # a few questions have no usable evidence: nobody can say what answers them
             wanted = frozenset(turn.partition(":")[0] for turn in right) if sessions else frozenset(right)
@@ -137,7 +139,7 @@ def _turns(conversation: Json, name: str) -> Iterator[Record]:
 
 def _locomo_time(said: object) -> str:
     try:
-        return datetime.strptime(str(said), _LOCOMO_TIME).strftime("%Y-%m-%dT%H:%M:00Z")  # noqa: DTZ007
+        return datetime.strptime(str(said), _LOCOMO_TIME).strftime("%Y-%m-%dT%H:%M:00Z")
     except ValueError:
         return ""
 
@@ -162,7 +164,9 @@ def _haystack(told: Json, name: str) -> Collection:
     names = _texts(told, "haystack_session_ids", name)
     turns = told.get("haystack_sessions")
     if not isinstance(turns, list) or len(turns) != len(names):
-        raise _unreadable(name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length")
+        raise _unreadable(
+            name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length"
+        )
     days = told.get("haystack_dates")
     dates = days if isinstance(days, list) and len(days) == len(names) else [""] * len(names)
     records = {
@@ -171,7 +175,9 @@ def _haystack(told: Json, name: str) -> Collection:
     }
     right = frozenset(_texts(told, "answer_session_ids", name)) & records.keys()
     category = str(told.get("question_type") or "")
-    question = Question(str(told.get("question_id", "")), _text(told, "question", name), frozenset(right), category)
+    question = Question(
+        str(told.get("question_id", "")), _text(told, "question", name), frozenset(right), category
+    )
     return Collection(tuple(records.values()), (question,) if right else ())
 
 
@@ -248,7 +254,11 @@ def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str)
     for belief in known:
         if belief.get("user_id") != user or not set(_texts(belief, "scope", name)) & set(scopes):
             continue
-        over = belief.get("superseded_by") or belief.get("resolved_at") or belief.get("epistemic_status") == "superseded"
+        over = (
+            belief.get("superseded_by")
+            or belief.get("resolved_at")
+            or belief.get("epistemic_status") == "superseded"
+        )
         yield Record(
             _text(belief, "_id", name), MemoryKind.CONTEXT, _text(belief, "content", name),
             title=_text(belief, "canonical_name", name), tags=_texts(belief, "aliases", name),
@@ -261,11 +271,15 @@ def _case(case: Json, name: str) -> Question:
 
     def listed(section: str, key: str) -> frozenset[str]:
         found = expect.get(section)
-        return frozenset(_texts(found, key, name)) if isinstance(found, dict) and key in found else frozenset()
+        return (
+            frozenset(_texts(found, key, name)) if isinstance(found, dict) and key in found else frozenset()
+        )
 
     right = listed("relevantBeliefs", "shouldOnlyInclude") | listed("pinnedFacts", "mustInclude")
     allowed = listed("openQuestions", "mustInclude") - right
-    return Question(_text(case, "caseId", name), _text(case, "query", name), right, str(case["category"]), allowed)
+    return Question(
+        _text(case, "caseId", name), _text(case, "query", name), right, str(case["category"]), allowed
+    )
 
 
 def _day(created: str) -> date | None:
@@ -276,7 +290,7 @@ def _day(created: str) -> date | None:
 
 
 def _unreadable(name: str, what: str) -> Unreadable:
-    return Unreadable(f"{name}: {what}", hint="the shapes that are read are described in docs/bench.md")
+    return Unreadable(f"{name}: {what}", hint="it should have the shape that its authors publish")
 
 
 def _object(value: object, name: str) -> Json:
