@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 # A default encoding is an error, as every warning is: in the tests and in what they start.
 STRICT := PYTHONWARNDEFAULTENCODING=1
 
-.PHONY: help demo test check format docs soak bench e2e clean
+.PHONY: help demo test check format docs soak bench clean
 
 help:
 	@echo "make demo    Ralph's main job, end to end, on a sample project"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 import pytest
-
 from docs.generate import cli_page, commands, config_page
+
 from ralph.cli.main import cli
 from ralph.config import KEYS
 
@@ -29,7 +29,9 @@ def test_the_config_page_lists_every_key_as_the_program_has_it() -> None:
         assert f"`{key.name}`" in page, key.name
 
 
-@pytest.mark.parametrize(("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_every_command_has_help_with_an_example_and_every_option_says_what_it_does(
     name: str, command: click.Command
 ) -> None:
@@ -48,14 +50,46 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def strangers(text: str) -> list[str]:
+    """The commands that a text names at the start of a line or in backticks and that do not exist."""
+    table = dict(commands(cli))
+    found = re.findall(r"(?:^[ \t]*(?:\$ )?|`)ralph((?:[ \t]+[^\s`]+)+)", text, flags=re.MULTILINE)
+    return [unknown for words in found if (unknown := _unknown(words.split(), table))]
+
+
+def _unknown(words: list[str], table: dict[str, click.Command]) -> str:
+    """How a call goes wrong: nouns and verbs are followed until a command is there; the rest are its arguments."""
+    name = "ralph"
+    for word in words:
+        if not isinstance(table[name], click.Group) or not re.fullmatch(r"[a-z][a-z|-]*", word):
+            break
+        names = [f"{name} {verb}" for verb in word.split("|")]
+        if missing := [each for each in names if each not in table]:
+            return missing[0]
+        name = names[0]
+    return ""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_named_in_the_pages_exist(page: Path) -> None:
-    known = {name for name, _ in commands(cli)}
-    firsts = {name.split()[1] for name in known if len(name.split()) > 1}
-    fenced = re.findall(r"^\s*(?:\$ )?(ralph [a-z]+(?: [a-z]+)?)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    for found in fenced:
-        words = found.split()
-        assert words[1] in firsts, f"{page.name}: {found}"
+    assert not strangers(page.read_text(encoding="utf-8")), page.name
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ralph memory remember me", ["ralph memory remember"]),
+        ("  $ ralph dream", ["ralph dream"]),
+        ("Try `ralph scratchpad burn` now.", ["ralph scratchpad burn"]),
+        ("ralph config get|forget KEY", ["ralph config forget"]),
+        ('ralph memory add "nothing like it" -t fix', []),
+        ("`ralph memory show ID`, `ralph where error` and `ralph --root x memory list`", []),
+        ("ralph memory --help", []),
+        ("what ralph remembers for you", []),
+    ],
+)
+def test_a_command_is_known_by_noun_and_verb(text: str, found: list[str]) -> None:
+    assert strangers(text) == found
 
 
 def test_every_decision_record_is_listed_in_the_index() -> None:

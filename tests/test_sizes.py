@@ -1,4 +1,4 @@
-"""No function over 60 lines, no file over 400: the tail is what makes code hard to read."""
+"""Functions and files have a longest length: it is the few long ones that make code hard to read."""
 
 import ast
 from pathlib import Path

@@ -1,9 +1,8 @@
 """Config: what one may set, where it was set, and the values that count.
 
 Each key is one line in one of the classes below: `setting(default, doc)`. `KEYS` is read off
-these classes, and everything else follows from it: the variables' names, the checks, the
-template `ralph.yml`, the table in `docs/config.md` and the suggestions for a misspelt key.
-The names are those of the files; only the section `ralph:` is called `loop` in Python.
+these classes, and everything else follows from it: variables, checks, the table in `docs/config.md`,
+the suggestion for a misspelt key. Only the section `ralph:` is called `loop` in Python.
 
 `load` is a function of its arguments: layers from the lowest to the highest are defaults, the
 user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`, `ralph.local.yml`,
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from ralph import paths
 from ralph.errors import ConfigError, UsageError
 from ralph.formats import settings
 from ralph.formats.settings import Key, Kind, Mismatch, Node
@@ -197,6 +197,14 @@ class Place:
         return f"{self.where}:{self.line}" if self.line else self.where or self.layer.value
 
 
+class Complaint(ConfigError):
+    """What is wrong at a place of the config: raised when nothing can be made of it, else kept to be told."""
+
+    def __init__(self, place: Place, what: str, *, hint: str = "") -> None:
+        super().__init__(f"{place}: {what}", hint=hint)
+        self.place, self.what = place, what
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The config, each key's value and place, and what its authors should know."""
@@ -204,17 +212,20 @@ class Loaded:
     config: Config
     values: Mapping[str, object]
     origins: Mapping[str, Place]
-    warnings: tuple[str, ...]
+    complaints: tuple[Complaint, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The complaints in words."""
+        return tuple(each.message for each in self.complaints)
 
 
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[Place, Path], ...]:
     """The files that `load` reads, lowest layer first; each with how messages name it."""
-    folder = Path(env.get("XDG_CONFIG_HOME") or "")
-    if not folder.is_absolute():
-        folder = Path(env.get("HOME") or "", ".config")
-    user = folder / "ralph" / "config.yml"
-    users = ((Place(Layer.USER, str(user)), user),) if user.is_absolute() else ()
-    return users + tuple((Place(file, file.value), root / file.value) for file in _FILES if root is not None)
+    user = paths.user_config_file(env)
+    users = () if user is None else ((Place(Layer.USER, str(user)), user),)
+    found = zip(_FILES, paths.config_files(root) if root is not None else (), strict=root is not None)
+    return users + tuple((Place(layer, layer.value), file) for layer, file in found)
 
 
 def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
@@ -230,7 +241,7 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
             node = from_text(key, value) if isinstance(value, str) else settings.node_of(value)
             loading.put(key, node, Place(Layer.FLAG))
     config: Config = _build(Config(), loading.values)
-    return Loaded(config, loading.values, loading.origins, tuple(loading.warnings))
+    return Loaded(config, loading.values, loading.origins, tuple(loading.complaints))
 
 
 class _Loading:
@@ -239,7 +250,7 @@ class _Loading:
     def __init__(self) -> None:
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, Place(Layer.DEFAULT))
-        self.warnings: list[str] = []
+        self.complaints: list[Complaint] = []
 
     def put(self, key: Key, node: Node, place: Place) -> None:
         if not key.ignored:
@@ -250,10 +261,14 @@ class _Loading:
         if place.layer is Layer.SHELL:
             return self.shell(place, text)
         parse = settings.parse_toml if place.layer is Layer.TOML else settings.parse_yaml
-        parsed = parse(text, place.where)
+        try:
+            parsed = parse(text, place.where)
+        except ConfigError as error:
+            line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
+            raise Complaint(replace(place, line=int(line)), what, hint=error.hint) from error
         for problem in parsed.problems:
             if problem.level == "warning":
-                self.warnings.append(f"{place.where}:{problem.line}: {_printable(problem.what)}")
+                self.complaints.append(Complaint(replace(place, line=problem.line), _printable(problem.what)))
         return self.table(place, parsed.entries, "")
 
     def table(self, file: Place, entries: Mapping[str, Node], prefix: str) -> None:
@@ -263,7 +278,7 @@ class _Loading:
                 if node.value is not None:
                     self.put(BY_NAME[name], node, place)
             elif name not in _SECTIONS:
-                self.warnings.append(f"{place}: {_unknown(name, (*BY_NAME, *sorted(_SECTIONS)))}")
+                self.complaints.append(Complaint(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS)))))
             elif isinstance(node.value, Mapping):
                 self.table(file, node.value, name + ".")
             elif node.value is not None:
@@ -276,9 +291,9 @@ class _Loading:
             if name in names and isinstance(node.value, str):
                 self.words(names[name], node.value, place)
             elif name in names:
-                self.warnings.append(f"{place}: {name} is ignored: not a literal, and nothing is executed")
+                self.complaints.append(Complaint(place, f"{name} is ignored: not a literal, and nothing is executed"))
             elif name.startswith("MEMORIES_"):
-                self.warnings.append(f"{place}: {_unknown(name, names)}")
+                self.complaints.append(Complaint(place, _unknown(name, names)))
 
     def environment(self, env: Mapping[str, str]) -> None:
         names = {key.variable: key for key in KEYS}
@@ -286,7 +301,7 @@ class _Loading:
             if name in names:
                 self.words(names[name], value, Place(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
-                self.warnings.append(f"environment: {_unknown(name, names)}")
+                self.complaints.append(Complaint(Place(Layer.ENVIRONMENT), _unknown(name, names)))
 
     def words(self, key: Key, text: str, place: Place) -> None:
         """A value in words; an empty one says nothing, except for a list."""
@@ -319,9 +334,9 @@ def checked(key: Key, node: Node, place: Place) -> object:
     return value
 
 
-def _wrong(name: str, error: Mismatch, place: Place) -> ConfigError:
-    message = f"{replace(place, line=error.line or place.line)}: {name}: {_printable(str(error))}"
-    return ConfigError(message, hint="correct the value; `ralph config path` lists the files that are read")
+def _wrong(name: str, error: Mismatch, place: Place) -> Complaint:
+    hint = "correct the value; `ralph config path` lists the files that are read"
+    return Complaint(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
 
 
 def _read(path: Path, place: Place) -> str | None:
@@ -332,10 +347,10 @@ def _read(path: Path, place: Place) -> str | None:
         return None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{place.where}:{line}: not UTF-8 text", hint="save the file as UTF-8") from error
+        raise Complaint(replace(place, line=line), "not UTF-8 text", hint="save the file as UTF-8") from error
     except OSError as error:
         hint = "check its type and permissions"
-        raise ConfigError(f"{place.where}:1: cannot be read: {error.strerror}", hint=hint) from error
+        raise Complaint(replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint) from error
 
 
 def key_named(name: str) -> Key:
@@ -362,18 +377,18 @@ def _printable(text: str) -> str:
     return line if len(line) <= 200 else line[:197] + "..."
 
 
-def plain(value: object) -> object:
+def as_json(value: object) -> object:
     """A value as JSON and YAML have it; of a criterion, what differs from the default."""
     if isinstance(value, tuple):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, Criterion):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
-        return {name: plain(item) for name, item in parts.items() if name == "type" or item}
+        return {name: as_json(item) for name, item in parts.items() if name == "type" or item}
     return value.value if isinstance(value, StrEnum) else value
 
 
 def _default(key: Key) -> str:
-    return json.dumps(plain(key.default)).strip('"')
+    return json.dumps(as_json(key.default)).strip('"')
 
 
 def keys_table() -> str:
@@ -383,17 +398,3 @@ def keys_table() -> str:
         default = "-" if key.ignored else f"`{_default(key)}`"
         rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {key.doc} |")
     return "\n".join(rows) + "\n"
-
-
-def template() -> str:
-    """A `ralph.yml` in which every key is commented out: its default, and a line about it."""
-    lines = ["## The defaults. To change one, remove the `# ` before it and before the section it is in."]
-    above: list[str] = []
-    for key in (key for key in KEYS if not key.ignored):
-        *path, last = key.name.split(".")
-        lines += [""] * (path[:1] != above[:1])
-        new = [at for at in range(len(path)) if path[: at + 1] != above[: at + 1]]
-        lines += [f"# {'  ' * at}{path[at]}:" for at in new]
-        lines.append(f"# {'  ' * len(path)}{last}: {_default(key)}  # {key.doc}")
-        above = path
-    return "\n".join(lines) + "\n"

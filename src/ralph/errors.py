@@ -9,8 +9,8 @@
     ├── Unreadable                 a file cannot be read or is not what it should be
     └── WriteFailed                the disk said no; the file is as it was
 
-A message says what, where, and what to do next; it is written where the error is raised and
-printed once, by the adapter that caught it. `hint` is the "what to do next" part.
+Whoever raises one writes its whole message: what is wrong and at which place, and as `hint` how to
+go on. The adapter that catches it prints it, once.
 """
 
 

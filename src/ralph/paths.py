@@ -9,12 +9,15 @@ files: that costs no process.
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from ralph.errors import UsageError
 
 MARKERS = ("ralph.yml", ".ralph", ".agent", ".git")
+_SPECIAL = re.compile(r"[\\*?\[\] ]")
+"""What git's patterns would not take as itself."""
 
 
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
@@ -45,15 +48,41 @@ def state_root(root: Path) -> Path:
     return root
 
 
+def git_exclude(path: Path) -> tuple[Path, str] | None:
+    """Git's own list of what this clone ignores, and the pattern there that means this file; None outside of git."""
+    for top in path.parents:
+        pointer = top / ".git"
+        if pointer.exists():
+            own = pointer if pointer.is_dir() else _git_folder(pointer)
+            common = own and (_common_folder(own) or own)
+            if common is None or not (pointer.is_dir() or (common / "HEAD").is_file()):
+                return None
+            return common / "info" / "exclude", "/" + _SPECIAL.sub(r"\\\g<0>", path.relative_to(top).as_posix())
+    return None
+
+
 def _main_checkout(pointer: Path) -> Path | None:
     """The main checkout that a worktree's `.git` file leads to; None for submodules, bare ones and nonsense."""
+    own = _git_folder(pointer)
+    common = own and _common_folder(own)
+    return common.parent if common is not None and common.name == ".git" else None
+
+
+def _git_folder(pointer: Path) -> Path | None:
+    """The folder that a `.git` file of a worktree or a submodule names."""
     try:
         word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
-        git_dir = Path(os.path.realpath(pointer.parent / where))
-        common = Path(os.path.realpath(git_dir / (git_dir / "commondir").read_text(encoding="utf-8").strip()))
+        return Path(os.path.realpath(pointer.parent / where)) if word == "gitdir" else None
     except (OSError, ValueError):
         return None
-    return common.parent if word == "gitdir" and common.name == ".git" else None
+
+
+def _common_folder(own: Path) -> Path | None:
+    """The folder that a worktree's own git folder shares with the main checkout."""
+    try:
+        return Path(os.path.realpath(own / (own / "commondir").read_text(encoding="utf-8").strip()))
+    except (OSError, ValueError):
+        return None
 
 
 def memories_files(root: Path) -> tuple[Path, ...]:
@@ -127,9 +156,58 @@ def old_skills_folder(root: Path) -> Path:
     return root / ".ralph" / "skills"
 
 
+def claude_folder(root: Path) -> Path:
+    """Claude Code's folder, which holds worktrees, too."""
+    return root / ".claude"
+
+
 def config_file(root: Path) -> Path:
     """The project's settings."""
     return root / "ralph.yml"
+
+
+def local_config_file(root: Path) -> Path:
+    """The settings of one person in this project, which git does not see."""
+    return root / "ralph.local.yml"
+
+
+def shell_config_file(root: Path) -> Path:
+    """Settings as older loops keep them."""
+    return root / ".ralph" / "config.sh"
+
+
+def toml_config_file(root: Path) -> Path:
+    """Settings as other loops keep them."""
+    return root / ".ralph.toml"
+
+
+def config_files(root: Path) -> tuple[Path, ...]:
+    """Every file of the project that may hold settings; a later one wins over an earlier one."""
+    return (shell_config_file(root), toml_config_file(root), config_file(root), local_config_file(root))
+
+
+def user_config_file(env: Mapping[str, str]) -> Path | None:
+    """The settings of one person for all projects; None when there is no home to keep them in."""
+    folder = Path(env.get("XDG_CONFIG_HOME") or "")
+    if not folder.is_absolute():
+        folder = Path(env.get("HOME") or "", ".config")
+    return folder / "ralph" / "config.yml" if folder.is_absolute() else None
+
+
+def gitignore(root: Path) -> Path:
+    """What git leaves out of `.ralph/`."""
+    return root / ".ralph" / ".gitignore"
+
+
+def written_folders(root: Path) -> tuple[Path, ...]:
+    """Every folder of the project whose files Ralph writes whole, and where a killed writer may leave something."""
+    places = (*memories_files(root), *guardrails_files(root), config_file(root))
+    return tuple(dict.fromkeys([*(place.parent for place in places), knowledge_folder(root)]))
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is named like one that holds memories or guardrails."""
+    return folder.name in (".agent", ".ralph") or (folder.name == "agent" and folder.parent.name == ".ralph")
 
 
 def shown(path: Path, root: Path) -> str:

@@ -122,9 +122,30 @@ def test_an_empty_file_becomes_a_whole_one() -> None:
         assert added.text == text.strip() + render(ONE)
 
 
+blanks = st.sampled_from(["", " ", "\n", "\r\n", "\n  ", "\t"])
+
+
+@given(
+    st.sampled_from(["{~}", '{~"version"~:~1~}', '{~"insights"~:~null~}', '{~"insights": null~,~"note": 1.0~}',
+                     '{~"insights"~:~[~]~}', '{"a": []~,~"insights": [~7~]}', '{"insights":[~7~,~{"text": "a"}~]~}',
+                     '{"insights": null~,"insights": null}', '~{~"insights": [~{"kind": "fix", "text": "a"}~]}~']),
+    st.lists(blanks, min_size=6, max_size=6),
+    records,
+)  # fmt: skip
+def test_any_layout_is_as_it_was_after_add_and_remove(shell: str, gaps: list[str], record: Record) -> None:
+    text = "".join(piece + gap for piece, gap in zip(shell.split("~"), [*gaps, "", "", ""], strict=False))
+    add_then_remove_restores(parse, text, record)
+
+
 def test_a_file_without_the_list_gets_it() -> None:
     for text in ["{}", '{"version": 1}', '{"insights": null, "note": 1.0}']:
-        assert [entry.record for entry in parse(text).add(ONE).entries] == [ONE]
+        added = parse(text).add(ONE)
+        assert [entry.record for entry in added.entries] == [ONE]
+        two = added.add(replace(ONE, id="ins-2-b"))
+        assert two.remove("ins-2-b").remove(ONE.id).text == text
+        assert '"insights": []' in two.remove(ONE.id).remove("ins-2-b").text
+        edited = added.replace(ONE.id, replace(ONE, text="other words"))
+        assert edited.remove(ONE.id).text == text
 
 
 HAND = (

@@ -165,7 +165,8 @@ def test_a_record_can_be_added_to_any_text_and_removed_again(text: str, record: 
     add_then_remove_restores(parse, text, record)
     added = before.add(record)
     assert added.text.startswith(text)
-    assert added.remove(record.id).text in (text, text + "\n")
+    if text != "\ufeff":
+        assert added.remove(record.id).text == text
 
 
 @given(st.lists(records, min_size=1, max_size=4, unique_by=lambda record: record.id), st.data())
@@ -187,7 +188,8 @@ def test_a_log_that_is_cut_anywhere_and_appended_to_loses_only_the_cut_line(
 def test_a_torn_line_is_told_and_the_next_append_starts_on_a_fresh_line() -> None:
     torn = encode(observation("a")) + encode(observation("b"))[:30]
     document = parse(torn).add(observation("c"))
-    assert document.text == torn + "\n" + encode(observation("c"))
+    assert document.text == torn + "\n" + encode(observation("c")).rstrip()
+    assert document.remove("c").text == torn
     assert ids(document) == ["a", "c"]
     assert codes(document) == [(2, "torn-line")]
 

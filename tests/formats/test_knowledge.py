@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats import golden
-from tests.formats.laws import keeps_every_byte, messy
+from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.knowledge import (
@@ -98,6 +98,19 @@ def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
         after = document.replace(old.id, replace(old, title="New: title"))
         assert after.text.count("\n") == text.count("\n")
         assert after.text.partition("\ntags")[2] == text.partition("\ntags")[2]
+        words = document.replace(old.id, replace(old, text="New words."))
+        assert words.replace(old.id, old).text == text
+        assert after.replace(old.id, old).entries[0].record == old
+        assert document.remove(old.id).text == ""
+
+
+@pytest.mark.parametrize("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
+def test_a_blank_file_takes_an_entry_and_is_blank_again_without_it(text: str) -> None:
+    record = as_entry(PLAIN, "")
+    add_then_remove_restores(parse, text, record)
+    added = parse(text).add(record)
+    assert added.text == text.strip() + render(record)
+    assert added.remove(record.id).text == text.strip()
 
 
 @given(st.one_of(texts, texts.map("---\n{}\n---\n".format), st.text(st.characters(exclude_categories=[]))))

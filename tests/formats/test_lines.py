@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.formats.bullets import Bullet, bullet, bullets, dedent, indent_of, marker
-from ralph.formats.lines import Place, gap, heading, is_rule, lines, oddity, said, without
+from ralph.formats.lines import BOM, Place, framed, gap, heading, is_rule, lines, oddity, put_below, said, without
 
 texts = messy("- a", "* b", "  c", "```\n", "~~~~\n", "<!-- x", "-->\n", "## H\n", "\t- d\n", "word")
 
@@ -138,6 +138,35 @@ def test_removing_lines_takes_one_of_two_blank_lines_along() -> None:
     assert without("a\r\n\r\nb\r\n\r\nc", 5, 8) == "a\r\n\r\nc"
     assert without("a\n\nb\n", 3, 5) == "a\n"
     assert without("a\nb\nc\n", 2, 4) == "a\nc\n"
+
+
+def test_a_file_that_does_not_end_with_a_line_end_gets_none_by_removing() -> None:
+    assert without("a\nb", 2, 3) == "a"
+    assert without("a\r\n\r\nb", 5, 6) == "a"
+    assert without("\ufeffa\n\nb\n", 1, 3) == "\ufeffb\n"
+
+
+@given(messy("word\n", "\r\r\n"), st.integers(0, 40), st.sampled_from(["\n", "\r\n"]))
+def test_what_is_put_below_words_is_taken_out_without_a_trace(text: str, number: int, newline: str) -> None:
+    ends = [len(BOM) if text.startswith(BOM) else 0, *(line.end for line in lines(text) if not line.blank)]
+    place, written = put_below(text, ends[number % len(ends)], "- a\n  b", newline)
+    if not text.strip(BOM + " \t\r\n"):
+        return
+    after = text[:place] + written + text[place:]
+    start = place + written.index("- a")
+    assert after[start - 1 : start] in ("", "\n", BOM)
+    assert without(after, start, start + len("- a\n  b"), apart=True) == text
+
+
+def test_a_frame_is_found_only_when_just_it_stands_around() -> None:
+    for newline in ("\n", "\r\n"):
+        text = "x\n## a\n- b\n---\n".replace("\n", newline)
+        start = text.index("- b")
+        end = start + len("- b" + newline)
+        assert framed(text, start, end, "## a\n", "\n---") == (text.index("## a"), text.index("---") + 3)
+        assert framed(text, start, end, "# a\n", "\n---") is None
+        assert framed(text, start, end, "## a\n", "\n--") is None
+        assert framed(text, start, end, "## a\n\n", "\n---") is None
 
 
 def test_a_gap_is_one_blank_line() -> None:

@@ -9,10 +9,12 @@ from tests.formats import golden
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused
+from ralph.formats.lines import MADE
 from ralph.formats.patterns import HEADINGS, as_pattern, parse, render
 from ralph.model.kinds import MemoryKind, Outcome
 from ralph.model.record import Link, Record, Scope
 
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILE = """# Global Codebase Patterns
 
 > Words.
@@ -95,6 +97,16 @@ def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(
         assert lost == []
 
 
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+@pytest.mark.parametrize("kind", MemoryKind)
+def test_real_files_with_bullets_are_as_they_were_after_add_and_remove(kind: MemoryKind) -> None:
+    for path in (*CORPUS.glob("learnings/*"), *CORPUS.glob("progress/*"), *CORPUS.glob("memories/*")):
+        text = golden.text_of(path)
+        added = parse(text).add(Record(id="x", kind=kind, text="nobody has said this before"))
+        assert added.text != text
+        assert added.remove(pattern("nobody has said this before").id).text == text
+
+
 def test_a_new_file_gets_the_whole_layout() -> None:
     after = parse("").add(pattern("say it"))
     assert [heading for heading in after.text.split("\n") if heading.startswith("#")] == [
@@ -116,18 +128,37 @@ def test_a_pattern_goes_to_the_end_of_its_section() -> None:
 
 def test_a_missing_section_is_made_above_the_footer() -> None:
     after = parse(FILE).add(pattern("why", MemoryKind.DECISION))
-    assert after.text == FILE.replace("---\n\n_Last", "## Decisions\n\n- why\n\n---\n\n_Last")
+    assert after.text == FILE.replace("---\n\n_Last", f"## Decisions\n{MADE}\n\n- why\n\n---\n\n_Last")
     assert after.entries[-1].record.kind is MemoryKind.DECISION
+    assert after.remove(after.entries[-1].record.id).text == FILE
+
+
+@pytest.mark.parametrize("moved_in", ["- more\n", "\nwords of a person\n", "\n---\n- more\n"])
+def test_a_made_section_stays_while_something_else_is_in_it(moved_in: str) -> None:
+    made = parse("## Tips\n- a\n").add(pattern("x")).text
+    assert made == f"## Tips\n- a\n\n## Gotchas\n{MADE}\n\n- x\n"
+    document = parse(made + moved_in)
+    after = document.remove(pattern("x").id)
+    assert f"\n## Gotchas\n{MADE}\n" in after.text
+    assert after.text.endswith(moved_in)
+    assert [entry.record for entry in after.entries] == [
+        entry.record for entry in document.entries if entry.record.text != "x"
+    ]
+
+
+def test_a_section_that_a_person_made_stays_when_it_is_empty() -> None:
+    document = parse("## Tips\n- a\n\n## Gotchas\n\n- x\n")
+    assert document.remove(pattern("x").id).text == "## Tips\n- a\n\n## Gotchas\n"
 
 
 def test_a_section_is_found_by_its_heading_and_not_by_words_in_a_text() -> None:
     text = "```\n## Gotchas\n```\n## Tips\n- about `## Gotchas`\n"
-    assert parse(text).add(pattern("x")).text == text + "\n## Gotchas\n\n- x\n"
+    assert parse(text).add(pattern("x")).text == text + f"\n## Gotchas\n{MADE}\n\n- x\n"
 
 
 def test_a_section_with_another_word_for_the_kind_is_used() -> None:
     assert parse("## Fixes\n- a\n").add(pattern("b")).text == "## Fixes\n- a\n- b\n"
-    assert parse("## gotchas\n- a").add(pattern("b")).text == "## gotchas\n- a\n- b\n"
+    assert parse("## gotchas\n- a").add(pattern("b")).text == "## gotchas\n- a\n- b"
 
 
 def test_a_label_that_names_a_section_of_the_file_is_followed() -> None:
@@ -156,7 +187,8 @@ def test_only_words_are_kept_of_a_promoted_record() -> None:
 def test_crlf_bom_and_a_missing_last_line_end_survive() -> None:
     text = "\ufeff## Tips\r\n\r\n- a"
     after = parse(text).add(pattern("b\nc", MemoryKind.CONTEXT))
-    assert after.text == text + "\r\n- b\r\n  c\r\n"
+    assert after.text == text + "\r\n- b\r\n  c"
+    assert after.remove(after.entries[-1].record.id).text == text
 
 
 def test_replacing_keeps_the_marker_and_the_neighbours() -> None:

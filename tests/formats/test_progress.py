@@ -1,6 +1,7 @@
 """progress.txt: the laws, the golden files, real logs, and how blocks and patterns are added."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import NotFound, Refused
 from ralph.formats.blocks import as_block
+from ralph.formats.lines import MADE
 from ralph.formats.progress import as_pattern, parse, render
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Link, Record, Scope, Status
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "progress"
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+FILES = sorted([*CORPUS.glob("progress/*"), *CORPUS.glob("learnings/*")])
 
 texts = messy(
     "## Codebase Patterns\n", "## 2026-01-02 - S-1\n", "## \n", "- **Learnings:**\n", "  - learned\n", "---\n",
@@ -48,14 +51,39 @@ def test_golden_files_are_read_as_expected(path: Path) -> None:
     assert golden.seen(parse(golden.text_of(path))) == golden.expected(path)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
-def test_real_logs_keep_every_byte_and_take_new_records() -> None:
-    for path in CORPUS.glob("*.txt"):
-        text = golden.text_of(path)
-        keeps_every_byte(parse, text)
-        add_then_remove_restores(parse, text, block("2026-03-04 - new", "all passed"))
-        add_then_remove_restores(parse, text, pattern("nobody has said this before"))
-        assert parse(text).add(block("2026-03-04 - new", "all passed")).text.startswith(text)
+real = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+
+
+@real
+def test_a_real_log_is_kept_byte_for_byte(path: Path) -> None:
+    text = golden.text_of(path)
+    assert str(parse(text)).encode("utf-8", "surrogateescape") == path.read_bytes()
+    keeps_every_byte(parse, text)
+
+
+@real
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_real_log_is_as_it_was_after_add_and_remove(path: Path, newline: str) -> None:
+    text = golden.text_of(path).replace("\n", newline)
+    for version in (text, text.rstrip(), text + newline * 2, "\ufeff" + text):
+        add_then_remove_restores(parse, version, block("2026-03-04 - new", "all passed"))
+        add_then_remove_restores(parse, version, new_pattern(version))
+
+
+def new_pattern(text: str) -> Record:
+    """A pattern as it is read from this file, whose section may have a name of its own."""
+    after = parse(text).add(Record(id="p", kind=MemoryKind.PATTERN, text="not said before"))
+    return next(entry.record for entry in after.entries if entry.record.text == "not said before")
+
+
+@real
+def test_each_entry_of_a_real_log_can_be_removed(path: Path) -> None:
+    document = parse(golden.text_of(path))
+    for entry in document.entries:
+        removed = document.remove(entry.record.id)
+        assert len(removed.entries) < len(document.entries)
+        at = len(os.path.commonprefix([document.text, removed.text]))
+        assert document.text.endswith(removed.text[at:])  # one piece went, and nothing else
 
 
 @given(st.one_of(texts, st.text(st.characters(exclude_categories=[]))))
@@ -82,8 +110,7 @@ def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], las
 @given(texts, word.map("yy {}".format))
 def test_adding_and_removing_leaves_the_others_alone(text: str, words: str) -> None:
     add_then_remove_restores(parse, text, block(words, words, Outcome.RETRIED))
-    if "## Codebase" in text:
-        add_then_remove_restores(parse, text, pattern(words))
+    add_then_remove_restores(parse, text, pattern(words))
 
 
 @given(texts, anything, anything, st.sampled_from(Outcome))
@@ -96,7 +123,7 @@ def test_any_block_is_refused_or_appended_so_that_it_reads_back(
         after = before.add(record)
     except Refused:
         return
-    assert after.text.startswith(text)
+    assert after.text.startswith(text.rstrip(" \t\r\n"))
     count = len(before.entries)
     assert [entry.record for entry in after.entries[:count]] == [entry.record for entry in before.entries]
     added = after.entries[count].record
@@ -122,7 +149,7 @@ def test_a_block_is_appended_below_a_blank_line() -> None:
     assert parse("").add(record).text == added
     assert parse("# Log\n").add(record).text == f"# Log\n\n{added}"
     after = parse("## a\r\nb").add(record)
-    assert after.text == "## a\r\nb\r\n\r\n" + added.replace("\n", "\r\n")
+    assert after.text == "## a\r\nb\r\n\r\n" + added.replace("\n", "\r\n").removesuffix("\r\n")
     assert parse("# Log\n").add(record).remove(record.id).text == "# Log\n"
 
 
@@ -185,15 +212,36 @@ def test_a_thread_is_found_wherever_its_line_stands() -> None:
 
 def test_patterns_get_a_section_at_the_top() -> None:
     record = pattern("use it")
-    section = "## Codebase Patterns\n- use it\n---\n"
-    assert parse("").add(record).text == section
+    assert parse("").add(record).text == "## Codebase Patterns\n- use it\n---\n"
+    section = f"## Codebase Patterns\n{MADE}\n- use it\n---\n"
     assert (
         parse("# Log\n# by hand\n\n## a\nb\n").add(record).text == f"# Log\n# by hand\n\n{section}\n## a\nb\n"
     )
     assert parse("# Log\nStarted: x\n---\n\n## a\n").add(record).text == (
         f"# Log\nStarted: x\n---\n\n{section}\n## a\n"
     )
-    assert parse("<!-- log -->\nA report\n").add(record).text == f"<!-- log -->\n\n{section}\nA report\n"
+    assert parse("<!-- log -->\nA report\n").add(record).text == f"<!-- log -->\n\n{section}A report\n"
+    assert parse("\ufeff## a\nb").add(record).text == f"\ufeff{section}\n## a\nb"
+
+
+@pytest.mark.parametrize("moved_in", ["- more\n", "\nwords of a person\n", "\n"])
+def test_a_made_section_stays_while_something_else_is_in_it(moved_in: str) -> None:
+    made = parse("# Log\n\n## a\nb\n").add(pattern("x")).text
+    after = parse(made.replace("- x\n", "- x\n" + moved_in)).remove(pattern("x").id)
+    assert f"# Log\n\n## Codebase Patterns\n{MADE}\n" in after.text
+    assert after.text.endswith(f"{moved_in}---\n\n## a\nb\n")
+    if moved_in == "- more\n":
+        assert after.remove(pattern("more").id).text == "# Log\n\n## a\nb\n"
+
+
+def test_a_section_that_a_person_made_stays_when_it_is_empty() -> None:
+    text = "# Log\n\n## Codebase Patterns\n- x\n---\n"
+    assert parse(text).remove(pattern("x").id).text == text.replace("- x\n", "")
+
+
+def test_a_made_section_stays_when_what_follows_it_would_move_to_another_block() -> None:
+    text = f"## a\nb\n\n## Codebase Patterns\n{MADE}\n- x\n---\nwords between blocks\n"
+    assert parse(text).remove(pattern("x").id).text == text.replace("- x\n", "")
 
 
 def test_patterns_go_to_the_end_of_their_section_once() -> None:

@@ -1,8 +1,8 @@
 """memories.md and guardrails.md: the golden files, and the cases that people's files and bug reports call for.
 
 Each test is one sentence about the format; the laws that hold for every text are in
-`test_sections_laws.py`, the legacy Signs in `test_signs.py`, size and real files in
-`test_sections_files.py`.
+`test_sections_laws.py`, the legacy Signs in `test_signs.py`, what is torn, hidden or not read in
+`test_sections_torn.py`, size and real files in `test_sections_files.py`.
 """
 
 from dataclasses import replace
@@ -35,9 +35,7 @@ def said(text: str) -> list[str]:
 
 
 def codes(text: str) -> list[tuple[int, str]]:
-    return [
-        (problem.line, problem.code) for problem in parse(text).problems if problem.code != "missing-section"
-    ]
+    return [(problem.line, problem.code) for problem in parse(text).problems if problem.code != "missing-section"]
 
 
 def layout_of(path: Path) -> Layout:
@@ -82,7 +80,7 @@ def test_every_golden_file_can_get_its_missing_sections(path: Path) -> None:
     before = parse(text_of(path), layout_of(path))
     after = before.with_all_sections()
     assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
-    assert "missing-section" not in {problem.code for problem in after.problems}
+    assert before.has_conflict or "missing-section" not in {problem.code for problem in after.problems}
 
 
 def test_a_new_memories_file_has_four_sections_and_guardrails_three() -> None:
@@ -128,9 +126,7 @@ def test_without_metadata_there_are_no_tags_and_the_date_is_that_of_the_id() -> 
     assert records("### mem-1705751400-a3f8\n> x\n<!-- tags: y -->")[0].created_at == "2024-01-20"
 
 
-@pytest.mark.parametrize(
-    "heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"]
-)
+@pytest.mark.parametrize("heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"])
 def test_a_malformed_id_is_reported_and_its_neighbours_are_untouched(heading: str) -> None:
     lost = f"{heading}\n> lost\n<!-- tags: lost | created: 1999-01-01 -->"
     text = f"## Fixes\n\n{ONE}\n\n{lost}\n\n## Fixes\n\n### mem-3-c\n> three\n"
@@ -144,8 +140,7 @@ def test_a_malformed_id_is_reported_and_its_neighbours_are_untouched(heading: st
 
 def test_a_malformed_id_below_an_entry_without_metadata_gives_it_none() -> None:
     assert [
-        (record.text, record.tags)
-        for record in records("### mem-1-a\n> one\n### mem-bad\n> no\n<!-- tags: no -->\n")
+        (record.text, record.tags) for record in records("### mem-1-a\n> one\n### mem-bad\n> no\n<!-- tags: no -->\n")
     ] == [("one", ())]
 
 
@@ -155,10 +150,7 @@ def test_two_entries_with_one_id_are_both_read_and_neither_is_changed_by_guess()
     assert codes(text) == [(7, "duplicate-id")]
     with pytest.raises(Conflict, match="lines 3, 7"):
         parse(text).remove("mem-1-a")
-    assert (
-        str(parse(text).with_unique_ids(lambda _: "mem-1-b"))
-        == text[::-1].replace("a-1-mem", "b-1-mem", 1)[::-1]
-    )
+    assert str(parse(text).with_unique_ids(lambda _: "mem-1-b")) == text[::-1].replace("a-1-mem", "b-1-mem", 1)[::-1]
 
 
 def test_an_id_that_is_there_cannot_be_added_again() -> None:
@@ -181,9 +173,7 @@ def test_an_entry_without_text_is_read_and_reported() -> None:
 def test_bullets_outside_entries_are_reported_but_bold_words_are_none() -> None:
     text = f"## Fixes\n\n- a\n* b\n**bold**\n-->\n\n{ONE}\n- c\n"
     assert codes(text) == [(1, "loose-bullets")]
-    assert "3 bullet(s)" in next(
-        problem.what for problem in parse(text).problems if problem.code == "loose-bullets"
-    )
+    assert "3 bullet(s)" in next(problem.what for problem in parse(text).problems if problem.code == "loose-bullets")
 
 
 def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
@@ -200,9 +190,7 @@ def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
         ("Lessons", DECISION, "Lessons"), ("Sign", FIX, "Sign"), ("", DECISION, ""),
     ],
 )  # fmt: skip
-def test_the_heading_gives_the_kind_and_else_the_prefix_of_the_id(
-    heading: str, kind: MemoryKind, label: str
-) -> None:
+def test_the_heading_gives_the_kind_and_else_the_prefix_of_the_id(heading: str, kind: MemoryKind, label: str) -> None:
     found = records(f"## {heading}\n### decision-1-a\n> x\n")[0]
     assert (found.kind, found.label) == (kind, label)
     again = records(render([found]))[0]
@@ -215,9 +203,7 @@ def test_a_prefix_that_is_no_kind_means_context() -> None:
 
 def test_an_entry_goes_to_the_end_of_its_section() -> None:
     text = f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n## Context\n"
-    assert (
-        str(added_and_gone(text)) == f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n{NEW_BLOCK}\n\n## Context\n"
-    )
+    assert str(added_and_gone(text)) == f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n{NEW_BLOCK}\n\n## Context\n"
 
 
 def test_a_closing_rule_and_what_follows_it_stay_below() -> None:
@@ -234,9 +220,7 @@ def test_a_closing_rule_and_what_follows_it_stay_below() -> None:
 )  # fmt: skip
 def test_a_section_that_is_only_named_somewhere_is_not_the_section(trap: str) -> None:
     text = f"# Memories\n\n## Patterns\n\n{trap}\n\n## Fixes\n\n## Context\n"
-    assert str(added_and_gone(text)) == text.replace(
-        "\n## Fixes\n\n## C", f"\n## Fixes\n\n{NEW_BLOCK}\n\n## C"
-    )
+    assert str(added_and_gone(text)) == text.replace("\n## Fixes\n\n## C", f"\n## Fixes\n\n{NEW_BLOCK}\n\n## C")
 
 
 def test_a_missing_section_is_made_at_the_end_and_goes_with_its_entry() -> None:
@@ -299,9 +283,7 @@ def test_an_entry_that_a_conflict_runs_through_is_neither_replaced_nor_removed()
     assert str(parse(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b")) == ONE + "\n"
 
 
-@pytest.mark.parametrize(
-    "tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"]
-)
+@pytest.mark.parametrize("tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"])
 def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str) -> None:
     text = f"### mem-2-b\n> two\n\n{ONE}\n{tail}"
     try:

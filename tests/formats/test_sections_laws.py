@@ -13,7 +13,7 @@ from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, SectionsDocument, is_sign, parse, render
-from ralph.model.kinds import MemoryKind
+from ralph.model.kinds import MemoryKind, kind_of
 from ralph.model.record import Link, Origin, Record
 
 NEW_ID = "mem-1705751400-ffff"
@@ -26,12 +26,15 @@ LINES = (
     "   ```\n",
     "<!-- a note -->\n", "<!--\n", "-->\n", "<!-- tags: a, b | created: 2025-01-20 -->\n", "<!-- tags: c -->",
     "<!-- tags: d --> <!-- x | created: 2025-01-20 -->\n", "<!-- tags: | by: me | section: added -->\n",
+    "<!-- tags: a, b\n", "<!-- created: 2025-01-20 | by: me --\n", "## fixes\n", "## Decision\n", "### Sign:\n",
+    "### mem-1705751400-a3f8\n",
     "<<<<<<< HEAD\n", "=======\n", ">>>>>>> theirs\n", "||||||| base\n", "---\n", " \t\n", "\udce9", "..//x.md\n",
 )  # fmt: skip
 ENTRIES = (
     "### mem-1-a\n> one\n<!-- tags: a, b | created: 2025-01-20 -->\n", "### mem-1-a\n\n> one\n>\n> more\n\n",
     "### mem-2-b\nnot quoted\n", "### Sign: read first\n- **Do**: it\n\n```\ncode\n```\n", "### fix-3-c\n",
     "### Sign: x\n```\n", "### mem-2-b\n> one\n======\n> two\n",
+    "### mem-5-e\n> torn\n<!-- tags: a\n\n", "### Sign: x\nwords\n<!-- tags: a | created: 2025",
     "## Fixes\n\n### mem-4-d\r\n> four\r\n<!-- tags: | section: added -->\r\n",
 )  # fmt: skip
 
@@ -60,9 +63,9 @@ marks = st.sampled_from(
      "## Fixes\n", "### mem-1-a\n", "### Sign: x\n", "# ", "---\n", "<<<<<<< HEAD\n", "=======\n", ">>>>>>> x\n",
      "|", "\x0b", "\x85", "\u2028", "\ufeff", "\t", "인증", "🔥", '"', "'", "\\", " | section: added", "\udcff"]
 )  # fmt: skip
-said = st.lists(
-    st.one_of(marks, st.text(st.characters(exclude_characters="\0\r"), max_size=5)), max_size=12
-).map("".join)
+said = st.lists(st.one_of(marks, st.text(st.characters(exclude_characters="\0\r"), max_size=5)), max_size=12).map(
+    "".join
+)
 tag_chars = st.characters(exclude_characters="\0\r\n|,", exclude_categories=["Cs"])
 tags = st.text(tag_chars, min_size=1, max_size=8).map(str.strip).filter(lambda tag: tag and "-->" not in tag)
 dates = st.dates().map(lambda day: day.isoformat())
@@ -142,7 +145,9 @@ def test_add_then_remove_restores_every_byte(text: str, record: Record) -> None:
     before = parse(text)
     added = accepted(before, record)
     assert others(added, NEW_ID) == others(before)
-    assert [entry.record for entry in added.entries if entry.record.id == NEW_ID] == [record]
+    found = [entry.record for entry in added.entries if entry.record.id == NEW_ID]
+    assert found == [replace(record, label=found[0].label)]
+    assert kind_of(found[0].label) == record.kind  # `fixes` below a heading that somebody wrote so
     assert str(added.remove(NEW_ID)) == text
 
 
@@ -181,9 +186,7 @@ def test_replace_touches_only_its_own_block(text: str, record: Record, data: st.
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
     try:
-        after = document.replace(
-            entry.record.id, replace(record, kind=entry.record.kind, label=entry.record.label)
-        )
+        after = document.replace(entry.record.id, replace(record, kind=entry.record.kind, label=entry.record.label))
     except (Refused, Conflict):
         assert is_sign(entry.record) or document.problems
         return
@@ -197,9 +200,7 @@ def test_replace_touches_only_its_own_block(text: str, record: Record, data: st.
 
 @settings(deadline=None)
 @given(with_entries, written(), st.data())
-def test_a_change_of_kind_moves_the_entry_and_nothing_else(
-    text: str, record: Record, data: st.DataObject
-) -> None:
+def test_a_change_of_kind_moves_the_entry_and_nothing_else(text: str, record: Record, data: st.DataObject) -> None:
     document = parse(text)
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
@@ -262,6 +263,8 @@ def test_new_ids_for_double_ones_change_nothing_else(text: str) -> None:
     before = parse(text)
     count = iter(range(1000))
     after = before.with_unique_ids(lambda old: f"{old.partition('-')[0]}-777-{next(count):x}")
+    assert (after is before) or not before.has_conflict
+    assume(not before.has_conflict)
     ids = [entry.record.id for entry in after.entries]
     assert len(set(ids)) == len(ids)
     pairs = list(zip(before.entries, after.entries, strict=True))
@@ -281,7 +284,5 @@ def test_missing_sections_come_without_any_other_change(text: str, layout: objec
     after = before.with_all_sections()
     assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
     size = len(str(after)) - len(text)
-    assert any(
-        str(after)[:at] == text[:at] and str(after)[at + size :] == text[at:] for at in range(len(text) + 1)
-    )
+    assert any(str(after)[:at] == text[:at] and str(after)[at + size :] == text[at:] for at in range(len(text) + 1))
     assert str(after.with_all_sections()) == str(after)

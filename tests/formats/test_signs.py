@@ -72,9 +72,7 @@ def test_do_and_dont_and_learned_from_are_part_of_the_text() -> None:
     assert bodies(f"### Sign: x\n{body}\n") == [("x", body)]
 
 
-@pytest.mark.parametrize(
-    "end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"]
-)
+@pytest.mark.parametrize("end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"])
 def test_a_sign_ends_at_a_rule_a_heading_or_a_comment(end: str) -> None:
     assert bodies(f"### Sign: x\nwords\n\n{end}\n\nother words\n") == [("x", "words")]
 

@@ -1,1 +1,1 @@
-"""The verbs, one file a noun: the only place that joins the parts."""
+"""What Ralph can do: each noun is a module and each verb a function, made of the parts below."""

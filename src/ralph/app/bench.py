@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ralph.app import search
 from ralph.context import tokens
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.query import Hit
@@ -29,8 +30,8 @@ from ralph.search.measure.speed import Speed
 from ralph.store import rows
 from ralph.store.vectors import VectorCache
 
-SUMMARY = 60
-"""Characters of a layer-1 line's summary."""
+LINE = 20
+"""Tokens of a line in layer 1."""
 
 NEAREST = 100
 """How many records are offered by meaning alone."""
@@ -246,14 +247,7 @@ def speed_json(measured: Sequence[Speed]) -> dict[str, object]:
 
 def cost(hits: Sequence[Hit]) -> int:
     """The tokens of the layer-1 lines of some hits."""
-    return tokens.estimate("\n".join(map(line, hits))) if hits else 0
-
-
-def line(hit: Hit) -> str:
-    """A hit as layer 1 shows it: id, score, summary, date."""
-    record = hit.record
-    summary = " ".join((record.title or record.text).split())[:SUMMARY]
-    return f"{record.id} {hit.score:.2f} {summary} {record.created_at[:10]}"
+    return sum(tokens.estimate(search.line(hit.record, hit.score, LINE)) for hit in hits)
 
 
 def _first(folder: Path, patterns: str) -> Path | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import config
+from ralph import config, paths
 from ralph.config import Layer, Loaded, Place
 from ralph.errors import ConfigError, Refused, UsageError
 from ralph.formats.document import newline_of
@@ -41,6 +41,7 @@ class Change:
     path: Path
     value: object
     changed: bool
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,12 @@ class File:
 
 def show(loaded: Loaded) -> tuple[Shown, ...]:
     """Every key with the value that counts and its place."""
-    return tuple(
-        Shown(name, config.plain(loaded.values[name]), loaded.origins[name]) for name in loaded.values
-    )
+    return tuple(Shown(name, config.as_json(loaded.values[name]), loaded.origins[name]) for name in loaded.values)
 
 
 def get(loaded: Loaded, name: str) -> object:
     """The value that counts, as JSON has it; UsageError for an unknown key."""
-    return config.plain(loaded.values[config.key_named(name).name])
+    return config.as_json(loaded.values[config.key_named(name).name])
 
 
 def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:
@@ -72,9 +71,7 @@ def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:
 def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> Change:
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
-    value = config.plain(
-        config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "ralph config set"))
-    )
+    value = config.as_json(config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "ralph config set")))
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
         raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
     found = [(place, file) for place, file in config.sources(root, env) if place.layer is layer]
@@ -83,9 +80,38 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
     place, file = found[0]
     before = files.read(file) or ""
     after = set_key(before, name, value, place.where)
+    note = hide_local_config(root) if layer is Layer.LOCAL else ""
     if after != before:
         files.write(file, after, root=None if layer is Layer.USER else root, expect=before)
-    return Change(file, value, after != before)
+    return Change(file, value, after != before, note)
+
+
+def hide_local_config(root: Path) -> str:
+    """Keep ralph.local.yml out of git without touching anybody's .gitignore; says what was done, if anything."""
+    path = paths.local_config_file(root)
+    found = paths.git_exclude(path)
+    if found is None:
+        return ""
+    exclude, pattern = found
+    if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
+        return ""
+    files.update(exclude, lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n")
+    return f"told git to ignore {path.name} (in {paths.shown(exclude, root)})"
+
+
+def template() -> str:
+    """A `ralph.yml` in which every key is commented out: its default, and a line about it."""
+    lines = ["## The defaults. To change one, remove the `# ` before it and before the section it is in."]
+    above: list[str] = []
+    for key in (key for key in config.KEYS if not key.ignored):
+        *path, last = key.name.split(".")
+        lines += [""] * (path[:1] != above[:1])
+        new = [at for at in range(len(path)) if path[: at + 1] != above[: at + 1]]
+        lines += [f"# {'  ' * at}{path[at]}:" for at in new]
+        default = json.dumps(config.as_json(key.default)).strip('"')
+        lines.append(f"# {'  ' * len(path)}{last}: {default}  # {key.doc}")
+        above = path
+    return "\n".join(lines) + "\n"
 
 
 def flow(value: object) -> str:
@@ -102,27 +128,27 @@ def flow(value: object) -> str:
     return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
 
 
-def plain(node: Node, left: Iterator[int] | None = None) -> object:
+def values_of(node: Node, left: Iterator[int] | None = None) -> object:
     """A tree as plain Python values; Refused when aliases blow it up."""
     left = iter(range(_SIZE)) if left is None else left
     if next(left, None) is None:
         raise Refused(f"line {node.line}: aliases expand to too many values", hint="edit the file by hand")
     if isinstance(node.value, Mapping):
-        return {name: plain(item, left) for name, item in node.value.items()}
-    return [plain(item, left) for item in node.value] if isinstance(node.value, tuple) else node.value
+        return {name: values_of(item, left) for name, item in node.value.items()}
+    return [values_of(item, left) for item in node.value] if isinstance(node.value, tuple) else node.value
 
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
     """The YAML text with one key set and every other byte kept; Refused when that cannot be done safely."""
     before = parse_yaml(text, where)
     body = text.removeprefix(BOM)
-    whole = plain(Node(before.entries))
+    whole = values_of(Node(before.entries))
     splice = _Splice(body, where, before)
     start, end, new = splice.place(name.split("."), value)
     after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
     line = body.count("\n", 0, start) + 1
     try:
-        result = plain(Node(parse_yaml(after, where).entries))
+        result = values_of(Node(parse_yaml(after, where).entries))
     except ConfigError as error:
         raise splice.refused(line, "the result would not be valid YAML") from error
     wanted = _with(whole, name.split("."), value)
@@ -133,7 +159,7 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
 
 def _with(whole: object, path: list[str], value: object) -> object:
     if not path:
-        return plain(node_of(value))
+        return values_of(node_of(value))
     table = whole if isinstance(whole, dict) else {}
     return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
 

@@ -6,6 +6,7 @@ root, the config. `fix` mends only what is safe (duplicate ids, leftovers, permi
 sections) and keeps a backup of every file whose text it changes.
 """
 
+import glob
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.capture import privacy
+from ralph.config import Complaint
 from ralph.errors import RalphError
 from ralph.formats import insights, jsonl, knowledge, patterns, progress, work
 from ralph.formats.document import Problem
@@ -137,21 +139,21 @@ def _unreadable(path: Path) -> list[Problem]:
 
 
 def _other_files(root: Path) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
-    for path in _sorted(paths.knowledge_folder(root).glob("*.md")):
+    for path in sorted(paths.knowledge_folder(root).glob("*.md")):
         yield path, lambda text: knowledge.parse(text).problems
     yield paths.global_patterns(root), lambda text: patterns.parse(text).problems
     for path in paths.progress_files(root):
         yield path, lambda text: progress.parse(text).problems
     tasks = paths.tasks_folder(root)
-    for path in _sorted(tasks.glob("*/task.json")):
+    for path in sorted(tasks.glob("*/task.json")):
         yield path, lambda text: work.parse_task(text).problems
-    for path in _sorted(tasks.glob("*/prd.json")):
+    for path in sorted(tasks.glob("*/prd.json")):
         yield path, lambda text: work.parse_prd(text).problems
-    for path in _sorted(tasks.glob("*/progress.txt")):
+    for path in sorted(tasks.glob("*/progress.txt")):
         yield path, lambda text: progress.parse(text).problems
-    for path in _sorted(tasks.glob("*/memory/insights.json")):
+    for path in sorted(tasks.glob("*/memory/insights.json")):
         yield path, lambda text: insights.parse(text).problems
-    for path in _sorted(paths.log_folder(root).rglob("*.jsonl")):
+    for path in sorted(paths.log_folder(root).rglob("*.jsonl")):
         yield path, lambda text: jsonl.parse(text).problems
 
 
@@ -166,8 +168,11 @@ def _across_files(root: Path) -> Iterable[Finding]:
                 yield Finding(
                     stored.path,
                     Problem(
-                        stored.line, f"the id {stored.record.id} is also in {paths.shown(other, root)}",
-                        "delete one of the two, or give it another id", "error", "id-in-two-files",
+                        stored.line,
+                        f"the id {stored.record.id} is also in {paths.shown(other, root)}",
+                        "delete one of the two, or give it another id",
+                        "error",
+                        "id-in-two-files",
                     ),
                 )
 
@@ -183,8 +188,11 @@ def _links(root: Path) -> Iterable[Finding]:
                 yield Finding(
                     path,
                     Problem(
-                        1, f"a symbolic link to {path.readlink()}",
-                        "git merges may replace it by its text; a real file is safer", "note", "link",
+                        1,
+                        f"a symbolic link to {path.readlink()}",
+                        "git merges may replace it by its text; a real file is safer",
+                        "note",
+                        "link",
                     ),
                 )
 
@@ -192,10 +200,9 @@ def _links(root: Path) -> Iterable[Finding]:
 def _leftovers(root: Path) -> list[Finding]:
     what = "left by a writer that was killed"
     hint = "run `ralph doctor --fix` to remove it"
-    folders = dict.fromkeys([root, root / ".agent", root / ".ralph", root / ".ralph" / "agent", paths.knowledge_folder(root)])
     return [
         Finding(path, Problem(1, what, hint, "warning", "leftover"), fixable=True)
-        for folder in folders
+        for folder in paths.written_folders(root)
         for path in files.leftovers(folder)
     ]
 
@@ -218,48 +225,61 @@ def _permissions(root: Path) -> list[Finding]:
 def _second_stores(root: Path) -> Iterable[Finding]:
     """Stores that a command made in a sub-folder: what they hold is not read from here."""
     own = {place.parent for place in (*paths.memories_files(root), *paths.guardrails_files(root))} | {root}
+    worktrees = {paths.claude_folder(root) / "worktrees"}
     for number, (folder, names, plain) in enumerate(os.walk(root)):
-        names[:] = sorted(name for name in names if name not in SKIPPED)
         here = Path(folder)
         if number > _MOST_FOLDERS:
             return
-        if here in own or here.name not in (".agent", ".ralph", "agent"):
+        if here != root and ".git" in (*names, *plain):
+            names.clear()  # a repository or a worktree of its own
+            continue
+        names[:] = sorted(name for name in names if name not in SKIPPED and here / name not in worktrees)
+        if here in own or not paths.is_store(here):
             continue
         for name in ("memories.md", "guardrails.md"):
             if name in plain:
                 yield Finding(
                     here / name,
                     Problem(
-                        1, "a second store: it is not read from the project's root",
-                        f"move its entries into the project's own {name}, then delete it", "warning", "second-store",
+                        1,
+                        "a second store: it is not read from the project's root",
+                        f"move its entries into the project's own {name}, then delete it",
+                        "warning",
+                        "second-store",
                     ),
                 )
 
 
 def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
     library = Library(root)
-    shelves = [path for shelf in _shelves(library) for path, _ in library.documents(shelf)]
+    shelves = [path for shelf in (library.memories, library.guardrails) for path in shelf.places]
     others = [path for path, _ in _other_files(root)]
-    for path in [*shelves, *(other for other in (paths.scratchpad(root), *others) if not _unreadable(other))]:
+    places = [*shelves, paths.scratchpad(root), *others]
+    copies = [copy for place in places for copy in sorted(place.parent.glob(f"{glob.escape(place.name)}.bak*"))]
+    for path in [place for place in (*_each_once(places), *copies) if not _unreadable(place)]:
         for found in privacy.find_secrets(files.read(path) or "", custom):
             yield Finding(
                 path,
                 Problem(
-                    found.line, f"looks like a secret ({found.kind})",
-                    "change the secret where it is used, then remove it here and from git history", "error", "secret",
+                    found.line,
+                    f"looks like a secret ({found.kind})",
+                    "change the secret where it is used, then remove it here and from git history",
+                    "error",
+                    "secret",
                 ),
             )
 
 
-def _sorted(found: Iterable[Path]) -> list[Path]:
-    return sorted(found)
+def _each_once(places: Iterable[Path]) -> list[Path]:
+    """Without a second name of the same file."""
+    return list({os.path.realpath(place): place for place in reversed(list(places))}.values())[::-1]
 
 
-def config_finding(root: Path, message: str, level: str = "warning") -> Finding:
-    """A complaint about the config, whose message begins with `file:line:`, as a finding."""
-    where, _, what = message.partition(": ")
-    name, _, line = where.rpartition(":")
-    if not line.isdigit():
-        return Finding(paths.config_file(root), Problem(1, message, "see `ralph config show --origin`", level, "config"))
-    problem = Problem(int(line), what, "see `ralph config show --origin` and docs/config.md", level, "config")
-    return Finding(root / name, problem)
+def config_finding(root: Path, complaint: Complaint, level: str = "warning") -> Finding:
+    """A complaint about the config as a finding; one about a variable stands at the project's settings."""
+    place = complaint.place
+    if not place.line:
+        hint = "see `ralph config show --origin`"
+        return Finding(paths.config_file(root), Problem(1, complaint.message, hint, level, "config"))
+    hint = "see `ralph config show --origin` and docs/config.md"
+    return Finding(root / place.where, Problem(place.line, complaint.what, hint, level, "config"))

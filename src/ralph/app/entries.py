@@ -5,6 +5,7 @@ by `capture/privacy.py` before anything else sees it, ids and duplicates are dec
 file's lock, and every verb returns values: printing is the adapters' business.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.model.record import Origin, Record
 from ralph.store import files
-from ralph.store.library import Library, Shelf, Stored
+from ralph.store.library import AlreadyThere, Library, Shelf, Stored
 
 TRUNCATED = "<!-- truncated: budget exceeded -->"
+_INIT_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +34,21 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """What `edit` did: the entry as it now stands, whether that is new, and how many private parts were left out."""
+
+    stored: Stored
+    changed: bool
+    private_parts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Primed:
     """Entries chosen for an agent: the text to hand over and the entries behind it."""
 
     text: str
     records: tuple[Record, ...]
     total: int
-
-
-class _AlreadyThere(Conflict):
-    """Carries the entry that says the same, out of the locked section."""
-
-    def __init__(self, record: Record) -> None:
-        super().__init__(f"{record.id} already says this")
-        self.record = record
 
 
 def init(library: Library, shelf: Shelf, *, force: bool = False) -> str:
@@ -57,9 +60,13 @@ def init(library: Library, shelf: Shelf, *, force: bool = False) -> str:
         return f"made {home}"
     if not force:
         raise Conflict(f"{home}: is already there", hint="use --force to start anew; the old file is kept as a backup")
-    copy = files.backup(home, root=library.root)
-    files.write(home, template, root=library.root)
-    return f"made {home} anew; the old one is {copy}"
+    for _ in range(_INIT_TRIES):
+        before = files.read(home) or ""
+        with contextlib.suppress(Conflict):  # somebody wrote after the copy: copy that, too, and try again
+            copy = files.backup(home, root=library.root, text=before)
+            files.write(home, template, root=library.root, expect=before)
+            return f"made {home} anew; the old one is {copy}"
+    raise Conflict(f"{home}: keeps changing", hint="end the program that writes it, and run again")
 
 
 def add(
@@ -75,19 +82,23 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Added:
     """Keep a new entry at the end of its section, unless one already says the same."""
+    from ralph.formats.lines import said  # noqa: PLC0415  (listing does not pay for it)
+
     text, private = clean(text, tags, allow_secret=allow_secret, patterns=patterns)
     wanted = Record("", kind, text, label=kind.value, tags=tidy_tags(tags), origin=Origin(by=by))
+    words = said(text)
 
     def make(existing: Sequence[Record]) -> Record:
-        same = None if force else next((record for record in existing if says_the_same(record.text, text)), None)
-        if same is not None:
-            raise _AlreadyThere(same)
         return replace(wanted, id=fresh_id(shelf, kind, existing), created_at=ids.today())
 
+    def says_the_same(record: Record) -> bool:
+        return said(record.text) == words
+
     try:
-        return Added(library.add(shelf, make), is_new=True, private_parts=private)
-    except _AlreadyThere as there:
-        return Added(library.find(shelf, there.record.id), is_new=False, private_parts=private)
+        stored = library.add(shelf, make, unless=None if force else says_the_same)
+    except AlreadyThere as there:
+        return Added(there.stored, is_new=False, private_parts=private)
+    return Added(stored, is_new=True, private_parts=private)
 
 
 def edit(
@@ -100,37 +111,57 @@ def edit(
     tags: Sequence[str] | None = None,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
-) -> Stored:
-    """Change an entry's text, kind or tags, and nothing else of it or of its file."""
+    expect: str | None = None,
+) -> Edited:
+    """Change an entry's text, kind or tags, and nothing else of it or of its file.
+
+    `expect` is the text that was shown to whoever changed it: Conflict when the entry says something else by now.
+    """
+    private = 0
     if text is not None:
-        text, _ = clean(text, allow_secret=allow_secret, patterns=patterns)
+        text, private = clean(text, allow_secret=allow_secret, patterns=patterns)
+    kept = None if tags is None else tidy_tags(tags)
     if tags:
-        clean("\n".join(tags), allow_secret=allow_secret, patterns=patterns)
+        hidden = _private_in_tags(tags, allow_secret, patterns)
+        private += hidden
+        if not kept:
+            why = " once the private parts are removed" if hidden else ""
+            raise Refused(f"no tag is left{why}", hint="name a tag, or pass an empty string to remove the tags")
+    changes: list[bool] = []
 
     def change(record: Record) -> Record:
+        changes[:] = [False]
+        if expect is not None and record.text != expect:
+            if text == expect:
+                return record
+            raise Conflict(f"{record_id}: changed in its file while it was being edited", hint="nothing was stored")
         changed = replace(
             record,
             text=record.text if text is None else text,
             kind=record.kind if kind is None else kind,
-            tags=record.tags if tags is None else tidy_tags(tags),
+            tags=record.tags if kept is None else kept,
         )
-        return changed if changed == record else replace(changed, updated_at=ids.today())
+        changes[:] = [changed != record]
+        return replace(changed, updated_at=ids.today()) if changes[0] else record
 
-    return library.replace(shelf, record_id, change)
+    stored = library.replace(shelf, record_id, change)
+    return Edited(stored, changes[0], private)
 
 
 def search(library: Library, shelf: Shelf, query: Query) -> tuple[Found, list[Stored]]:
     """The best entries for a query, and where each stands."""
-    from ralph.search import text as searching  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app import search as searching  # noqa: PLC0415  (listing does not pay for it)
 
-    everything = library.read(shelf)
-    found = searching.search([stored.record for stored in everything], query)
-    places = {id(stored.record): stored for stored in everything}
-    return found, [places[id(hit.record)] for hit in found.hits]
+    return searching.in_files(library.root, shelf.places, query)
 
 
 def list_(
-    library: Library, shelf: Shelf, *, kinds: Sequence[MemoryKind] = (), tags: Sequence[str] = (), last: int | None = None
+    library: Library,
+    shelf: Shelf,
+    *,
+    kinds: Sequence[MemoryKind] = (),
+    tags: Sequence[str] = (),
+    last: int | None = None,
 ) -> list[Stored]:
     """Entries in file order; with `last`, the newest by date, then by place in the file."""
     query = Query(kinds=tuple(kinds), tags=tuple(tags))
@@ -150,17 +181,19 @@ def prime(
     tags: Sequence[str] = (),
     recent: int = 0,
     form: str = "markdown",
+    after: Primed | None = None,
 ) -> Primed:
     """Whole entries for an agent within a budget of tokens (0: no limit), the most useful first to be chosen.
 
-    `form` is `markdown` or `json`; the budget holds for the text in that form.
+    `form` is `markdown` or `json`; the budget holds for the text in that form, with all that it goes `after`.
     """
-    since = (ids.now().date() - timedelta(days=recent)).isoformat() if recent > 0 else ""
+    today = ids.now().date()
+    since = (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent > 0 else ""
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=since)
     everything = [stored.record for stored in library.read(shelf)]
     kept = [record for record in current(everything) if query.accepts(record)]
     ordered = list(sections.in_order(kept, shelf.layout.kinds))
-    return _fitted(shelf, ordered, budget, form)
+    return _fitted(shelf, ordered, budget, form, after or Primed("", (), 0))
 
 
 def current(records: Sequence[Record]) -> list[Record]:
@@ -178,17 +211,7 @@ def clean(
     text: str, tags: Sequence[str] = (), *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> tuple[str, int]:
     """Text that may be stored: private parts gone, secrets refused, line ends and edges tidied."""
-    from ralph.capture import privacy  # noqa: PLC0415  (its rules are compiled only when something is written)
-
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    bare, private = privacy.strip_private(text)
-    findings = () if allow_secret else privacy.find_secrets("\n".join([bare, *tags]), patterns)
-    if findings:
-        kinds = ", ".join(sorted({finding.kind for finding in findings}))
-        raise Refused(
-            f"this looks like a secret ({kinds}, line {findings[0].line}): nothing was stored",
-            hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
-        )
+    bare, private = _public(text.replace("\r\n", "\n").replace("\r", "\n"), "this", allow_secret, patterns)
     lines = bare.rstrip().split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)
@@ -198,9 +221,7 @@ def clean(
             "the text is empty" + (" once its private parts are removed" if private else ""),
             hint="say what was learned, in a sentence",
         )
-    if any("\ud800" <= char <= "\udfff" for part in (bare, *tags) for char in part):
-        raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
-    return bare, private
+    return bare, private + _private_in_tags(tags, allow_secret, patterns)
 
 
 def tidy_tags(tags: Sequence[str]) -> tuple[str, ...]:
@@ -211,9 +232,26 @@ def tidy_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tidy for tag in bare.split(",") if (tidy := tag.strip().lstrip("#").strip())))
 
 
-def says_the_same(left: str, right: str) -> bool:
-    """Whether two texts differ only in case, spacing and final punctuation."""
-    return _normal(left) == _normal(right)
+def _private_in_tags(tags: Sequence[str], allow_secret: bool, patterns: Sequence[str]) -> int:
+    """How many private parts the tags hold; Refused when one may not be stored."""
+    return _public("\n".join(tags), "a tag", allow_secret, patterns)[1] if tags else 0
+
+
+def _public(text: str, what: str, allow_secret: bool, patterns: Sequence[str]) -> tuple[str, int]:
+    """The text without its private parts, and how many they were; Refused when it holds a secret or no text."""
+    from ralph.capture import privacy  # noqa: PLC0415  (its rules are compiled only when something is written)
+
+    bare, private = privacy.strip_private(text)
+    privacy.check_storable(bare)
+    findings = () if allow_secret else privacy.find_secrets(bare, patterns)
+    if findings:
+        kinds = ", ".join(sorted({finding.kind for finding in findings}))
+        where = f", line {findings[0].line}" if what == "this" else ""
+        raise Refused(
+            f"{what} looks like a secret ({kinds}{where}): nothing was stored",
+            hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
+        )
+    return bare, private
 
 
 def fresh_id(shelf: Shelf, kind: MemoryKind, existing: Sequence[Record]) -> str:
@@ -258,33 +296,31 @@ def to_json(stored: Stored) -> dict[str, object]:
     return {**record_json(stored.record), "file": str(stored.path), "line": stored.line}
 
 
-def _fitted(shelf: Shelf, ordered: Sequence[Record], budget: int, form: str) -> Primed:
+def _fitted(shelf: Shelf, ordered: Sequence[Record], budget: int, form: str, after: Primed) -> Primed:
     from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
 
     command = "memory" if shelf.noun == "memory" else "guardrails"
 
     def markdown(kept: tuple[int, ...], left_out: int) -> str:
-        body = sections.render([ordered[row] for row in kept], shelf.layout.kinds)
-        if not left_out:
-            return body
-        gap = "\n" if body else ""
         note = f"{len(kept)} of {len(ordered)} shown; more: ralph {command} search"
-        return f"{body}{gap}{TRUNCATED}\n<!-- {note} -->\n"
+        parts = [
+            after.text,
+            sections.render([ordered[row] for row in kept], shelf.layout.kinds),
+            f"{TRUNCATED}\n<!-- {note} -->\n" if left_out else "",
+        ]
+        return "\n".join(part for part in parts if part)
 
     def as_json(kept: tuple[int, ...], left_out: int) -> str:
-        return json_array([ordered[row] for row in kept])
+        return json_array([*after.records, *(ordered[row] for row in kept)])
 
     text, selection = budgets.fit(ordered, budget, as_json if form == "json" else markdown)
-    return Primed(text, tuple(ordered[row] for row in selection.kept), len(ordered))
+    records = after.records + tuple(ordered[row] for row in selection.kept)
+    return Primed(text or after.text, records, after.total + len(ordered))
 
 
 def json_array(records: Sequence[Record]) -> str:
     """Records as a JSON array; valid when there are none."""
     return json.dumps([record_json(record) for record in records], ensure_ascii=False, indent=2) + "\n"
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".!?。")
 
 
 def shared(budget: int, guardrails: Primed) -> tuple[int, int]:

@@ -6,7 +6,7 @@ removes them (docs/adr/0011).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.app import entries
@@ -90,9 +90,7 @@ def prime(
 ) -> Primed:
     """Guardrails for an agent within a budget."""
     library = Library(root)
-    return entries.prime(
-        library, library.guardrails, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form
-    )
+    return entries.prime(library, library.guardrails, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form)
 
 
 def formats(root: Path) -> list[tuple[Path, str]]:
@@ -137,5 +135,7 @@ def _signs(document: SectionsDocument) -> list[Record]:
 def _structured(sign: Record, existing: Sequence[Record], library: Library) -> Record:
     text = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
     new_id = entries.fresh_id(library.guardrails, MemoryKind.FIX, existing)
-    created = sign.created_at or ids.today()
-    return Record(new_id, MemoryKind.FIX, text, label=MemoryKind.FIX.value, tags=sign.tags, created_at=created)
+    return replace(
+        sign, id=new_id, kind=MemoryKind.FIX, text=text, label=MemoryKind.FIX.value, title="",
+        created_at=sign.created_at or ids.today(),
+    )  # fmt: skip

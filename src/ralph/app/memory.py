@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph.app import entries
-from ralph.app.entries import Added, Primed
+from ralph.app.entries import Added, Edited, Primed
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.store.library import Library, Stored
@@ -46,12 +46,13 @@ def edit(
     tags: Sequence[str] | None = None,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
-) -> Stored:
-    """Correct a memory."""
+    expect: str | None = None,
+) -> Edited:
+    """Correct a memory; with `expect`, only if its text is still that one."""
     library = Library(root)
     return entries.edit(
         library, library.memories, memory_id,
-        text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns,
+        text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns, expect=expect,
     )  # fmt: skip
 
 
@@ -94,16 +95,11 @@ def prime(
     """Memories for an agent within a budget; with guardrails, these come first and take at most half of it."""
     library = Library(root)
     if not with_guardrails:
-        return entries.prime(
-            library, library.memories, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form
-        )
+        return entries.prime(library, library.memories, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form)
     guards = library.guardrails
     whole = entries.prime(library, guards, kinds=kinds, tags=tags, recent=recent, form=form)
-    theirs, ours = entries.shared(budget, whole)
+    theirs, _ = entries.shared(budget, whole)
     first = entries.prime(library, guards, budget=theirs, kinds=kinds, tags=tags, recent=recent, form=form)
-    second = entries.prime(
-        library, library.memories, budget=ours, kinds=kinds, tags=tags, recent=recent, form=form
+    return entries.prime(
+        library, library.memories, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form, after=first
     )
-    records = first.records + second.records
-    joined = "\n".join(part.text for part in (first, second) if part.text)
-    return Primed(entries.json_array(records) if form == "json" else joined, records, first.total + second.total)

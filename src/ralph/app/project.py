@@ -1,13 +1,16 @@
 """`ralph init`: the files and folders of a project that remembers.
 
 Makes what is missing and touches nothing that is there, so it can run again at any time. Skills
-that older loops kept in `.ralph/skills/` move to where Claude Code finds them by itself.
+that older loops kept in `.ralph/skills/` move to where Claude Code finds them by itself. Nothing is
+made or moved outside of the project, wherever its links lead; only a worktree's tasks are kept in the
+main checkout, below a `.gitignore` that hides itself there, so that a merge may bring the real one.
 """
 
 from pathlib import Path
 
 from ralph import paths
-from ralph.config import template
+from ralph.app.config import hide_local_config, template
+from ralph.errors import Refused
 from ralph.formats import patterns
 from ralph.store import files
 from ralph.store.library import Library
@@ -27,33 +30,52 @@ scratchpad.md
 .ralph-lock
 """
 
-LOCAL_CONFIG = "ralph.local.yml"
+_FOR_A_WORKTREE = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
 
 
 def init(root: Path) -> list[str]:
     """Make what is missing; one line for each thing that was done."""
     library = Library(root)
-    done = [line for shelf in (library.memories, library.guardrails) if (line := _file(root, shelf.home, shelf.layout.template()))]
-    folder = paths.ralph_folder(root)
-    done += _made(root, folder / ".gitignore", GITIGNORE)
+    done: list[str] = []
+    for shelf in (library.memories, library.guardrails):
+        done += _made(root, shelf.home, shelf.layout.template())
+    done += _gitignores(root)
     done += _made(root, paths.global_patterns(root), patterns.template())
     done += _made(root, paths.config_file(root), template())
-    for place in (paths.knowledge_folder(root), paths.tasks_folder(root), paths.skills_folder(root)):
-        if files.make_folder(place):
-            done.append(f"made {paths.shown(place, root)}/")
-    return done + _move_skills(root) + _exclude_local_config(root)
+    done += _made_folder(paths.knowledge_folder(root), root)
+    done += _made_folder(paths.tasks_folder(root), root, within=paths.state_root(root))
+    hidden = hide_local_config(root)
+    return done + _skills(root) + ([hidden] if hidden else [])
 
 
-def _made(root: Path, path: Path, text: str) -> list[str]:
-    line = _file(root, path, text)
-    return [line] if line else []
-
-
-def _file(root: Path, path: Path, text: str) -> str:
+def _made(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
     if path.exists() or path.is_symlink():
-        return ""
-    files.write(path, text, root=root, expect="")
-    return f"made {paths.shown(path, root)}"
+        return []
+    files.write(path, text, root=within or root, expect="")
+    return [f"made {paths.shown(path, root)}"]
+
+
+def _made_folder(path: Path, root: Path, *, within: Path | None = None) -> list[str]:
+    return [f"made {paths.shown(path, root)}/"] if files.make_folder(path, root=within or root) else []
+
+
+def _gitignores(root: Path) -> list[str]:
+    own, state = paths.gitignore(root), paths.state_root(root)
+    if state != root:
+        return _made(root, own, GITIGNORE) + _made(root, paths.gitignore(state), _FOR_A_WORKTREE, within=state)
+    if files.read(own) == _FOR_A_WORKTREE:
+        files.write(own, GITIGNORE, root=root, expect=_FOR_A_WORKTREE)
+        return [f"made {paths.shown(own, root)} one that git sees"]
+    return _made(root, own, GITIGNORE)
+
+
+def _skills(root: Path) -> list[str]:
+    """The folder for skills, and the old ones in it; where a link leads outside, a line says so instead."""
+    try:
+        done = _made_folder(paths.skills_folder(root), root)
+        return done + _move_skills(root)
+    except Refused as error:
+        return [f"left the skills alone: {error.message}"]
 
 
 def _move_skills(root: Path) -> list[str]:
@@ -64,23 +86,12 @@ def _move_skills(root: Path) -> list[str]:
     for skill in sorted(old.iterdir()):
         to = new / skill.name
         if to.exists() or to.is_symlink():
-            done.append(f"left {paths.shown(skill, root)}: {paths.shown(to, root)} is already there, merge them by hand")
+            there = paths.shown(to, root)
+            done.append(f"left {paths.shown(skill, root)}: {there} is already there, merge them by hand")
         else:
-            files.move(skill, to)
+            files.move(skill, to, root=root)
             done.append(f"moved {paths.shown(skill, root)} to {paths.shown(to, root)}")
     if not any(old.iterdir()):
         files.remove_folder(old)
         done.append(f"removed the empty {paths.shown(old, root)}/")
     return done
-
-
-def _exclude_local_config(root: Path) -> list[str]:
-    """Keep ralph.local.yml out of git without touching anybody's .gitignore."""
-    git = paths.state_root(root) / ".git"
-    if not git.is_dir():
-        return []
-    exclude = git / "info" / "exclude"
-    if LOCAL_CONFIG in (files.read(exclude) or "").split():
-        return []
-    files.update(exclude, lambda text: text + ("\n" if text and not text.endswith("\n") else "") + LOCAL_CONFIG + "\n")
-    return [f"told git to ignore {LOCAL_CONFIG} (in .git/info/exclude)"]

@@ -64,7 +64,6 @@ def _clean(text: str, patterns: Sequence[str]) -> privacy.Clean:
     cleaned = privacy.redact(text.replace("\r\n", "\n"), patterns)
     if not cleaned.text.strip():
         raise Refused("the text is empty", hint="`ralph scratchpad clear` empties the scratchpad")
-    if any("\ud800" <= char <= "\udfff" for char in cleaned.text) or "\0" in cleaned.text:
-        raise Refused("the text is not plain UTF-8 text", hint="pass it as UTF-8, without NUL characters")
+    privacy.check_storable(cleaned.text)
     end = "" if cleaned.text.endswith("\n") else "\n"
     return privacy.Clean(cleaned.text + end, cleaned.findings, cleaned.private)

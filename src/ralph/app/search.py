@@ -6,23 +6,27 @@ memories only.
 """
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ralph import paths
 from ralph.app import index
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
 from ralph.model.query import Detail, Found, Hit, Query
-from ralph.model.record import Record
+from ralph.model.record import Family, Record
 from ralph.search import engine
 from ralph.store import rows
 from ralph.store.index import Progress
+from ralph.store.library import Stored
 
-_LINE = 64
-_AROUND = 120
+_LINE, _AROUND, _FULL = 20, 50, 1000
+"""Tokens: of a line in layer 1, of one of the five lines in layer 2, of a record in layer 3."""
 _REACH = 2
+_LONG_TOKEN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +55,37 @@ def search(root: Path, query: Query, progress: Progress | None = None) -> Answer
     """The best records for a query, in the detail it asks for."""
 
     def question(connection: sqlite3.Connection) -> Answer:
+        words = query.text.split()
+        if query.layer > Detail.INDEX and words and all(rows.key_of(connection, word) is not None for word in words):
+            return _whole(connection, words, query.layer)
         found = engine.search(connection, query, today=ids.now().date())
         return Answer(found, tuple(_shown(connection, hit, query.layer) for hit in found.hits))
 
     return index.ask(root, question, progress)
 
 
+def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[Found, list[Stored]]:
+    """The same search within some files, and where each hit stands in them."""
+    names = {paths.shown(place, root): place for place in places}
+    query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
+
+    def question(connection: sqlite3.Connection) -> tuple[Found, list[Stored]]:
+        found = engine.search(connection, query, today=ids.now().date())
+        keys = [rows.key_of(connection, hit.record.id) for hit in found.hits]
+        at = rows.places(connection, [key for key in keys if key is not None])
+        stands = [at.get(key or 0, (next(iter(names)), 1)) for key in keys]
+        return found, [
+            Stored(hit.record, names.get(name, root / name), line)
+            for hit, (name, line) in zip(found.hits, stands, strict=True)
+        ]
+
+    return index.ask(root, question)
+
+
 def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL) -> Answer:
     """Records by their ids; whole, never cut, unless less detail is asked for."""
 
-    def question(connection: sqlite3.Connection) -> Answer:
-        hits = tuple(Hit(_by_id(connection, record_id), 1.0) for record_id in record_ids)
-        return Answer(Found(hits, len(hits)), tuple(_shown(connection, hit, layer, whole=True) for hit in hits))
-
-    return index.ask(root, question)
+    return index.ask(root, lambda connection: _whole(connection, record_ids, layer))
 
 
 def timeline(root: Path, record_id: str = "", *, since: str = "", until: str = "", limit: int = 20) -> Answer:
@@ -78,18 +99,26 @@ def timeline(root: Path, record_id: str = "", *, since: str = "", until: str = "
             found = rows.records(connection, keys)
             around = sorted(found.values(), key=lambda record: record.created_at)
         hits = tuple(Hit(record, 0.0) for record in around)
-        return Answer(Found(hits, len(hits)), tuple(_shown(connection, hit, Detail.INDEX) for hit in hits))
+        lines = [line(hit.record, None, _AROUND) for hit in hits]
+        shown = (Shown(hit, text, tokens.estimate(text)) for hit, text in zip(hits, lines, strict=True))
+        return Answer(Found(hits, len(hits)), tuple(shown))
 
     return index.ask(root, question)
 
 
+def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail) -> Answer:
+    hits = tuple(Hit(_by_id(connection, record_id), 1.0) for record_id in record_ids)
+    return Answer(Found(hits, len(hits)), tuple(_shown(connection, hit, layer, whole=True) for hit in hits))
+
+
 def _shown(connection: sqlite3.Connection, hit: Hit, layer: Detail, *, whole: bool = False) -> Shown:
     if layer is Detail.FULL:
-        text = full(hit.record, None if whole else 4000)
+        text = full(hit.record) if whole else cut(full(hit.record), _FULL, hit.record.id)
     elif layer is Detail.TIMELINE:
-        text = "\n".join(line(each, _AROUND) for each in _around(connection, hit.record, _REACH))
+        around = _around(connection, hit.record, _REACH)
+        text = "\n".join(line(each, hit.score if each is hit.record else None, _AROUND) for each in around)
     else:
-        text = line(hit.record, _LINE)
+        text = line(hit.record, hit.score, _LINE)
     return Shown(hit, text, tokens.estimate(text))
 
 
@@ -110,14 +139,18 @@ def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
     return found[key]
 
 
-def line(record: Record, width: int) -> str:
-    """A record on one line: id, kind, date and how it begins."""
-    words = " ".join((f"{record.title}: {record.text}" if record.title else record.text).split())
-    begin = words if len(words) <= width else words[: width - 1].rstrip() + "…"
-    return f"{record.id} {record.kind.value} {record.created_at[:10]} {begin}"
+def line(record: Record, score: float | None, budget: int) -> str:
+    """A record on one line within a budget: id, score, date and how it begins."""
+    head = f"{record.id} {'' if score is None else f'{score:.2f} '}{record.created_at[5:10]} "
+    words = (f"{record.title}: {record.text}" if record.title else record.text)[: budget * _LONG_TOKEN].split()
+    start = bisect_left(range(len(words)), True, key=lambda n: tokens.estimate(head + " ".join(words[: n + 1])) > budget)
+    begin = " ".join(words[:start])
+    if not begin and words:
+        begin = words[0][:8]
+    return (head + begin + ("…" if start < len(words) else "")).rstrip()
 
 
-def full(record: Record, most: int | None) -> str:
+def full(record: Record) -> str:
     """A record whole: what it is, where it comes from, and all of its text."""
     head = [f"{record.id} ({record.family.value}, {record.kind.value}) {record.created_at}".rstrip()]
     if record.title:
@@ -130,7 +163,13 @@ def full(record: Record, most: int | None) -> str:
     ):
         if words:
             head.append(f"{name}: {words}")
-    text = record.text
-    if most is not None and len(text) > most:
-        text = f"{text[:most].rstrip()}\n[cut: `ralph search --layer 3 {record.id}` has all of it]"
-    return "\n".join([*head, "", text])
+    return "\n".join([*head, "", record.text])
+
+
+def cut(text: str, budget: int, record_id: str) -> str:
+    """A text within a budget, saying how to get the rest when something is left out."""
+    if tokens.estimate(text) <= budget:
+        return text
+    note = f"\n[cut; `ralph search --layer 3 {record_id}` has all of it]"
+    size = bisect_left(range(len(text)), True, key=lambda n: tokens.estimate(text[:n] + note) > budget)
+    return text[: max(size - 1, 0)].rstrip() + note

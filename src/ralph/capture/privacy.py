@@ -18,7 +18,7 @@ from functools import cache
 from ralph.capture.assignments import assignments
 from ralph.capture.secrets import Span, header_and_command_secrets, key_blocks, tokens, url_logins
 from ralph.capture.values import MARKER
-from ralph.errors import ConfigError
+from ralph.errors import ConfigError, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,14 @@ def redact(text: str, patterns: Sequence[str] = ()) -> Clean:
         # A replaced secret made a tag short enough to be one.
         private, result = private + more, redact(again, patterns).text
     return Clean(result, findings, private)
+
+
+def check_storable(text: str) -> None:
+    """Refuse a text that no file of ours can hold: bytes that were no UTF-8, or a NUL."""
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
+    if "\0" in text:
+        raise Refused("the text holds a NUL character", hint="remove it: text files cannot keep it")
 
 
 @cache

@@ -13,7 +13,7 @@ from ralph.app import config as verbs
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import cut, json_text, one_line, table
-from ralph.config import Layer, Loaded, Place, key_named, load
+from ralph.config import Layer, Loaded, Place, load
 from ralph.errors import ConfigError, UsageError
 
 _VALUE_COLUMNS = 60
@@ -64,7 +64,6 @@ def get(ctx: click.Context, key: str) -> None:
       ralph config get memories.budget
       ralph config get memories.filter.tags
     """
-    key_named(key)
     click.echo(_words(verbs.get(_loaded(ctx), key)))
 
 
@@ -91,6 +90,8 @@ def set_(ctx: click.Context, key: str, value: str, local: bool, user: bool) -> N
     change = verbs.set_(invocation(ctx).root, key, value, env=os.environ, layer=layer)
     said = f"{key} = {_words(change.value)} in {change.path}"
     click.echo(f"Set {said}" if change.changed else f"Nothing to do: {said} already")
+    if change.note:
+        say(change.note)
     _tell_what_counts(ctx, key, layer)
 
 
@@ -121,7 +122,7 @@ def path(ctx: click.Context, form: str) -> None:
 
 def _loaded(ctx: click.Context) -> Loaded:
     call = invocation(ctx)
-    loaded = load(call.root, flags=call.flags, env=os.environ)
+    loaded = load(call.root, env=os.environ)
     for warning in loaded.warnings:
         warn(warning)
     return loaded
@@ -131,7 +132,7 @@ def _tell_what_counts(ctx: click.Context, key: str, layer: Layer) -> None:
     """The value was set; say so when a higher layer decides, or when a file is broken elsewhere."""
     call = invocation(ctx)
     try:
-        place = load(call.root, flags=call.flags, env=os.environ).origins[key]
+        place = load(call.root, env=os.environ).origins[key]
     except ConfigError as error:
         warn(error.message)
         return

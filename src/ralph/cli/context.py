@@ -1,12 +1,11 @@
-"""What every command needs from its call: the project root, the flags, and how to speak.
+"""What every command needs from its call: the project root, the settings, and how to speak.
 
 Machine-readable output goes to stdout alone; warnings and notes go to stderr, so that a pipe
 never sees them.
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,6 @@ class Invocation:
     """One call of `ralph`: where it stands and what its global options said."""
 
     explicit_root: Path | None = None
-    flags: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def root(self) -> Path:
@@ -36,7 +34,7 @@ class Invocation:
         """The effective config; its warnings are said once, on stderr."""
         from ralph.config import load  # noqa: PLC0415  (commands that only read memories do without)
 
-        loaded = load(self.root, flags=self.flags, env=os.environ)
+        loaded = load(self.root, env=os.environ)
         for warning in loaded.warnings:
             warn(warning)
         return loaded.config

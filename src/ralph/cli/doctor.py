@@ -9,9 +9,8 @@ from ralph.app import doctor
 from ralph.app.doctor import Finding
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
-from ralph.cli.output import json_text, plain
-from ralph.config import load
-from ralph.errors import ConfigError
+from ralph.cli.output import json_text, visible
+from ralph.config import Complaint, load
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -55,17 +54,17 @@ def cli(ctx: click.Context, fix: bool, secrets: bool, form: str) -> int:
 def _config(call: Invocation) -> tuple[tuple[str, ...], list[Finding]]:
     """The user's own secret patterns, and what is wrong with the config itself."""
     try:
-        loaded = load(call.root, flags=call.flags, env=os.environ)
-    except ConfigError as error:
-        return (), [doctor.config_finding(call.root, error.message, "error")]
-    return tuple(loaded.config.privacy.patterns), [doctor.config_finding(call.root, text) for text in loaded.warnings]
+        loaded = load(call.root, env=os.environ)
+    except Complaint as error:
+        return (), [doctor.config_finding(call.root, error, "error")]
+    return tuple(loaded.config.privacy.patterns), [doctor.config_finding(call.root, each) for each in loaded.complaints]
 
 
 def _print(finding: Finding, call: Invocation) -> None:
     problem = finding.problem
     level = click.style(problem.level, fg=_COLOURS.get(problem.level))
     where = f"{paths.shown(finding.path, call.root)}:{problem.line}"
-    click.echo(f"{where}: {level}: {plain(problem.what)}; {plain(problem.hint)}")
+    click.echo(f"{where}: {level}: {visible(problem.what)}; {visible(problem.hint)}")
 
 
 def _shape(finding: Finding) -> dict[str, object]:

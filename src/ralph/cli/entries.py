@@ -7,8 +7,9 @@ import click
 from ralph import paths
 from ralph.app.entries import Added, Primed, to_json
 from ralph.cli.context import Invocation, say
-from ralph.cli.output import ago, hand_over, json_text, one_line, plain, table
+from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible
 from ralph.formats import sections
+from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found
 from ralph.store.library import Stored
 
@@ -16,8 +17,7 @@ from ralph.store.library import Stored
 def print_added(added: Added, form: str, call: Invocation) -> None:
     """What `add` did."""
     stored = added.stored
-    if added.private_parts:
-        say(f"left out {added.private_parts} private part(s)")
+    print_private(added.private_parts)
     if form == "quiet":
         click.echo(stored.record.id)
     elif form == "json":
@@ -25,15 +25,23 @@ def print_added(added: Added, form: str, call: Invocation) -> None:
     elif added.is_new:
         click.echo(f"Added {stored.record.kind.value} {stored.record.id} ({place(stored, call)})")
     else:
-        click.echo(f"Already there: {stored.record.id} ({place(stored, call)}); nothing was added. --force adds it anyway")
+        click.echo(
+            f"Already there: {stored.record.id} ({place(stored, call)}); nothing was added. --force adds it anyway"
+        )
 
 
-def print_list(entries: Sequence[Stored], form: str, nothing: str) -> None:
-    """A listing."""
+def print_private(parts: int) -> None:
+    """How many private parts were left out, if any."""
+    if parts:
+        say(f"left out {parts} private part(s)")
+
+
+def print_list(entries: Sequence[Stored], form: str, nothing: str, kinds: Sequence[MemoryKind]) -> None:
+    """A listing; as markdown, its sections in the order of the kinds."""
     if form == "json":
         click.echo(json_text([to_json(stored) for stored in entries]))
     elif form == "markdown":
-        hand_over(sections.render([stored.record for stored in entries]))
+        hand_over(sections.render([stored.record for stored in entries], kinds))
     elif form == "quiet":
         for stored in entries:
             click.echo(stored.record.id)
@@ -43,13 +51,13 @@ def print_list(entries: Sequence[Stored], form: str, nothing: str) -> None:
         click.echo(table(["ID", "TYPE", "CREATED", "TAGS", "CONTENT"], [_row(stored) for stored in entries]))
 
 
-def print_found(found: Found, entries: Sequence[Stored], form: str, nothing: str) -> None:
+def print_found(found: Found, entries: Sequence[Stored], form: str, nothing: str, kinds: Sequence[MemoryKind]) -> None:
     """Search results, and a note of how many more there are."""
     if form == "json":
         scored = zip(entries, found.hits, strict=True)
         click.echo(json_text([{**to_json(stored), "score": hit.score, "why": list(hit.why)} for stored, hit in scored]))
     else:
-        print_list(entries, form, nothing)
+        print_list(entries, form, nothing, kinds)
     notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in found.instead]
     if found.total > len(found.hits):
         notes.append(f"{found.total - len(found.hits)} more; --all shows every one")
@@ -65,7 +73,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
     elif form == "markdown":
         hand_over(sections.render([record]))
     else:
-        click.echo(click.style(plain(record.title or record.id), bold=True))
+        click.echo(click.style(visible(record.title or record.id), bold=True))
         lines = [
             ("id", record.id),
             ("type", record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else "")),
@@ -77,9 +85,9 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
         ]
         for name, value in lines:
             if value:
-                click.echo(f"  {name + ':':12} {plain(value)}")
+                click.echo(f"  {name + ':':12} {visible(value)}")
         click.echo("")
-        click.echo(plain(record.text))
+        click.echo(visible(record.text))
 
 
 def print_primed(primed: Primed, form: str) -> None:

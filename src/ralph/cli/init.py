@@ -27,4 +27,4 @@ def cli(ctx: click.Context, form: str) -> None:
     click.echo(f"Project: {root}")
     for line in done:
         click.echo(f"  {line}")
-    click.echo("Nothing to do: everything is there." if not done else "Ready. Try: ralph memory add \"...\"")
+    click.echo("Nothing to do: everything is there." if not done else 'Ready. Try: ralph memory add "..."')

@@ -21,6 +21,9 @@ COMMANDS = {
     "init": "ralph.cli.init",
     "memory": "ralph.cli.memory",
     "guardrails": "ralph.cli.guardrails",
+    "search": "ralph.cli.search",
+    "timeline": "ralph.cli.timeline",
+    "index": "ralph.cli.index",
     "scratchpad": "ralph.cli.scratchpad",
     "skill": "ralph.cli.skill",
     "where": "ralph.cli.where",
@@ -29,7 +32,15 @@ COMMANDS = {
 }
 """Every command and the module whose `cli` it is."""
 
-EXTRAS = {"numpy": "local", "acp": "acp", "mcp": "mcp", "starlette": "web", "uvicorn": "web", "markdown_it": "web"}
+EXTRAS = {
+    "numpy": "local",
+    "acp": "acp",
+    "mcp": "mcp",
+    "starlette": "web",
+    "uvicorn": "web",
+    "sse_starlette": "web",
+    "markdown_it": "web",
+}
 """Packages that come with an extra, so that a missing one can be named."""
 
 INTERRUPTED = 130

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ralph.app.entries import kinds_named
-from ralph.cli.context import Invocation, invocation
+from ralph.cli.context import Invocation
 from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.kinds import MemoryKind
 
@@ -19,7 +19,8 @@ else:  # older click has no type argument here
     ParamType = click.ParamType
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
-_BULLET = re.compile(r"-\s")
+_SENTENCE = re.compile(r"--?[^\s=]*\s")
+"""A text that begins with a dash: an option is one word, or has `=` before its value."""
 
 
 class Kinds(ParamType):
@@ -47,27 +48,35 @@ class Kinds(ParamType):
 
 
 class Command(click.Command):
-    """A command that takes --root wherever people put it, and a text that begins like a bullet as a text."""
+    """A command that takes --root wherever people put it, and a text that begins with a dash as a text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(_root_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it, but `- text` is no option: options have no space after their dash."""
-        bullets = set() if "--" in args else set(self._bullets(args))
-        if bullets:
-            rest = [word for number, word in enumerate(args) if number not in bullets]
-            args = [*rest, "--", *(args[number] for number in sorted(bullets))]
-        return super().parse_args(ctx, args)
+        """As click does it, but `- text` and `--no-verify is banned` are no options: no option has a space in it."""
+        texts = set() if "--" in args else set(self._texts(args))
+        if texts:
+            rest = [word for number, word in enumerate(args) if number not in texts]
+            args = [*rest, "--", *(args[number] for number in sorted(texts))]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if any(isinstance(each, click.Argument) for each in self.params):
+                told = f"{error.message} (if it is a text, put -- before it)"
+                raise click.NoSuchOption(error.option_name, told, error.possibilities, error.ctx) from error
+            raise
 
-    def _bullets(self, args: Sequence[str]) -> Iterator[int]:
-        """Where texts that begin like a bullet stand, those that are an option's value aside."""
-        takes_value = {
-            name for each in self.params if isinstance(each, click.Option) and not each.is_flag for name in each.opts
-        }
+    def _texts(self, args: Sequence[str]) -> Iterator[int]:
+        """Where texts that begin with a dash stand, those aside that are an option's value or may hold one."""
+        options = [each for each in self.params if isinstance(each, click.Option)]
+        names = {name for each in options for name in each.opts}
+        takes_value = {name for each in options if not each.is_flag for name in each.opts}
         for number, word in enumerate(args):
-            if _BULLET.match(word) and (number == 0 or args[number - 1] not in takes_value):
+            begins = {word[:2], word.split(maxsplit=1)[0] if word.strip() else word}
+            is_value = number > 0 and args[number - 1] in takes_value
+            if _SENTENCE.match(word) and not begins & names and not is_value:
                 yield number
 
 
@@ -90,8 +99,7 @@ def _root_option() -> click.Option:
 
 def _set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
     if value is not None:
-        before = invocation(ctx)
-        ctx.obj = Invocation(explicit_root=value, flags=before.flags)
+        ctx.obj = Invocation(explicit_root=value)
 
 
 def tags_option(what: str) -> Callable[[Fn], Fn]:

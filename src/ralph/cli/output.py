@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import date
+from typing import TextIO
 
 import click
 
@@ -25,27 +26,37 @@ def json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2).translate(_C1)
 
 
-def plain(text: str) -> str:
+def visible(text: str) -> str:
     """Text that cannot move the cursor or change colours."""
     return text.translate(_CONTROLS)
 
 
+plain = visible
+"""The old name, for the commands that are being written with it."""
+
+
 def hand_over(text: str) -> None:
     """Print text for an agent or a file, each byte as it is; a terminal sees control characters instead of obeying."""
-    watched = any(stream.isatty() for stream in filter(None, (sys.stdout,)))  # None: closed by whoever called
-    click.echo(plain(text) if watched else text, nl=False, color=True)
+    click.echo(visible(text) if _is_terminal(sys.stdout) else text, nl=False, color=True)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody is looking; a stream that the caller has closed is None."""
+    return stream is not None and stream.isatty()
 
 
 def one_line(text: str) -> str:
     """The text on one line."""
-    return " ".join(plain(text).split())
+    return " ".join(visible(text).split())
 
 
 def width(text: str) -> int:
     """Columns on a terminal: wide characters (Korean, Chinese, Japanese, emoji) take two."""
     if text.isascii():
         return len(text)
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text)
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text
+    )
 
 
 def cut(text: str, columns: int) -> str:

@@ -8,7 +8,7 @@ from ralph.app import scratchpad
 from ralph.capture.privacy import Clean
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import hand_over, json_text, plain
+from ralph.cli.output import hand_over, json_text, visible
 
 
 @click.group(name="scratchpad", cls=Group)
@@ -40,7 +40,7 @@ def show(ctx: click.Context, budget: int, form: str) -> None:
         return
     hand_over(shown.text)
     if shown.left_out:
-        say("left out: " + plain("; ".join(shown.left_out)))
+        say("left out: " + visible("; ".join(shown.left_out)))
 
 
 @cli.command("set")

@@ -2,8 +2,8 @@
 
 import click
 
+from ralph.app import skill
 from ralph.cli.options import Group
-from ralph.context import skill
 
 
 @click.group(name="skill", cls=Group)
@@ -26,4 +26,4 @@ def show(name: str) -> None:
       ralph skill show
       ralph skill show --name memories
     """
-    click.echo(skill.text(name).rstrip("\n"))
+    click.echo(skill.show(name).rstrip("\n"))

@@ -2,13 +2,14 @@
 
 import click
 
+from ralph.app.where import TOPICS, where
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text
-from ralph.context.where import Answer, Topic, answer
+from ralph.context.where import Answer
 
 
 @click.command(name="where", cls=Command)
-@click.argument("topic", type=click.Choice([topic.value for topic in Topic], case_sensitive=False), required=False)
+@click.argument("topic", type=click.Choice(TOPICS, case_sensitive=False), required=False)
 @format_option("table", "json")
 def cli(topic: str | None, form: str) -> None:
     """Say where a learning belongs: error, decision, pattern, state or permanent.
@@ -18,7 +19,7 @@ def cli(topic: str | None, form: str) -> None:
       ralph where error
       ralph where
     """
-    answers = [answer(Topic(topic))] if topic else [answer(each) for each in Topic]
+    answers = where(topic)
     if form == "json":
         click.echo(json_text([_shape(each) for each in answers]))
         return

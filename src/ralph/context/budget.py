@@ -1,8 +1,8 @@
 """Which records fit into a budget of tokens: pure functions over records and estimates.
 
 Whole entries only, in order of usefulness: the kinds take turns (fix, decision, pattern, context) so
-that none starves, and within a kind the newest comes first. An entry that does not fit is skipped and
-smaller ones after it still go in. `fill` decides by costs alone and keeps room for the smallest entry
+that none starves, and within a kind the newest comes first. One entry too large for what is left does
+not end the list: shorter ones behind it get the room. `fill` decides by costs alone and keeps room for the smallest entry
 of every kind not shown yet; what it leaves out would not have fitted at the end either. `fit` knows
 nothing of how a text is rendered, so it measures headings and notice through the renderer, fills,
 and checks the rendered text itself: what it returns never estimates above the budget. `tail` does the

@@ -8,6 +8,8 @@ Usual: a tuple, since a large file holds tens of thousands.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ralph.model.kinds import SECTIONS, kind_of
+
 
 class Block:
     """A structured entry (it has an id) or a Sign (it has a name) while it is being read.
@@ -21,9 +23,7 @@ class Block:
         "blanks", "end", "id", "line", "lines", "made", "mark", "meta", "name", "odd", "section", "start", "torn",
     )  # fmt: skip
 
-    def __init__(
-        self, block_id: str, name: str, section: str | None, start: int, end: int, line: int
-    ) -> None:
+    def __init__(self, block_id: str, name: str, section: str | None, start: int, end: int, line: int) -> None:
         self.id = block_id
         self.name = name
         self.section = section
@@ -64,6 +64,14 @@ class Section:
     entries: int = 0
     bullets: int = 0
     titles: int = 0
+
+    @property
+    def ours(self) -> str:
+        """Which of our headings this is, in whatever case, plural or not; "" for any other word."""
+        kind = kind_of(self.heading)
+        if kind is None or " ".join(self.heading.lower().split()) not in (kind.value, SECTIONS[kind].lower()):
+            return ""
+        return SECTIONS[kind]
 
     @property
     def insert_at(self) -> int:

@@ -10,7 +10,7 @@ read. `replace` writes only the members that differ (`jsonedit.py`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ralph.errors import Conflict, Refused
 from ralph.formats import jsonedit
@@ -24,9 +24,12 @@ VERSION = 1
 
 KEYS = (
     "id", "kind", "label", "title", "text", "tags", "files", "source", "status",
-    "created_at", "updated_at", "valid_until", "links",
+    "created_at", "updated_at", "valid_until", "links", "list_was",
 )  # fmt: skip
-"""The members that are fields of a Record; `title` and the last three stand only when they say something."""
+"""The members that are fields of a Record; `title` and three of the last stand only when they say something.
+
+`list_was` is no field but a mark: the file had no list (`missing`), or `null`, before this insight came.
+"""
 
 _SOURCE = ("by", "session", "run", "iteration", "task", "agent", "commit")
 
@@ -243,11 +246,14 @@ class InsightsDocument:
         style = jsonedit.style_of(text, root)
         array = root.get("insights")
         if array is None or array.value is None:
-            new = jsonedit.object_text(text, root, style, {"insights": [members]})
-            return parse(jsonedit.splice(text, root, new))
+            mark = {"list_was": "missing" if array is None else "null"}
+            made = {"insights": [jsonedit.plain(_members(record) | mark)]}
+            return parse(_put(text, root, style, lambda style: jsonedit.object_text(text, root, style, made)))
         if not isinstance(array.value, list):
             raise unreadable(self.problems)
-        return parse(jsonedit.splice(text, array, jsonedit.array_text(text, array, style, added=[members])))
+        return parse(
+            _put(text, array, style, lambda style: jsonedit.array_text(text, array, style, added=[members]))
+        )
 
     def replace(self, record_id: str, record: Record) -> "InsightsDocument":
         """The document with one insight changed; only members that differ are written."""
@@ -272,10 +278,33 @@ class InsightsDocument:
         return parse(jsonedit.splice(self.text, node, jsonedit.object_text(self.text, node, style, changes)))
 
     def remove(self, record_id: str) -> "InsightsDocument":
-        """The document without one insight."""
+        """The document without one insight, and without a list that was made for it."""
         _, array, node = self._node(record_id)
-        removed = [place for place, item in enumerate(array.items) if item is node]
-        style = jsonedit.style_of(self.text, array)
-        return parse(
-            jsonedit.splice(self.text, array, jsonedit.array_text(self.text, array, style, removed=removed))
-        )
+        text, root, mark = self.text, self._root or array, node.get("list_was")
+        style = jsonedit.style_of(text, array)
+        if len(array.items) > 1:
+            removed = [place for place, item in enumerate(array.items) if item is node]
+            return parse(jsonedit.splice(text, array, jsonedit.array_text(text, array, style, removed=removed)))
+        if mark is not None and mark.value == "null":
+            return parse(jsonedit.splice(text, array, "null"))
+        if mark is None or mark.value != "missing":
+            return parse(jsonedit.splice(text, array, _emptied(text, array)))
+        if len(root.members) == 1:
+            return parse(jsonedit.splice(text, root, _emptied(text, root)))
+        gone = {"insights": jsonedit.DROP}
+        return parse(jsonedit.splice(text, root, jsonedit.object_text(text, root, style, gone)))
+
+
+def _put(text: str, node: Node, style: jsonedit.Style, write: Callable[[jsonedit.Style], str]) -> str:
+    """The text with a container that is written anew; white space in an empty one stays, behind what comes."""
+    inside = "" if node.children else text[node.start + 1 : node.end - 1]
+    if not inside:
+        return jsonedit.splice(text, node, write(style))
+    return jsonedit.splice(text, node, write(replace(style, spread=False))[:-1] + inside + text[node.end - 1])
+
+
+def _emptied(text: str, node: Node) -> str:
+    """A container whose only child goes; white space behind it stays when none is in front, as `_put` has it."""
+    child = node.children[0]
+    inside = text[child.end : node.end - 1] if child.start == node.start + 1 else ""
+    return text[node.start] + inside + text[node.end - 1]

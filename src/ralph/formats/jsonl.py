@@ -339,9 +339,10 @@ class LogDocument:
         return self.text
 
     def add(self, record: Record) -> "LogDocument":
-        """The log with one more line; after half a line it starts on a fresh one."""
-        fresh = "" if self.text in ("", BOM) or self.text.endswith("\n") else "\n"
-        return parse(self.text + fresh + encode(record))
+        """The log with one more line; after half a line it starts on a fresh one, and ends like that one."""
+        line = encode(record)
+        ended = self.text in ("", BOM) or self.text.endswith("\n")
+        return parse(self.text + (line if ended else "\n" + line.removesuffix("\n")))
 
     def replace(self, record_id: str, record: Record) -> "LogDocument":
         """The log with one record written anew, in its place."""
@@ -359,9 +360,11 @@ class LogDocument:
                 spans.append((line.start, line.end))
         if not spans:
             raise NotFound(f"no entry {record_id}")
+        unended = any(end == len(self.text) for _, end in spans)  # so was the line above it, before `add`
         name = f'"id":{one_line(record_id, nul=True)}'.rstrip("\n")
         spans += [(start, end) for start, end in self.torn if name in self.text[start:end]]
-        return parse(_without(self.text, sorted(spans)))
+        left = _without(self.text, sorted(spans))
+        return parse(left.removesuffix("\n") if unended else left)
 
 
 def _without(text: str, spans: list[tuple[int, int]]) -> str:

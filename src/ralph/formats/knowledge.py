@@ -51,7 +51,7 @@ class KnowledgeDocument:
                 "a knowledge file holds one entry, and this one is not empty",
                 hint="write the entry to a file of its own, or replace this one",
             )
-        return self._checked(self.text + render(record), as_entry(record, self.slug))
+        return self._checked(_bom(self.text) + render(record), as_entry(record, self.slug))
 
     def replace(self, record_id: str, record: Record) -> "KnowledgeDocument":
         """The file with the values and the body that differ written anew."""
@@ -73,9 +73,9 @@ class KnowledgeDocument:
         return self._checked(frontmatter.changed(text, self.matter, written, removed, newline), wanted)
 
     def remove(self, record_id: str) -> "KnowledgeDocument":
-        """The empty file."""
+        """The empty file; a byte order mark stays."""
         find(self.entries, record_id)
-        return parse("", self.slug)
+        return parse(_bom(self.text), self.slug)
 
     def _body(self, words: str, newline: str) -> str:
         """A new body between the old one's blank line above and its line end below."""
@@ -111,7 +111,7 @@ def parse(text: str, slug: str = "") -> KnowledgeDocument:
     if not tags:
         return _no_entry(text, slug, _line_of(text, matter, "tags"), "the entry has no `tags`", "no-tags")
     body = _split(text[matter.body :])[1].replace("\r\n", "\n")
-    start = len(BOM) if text.startswith(BOM) else 0
+    start = len(_bom(text))
     record = _record(matter, slug, title, tags, body)
     problems = tuple(sorted(_problems(text, matter, body), key=lambda problem: problem.line))
     return KnowledgeDocument(text, (Entry(record, start, len(text), 1),), problems, slug, matter)
@@ -266,6 +266,10 @@ def _split(body: str) -> tuple[str, str, str]:
     words = body[len(above) :]
     below = next((end for end in ("\r\n", "\n") if words.endswith(end)), "")
     return above, words[: len(words) - len(below)], below
+
+
+def _bom(text: str) -> str:
+    return BOM if text.startswith(BOM) else ""
 
 
 def _no_entry(text: str, slug: str, line: int, what: str, code: str) -> KnowledgeDocument:

@@ -21,6 +21,12 @@ BOM = "\ufeff"
 BLANK = " \t"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
+MADE = "[//]: # (ralph: made)"
+"""The line below a heading that `add` made for an entry; `remove` takes such a heading away again.
+
+It shows nowhere in rendered markdown. An HTML comment would do the same, but its `-->` would close
+a comment that somebody left open above, and so hide what stands between.
+"""
 MARKERS = ("- ", "* ", "-\t", "*\t")
 _NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
 
@@ -222,21 +228,91 @@ def gap(before: str, newline: str) -> str:
     return "" if before.endswith(("\n\n", "\n\r\n")) else newline
 
 
-def without(text: str, start: int, end: int) -> str:
-    """The text without a stretch of whole lines; of the blank lines around it one goes with it."""
-    before, after = text[:start], text[end:]
-    if before.endswith(("\n\n", "\n\r\n")):
-        for line_end in ("\n", "\r\n"):
-            if after.startswith(line_end):
-                return before + after[len(line_end) :]
-        if not after:
-            return before[: -2 if before.endswith("\r\n") else -1]
-    return before + after
+def put_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
+    """Where a block goes below the last words before `at`, and what to write there.
+
+    The block takes no line end of its own but those above it, so that `without` finds them all
+    again and the file ends as it did. With no words above, it goes to the top.
+    """
+    place = words_end(text, at)
+    if place:
+        # `\r` before `\n` would look like one line end, of which `without` would take both halves
+        above = "\r\n" if text[place - 1] == "\r" else newline
+        return place, above * (2 if apart else 1) + block
+    if words_end(text, len(text)):
+        return len(BOM) if text.startswith(BOM) else 0, block + newline * 2
+    return len(text), ("" if text in ("", BOM) or text.endswith("\n") else newline) + block + newline
+
+
+def without(text: str, start: int, end: int, *, apart: bool = False) -> str:
+    """The text without a stretch of whole lines; of the blank lines around it one goes with it.
+
+    `apart` says that it was put there with a blank line of its own, which goes in any case.
+    """
+    end = words_end(text, end)
+    count = 2 if apart or spaced_below(text, end) else 1
+    if not text[:start].strip(BOM):
+        return text[:start] + text[_after(text, end, count) :]
+    return text[: _before(text, start, count)] + text[end:]
+
+
+def framed(text: str, start: int, end: int, above: str, below: str) -> tuple[int, int] | None:
+    """A stretch of lines with just these lines around it, in either line end; None when they are not there."""
+    end = words_end(text, end)
+    for newline in ("\n", "\r\n"):
+        first = start - len(above.replace("\n", newline))
+        stop = end + len(below.replace("\n", newline))
+        if (
+            first >= 0
+            and text[first:start] + text[end:stop] == (above + below).replace("\n", newline)
+            and text[first - 1 : first] in ("", "\n", BOM)
+            and text[stop : stop + 1] in ("", "\r", "\n")
+        ):
+            return first, stop
+    return None
+
+
+def words_end(text: str, at: int) -> int:
+    """The end of the last line with words before the line that begins at `at`; 0 when there is none."""
+    while at > 0:
+        stop = at - 1 if text[at - 1] == "\n" else at
+        at = text.rfind("\n", 0, stop) + 1
+        words = text[at:stop].removesuffix("\r")
+        if words.strip(BLANK if at else BLANK + BOM):
+            return at + len(words)
+    return 0
+
+
+def spaced_below(text: str, at: int) -> bool:
+    """Whether a blank line or nothing follows the line that ends at `at`."""
+    below = text.find("\n", at) + 1
+    end = text.find("\n", below)
+    return not below or not text[below : end if end >= 0 else len(text)].strip(BLANK + "\r")
+
+
+def _before(text: str, at: int, count: int) -> int:
+    """The place before up to so many line ends, of the same sort, that stand in front of `at`."""
+    newline = "\r\n" if text.endswith("\r\n", 0, at) else "\n"
+    for _ in range(count):
+        at -= len(newline) if text.endswith(newline, 0, at) else 0
+    return at
+
+
+def _after(text: str, at: int, count: int) -> int:
+    """The place after up to so many line ends, of the same sort, that stand behind `at`."""
+    newline = "\r\n" if text.startswith("\r\n", at) else "\n"
+    for _ in range(count):
+        at += len(newline) if text.startswith(newline, at) else 0
+    return at
 
 
 def said(text: str) -> str:
-    """The words of a text for comparing: case, white space, backticks and a last period do not count."""
-    return " ".join(text.replace("`", "").casefold().split()).rstrip(". ")
+    """The words of a text for comparing: case, white space, backticks and final marks do not count.
+
+    A question is not what states the same, so its mark stays; and a text of nothing but marks is those marks.
+    """
+    words = " ".join(text.replace("`", "").casefold().split())
+    return words.rstrip(".!。 ") or words
 
 
 def writable(text: str, what: str) -> str:

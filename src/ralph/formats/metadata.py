@@ -3,7 +3,8 @@
 Pairs of `key: value`, separated by `|`, in any order and with any spacing. Keys that we know
 become members of the record, whatever their case; all others are kept in `extra` and written
 back as they were. What cannot stand in such a comment is refused before anything is written.
-`tests/formats/test_sections.py` holds the cases.
+A comment that somebody was cut off in is torn: it is read to the end of its line, so that it
+never hides the entry below. `tests/formats/test_sections.py` and `test_sections_torn.py` hold the cases.
 """
 
 import re
@@ -19,6 +20,8 @@ MADE = " | section: added"
 DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
+_HALF_CLOSED = (" -- >", " ->", " --", " -")
+_HEADING = re.compile(r"\n {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)")
 
 
 def metadata_of(line: str) -> str | None:
@@ -36,6 +39,43 @@ def metadata_of(line: str) -> str | None:
         if colon and key.strip().lower() in _KEYS:
             return inner
     return None
+
+
+def torn_metadata(line: str) -> str | None:
+    """What a comment without its `-->` says so far, or None when it does not begin with a key that we know."""
+    bare = line[4:].strip()
+    key, colon, _ = bare.partition(":")
+    if not colon or key.strip().lower() not in _KEYS:
+        return None
+    for half in _HALF_CLOSED:
+        if bare.endswith(half):
+            return bare[: -len(half)].rstrip()
+    return bare
+
+
+class Ahead:
+    """Whether a comment that is open at some place is closed before the next heading.
+
+    Asked from top to bottom, it remembers the next `-->` and the next heading, so that each character is looked
+    at once, however many comments are torn.
+    """
+
+    __slots__ = ("_close", "_heading", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._close = self._heading = -1
+
+    def closes(self, at: int) -> bool:
+        """Whether a `-->` comes after `at` and before any heading."""
+        never = len(self._text)
+        if self._close < at:
+            found = self._text.find("-->", at)
+            self._close = found if found >= 0 else never
+        if self._heading < at:
+            heading = _HEADING.search(self._text, at)
+            self._heading = heading.start() if heading is not None else never
+        return self._close < self._heading
 
 
 def tags_of(words: str) -> tuple[str, ...]:
@@ -85,9 +125,7 @@ def check_metadata(record: Record) -> None:
                 raise Refused(f"{word!r} cannot stand in the metadata comment", hint=hint)
     for tag in record.tags:
         if "," in tag or not tag.strip() or tag != tag.strip():
-            raise Refused(
-                f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces"
-            )
+            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
 
 
 def _further(record: Record) -> list[tuple[str, str | None]]:

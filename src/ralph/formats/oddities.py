@@ -20,15 +20,31 @@ def oddities(text: str, scan: Scan, entries: Sequence[Entry], expected: Sequence
     """Everything odd in one file; `expected` are the headings that a new file of its sort has."""
     yield from scan.problems
     seen: dict[str, int] = {}
+    mend = "run `ralph doctor --fix` to give it a new one"
+    if scan.has_conflict:
+        mend = f"resolve the merge; when both are still there, {mend}"
     for found, entry in zip(scan.blocks, entries, strict=True):
         first = seen.setdefault(entry.record.id, entry.line)
         if first != entry.line:
             yield Problem(
-                entry.line, f"the id {entry.record.id} is already used at line {first}",
-                "run `ralph doctor --fix` to give it a new one", "error", "duplicate-id",
+                entry.line, f"the id {entry.record.id} is already used at line {first}", mend, "error", "duplicate-id",
             )  # fmt: skip
         yield from _entry_problems(found, entry)
     yield from _section_problems(scan, expected)
+    yield from _text_problems(text)
+    if scan.words and not entries and not _is_broken(text, scan):
+        yield Problem(
+            scan.words, "there is text, but no entries were found in it",
+            "add one with `ralph memory add` or `ralph guardrails add`, or leave it as notes", "note", "nothing-read",
+        )  # fmt: skip
+
+
+def _is_broken(text: str, scan: Scan) -> bool:
+    """Whether an error already says why nothing is read."""
+    return _first_line_is_a_path(text) or any(problem.level == "error" for problem in scan.problems)
+
+
+def _text_problems(text: str) -> Iterable[Problem]:
     if _first_line_is_a_path(text):
         yield Problem(
             1, "the first line is a path: a symbolic link was probably committed as its text",
@@ -38,6 +54,10 @@ def oddities(text: str, scan: Scan, entries: Sequence[Entry], expected: Sequence
     if byte is not None:
         at = text.count("\n", 0, byte.start()) + 1
         yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
+    nul = text.find("\0")
+    if nul >= 0:
+        at = text.count("\n", 0, nul) + 1
+        yield Problem(at, "a NUL character, which text never holds", "remove it", "warning", "nul")
 
 
 def _entry_problems(found: Block | Usual, entry: Entry) -> Iterable[Problem]:
@@ -98,7 +118,8 @@ def _section_problems(scan: Scan, expected: Sequence[str]) -> Iterable[Problem]:
                 "note", "plain-heading",
             )  # fmt: skip
     if scan.blocks or scan.sections:
-        missing = [heading for heading in expected if heading not in lines]
+        there = {section.ours for section in scan.sections}
+        missing = [heading for heading in expected if heading not in there]
         if missing and len(missing) < len(expected):
             yield Problem(
                 1, f"missing section(s): {', '.join(missing)}",

@@ -3,9 +3,10 @@
 The heading gives the kind (through the one alias table) and the label; a bullet is one record,
 with its continuation lines and nested bullets. The file has no ids, so they are derived from
 the words: two bullets that say the same have the same id, and `add` therefore adds nothing
-that is already said. A new bullet goes to the end of its section; the footer with the date is
-rewritten by `stamped` only. After every splice the new text is parsed and compared, so that a
-text which would change its neighbours is refused instead of written.
+that is already said. A new bullet goes to the end of its section; a heading that had to be made
+for it bears a mark and goes with it again. The footer with the date is rewritten by `stamped`
+only. After every splice the new text is parsed and compared, so that a text which would change
+its neighbours is refused instead of written.
 Proved by `tests/formats/test_patterns.py` and `tests/golden/patterns`.
 """
 
@@ -18,16 +19,21 @@ from ralph.formats.bullets import Bullet, BulletReader, bullet, marker
 from ralph.formats.document import Entry, Problem, find, newline_of
 from ralph.formats.lines import (
     BOM,
+    MADE,
     Line,
     Place,
+    framed,
     gap,
     heading,
     is_footer,
     is_rule,
     lines,
     oddity,
+    put_below,
     said,
+    spaced_below,
     without,
+    words_end,
     writable,
 )
 from ralph.model import ids
@@ -85,16 +91,15 @@ class PatternsDocument:
         if not self.text.strip(BOM + " \t\r\n"):
             return parse(self.text + template(newline)).add(record)
         section = self._section(wanted.kind, record.label)
-        words = bullet(wanted.text, newline)
+        words = bullet(wanted.text, newline).removesuffix(newline)
         if section is not None:
             wanted = as_pattern(record, section.heading)
-            return self._spliced(
-                section.tail, section.tail, self._in_section(section, words, newline), wanted
-            )
-        at = self.closing
-        name = f"## {HEADINGS[MemoryKind(wanted.kind)]}{newline}{newline}"
-        below = newline if self.text[at:] else ""
-        return self._spliced(at, at, gap(self.text[:at], newline) + name + words + below, wanted)
+            apart = not section.listed and spaced_below(self.text, words_end(self.text, section.tail))
+            at, block = put_below(self.text, section.tail, words, newline, apart=apart)
+        else:
+            above = _above(HEADINGS[MemoryKind(wanted.kind)]).replace("\n", newline)
+            at, block = put_below(self.text, self.closing, above + words, newline)
+        return self._spliced(at, at, block, wanted)
 
     def replace(self, record_id: str, record: Record) -> "PatternsDocument":
         """The document with one bullet written anew; in its own section, unless the kind is another one."""
@@ -111,8 +116,15 @@ class PatternsDocument:
         return self._spliced(entry.start, entry.end, block, wanted)
 
     def remove(self, record_id: str) -> "PatternsDocument":
-        """The document without one bullet."""
+        """The document without one bullet, and without a heading that was made for it."""
         entry = find(self.entries, record_id)
+        others = [other.record for other in self.entries if other is not entry]
+        last = any(section.tail == entry.end for section in self.sections)
+        for name in HEADINGS.values() if last else ():
+            made = framed(self.text, entry.start, entry.end, _above(name), "")
+            after = parse(without(self.text, *made, apart=True)) if made is not None else None
+            if after is not None and [other.record for other in after.entries] == others:
+                return after
         return parse(without(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> "PatternsDocument":
@@ -144,15 +156,6 @@ class PatternsDocument:
         ]
         known = [section for section in fitting if kind_of(section.heading) is not None]
         return next(iter(folded or known), None)
-
-    def _in_section(self, section: Section, words: str, newline: str) -> str:
-        """A bullet as it is written at a section's end, with the line ends around it."""
-        before, after = self.text[: section.tail], self.text[section.tail :]
-        block = words if before.endswith("\n") else newline + words
-        if section.listed:
-            return block
-        tight = after != "" and not after.startswith(("\n", "\r\n"))
-        return newline + block + (newline if tight else "")
 
     def _spliced(self, start: int, end: int, block: str, wanted: Record) -> "PatternsDocument":
         after = parse(self.text[:start] + block + self.text[end:])
@@ -197,6 +200,11 @@ def as_pattern(record: Record, name: str = "") -> Record:
         raise Refused(f"{record.id} is no memory", hint="only memories stand in global-patterns.md")
     text = writable(record.text, "pattern").strip(" \t\n")
     return Record(id=_id(text), kind=record.kind, text=text, label=label_of(name or HEADINGS[record.kind]))
+
+
+def _above(name: str) -> str:
+    """What stands above the first bullet of a section that was made for it."""
+    return f"## {name}\n{MADE}\n\n"
 
 
 def _kind(name: str) -> MemoryKind:

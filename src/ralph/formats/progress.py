@@ -5,7 +5,8 @@ up to a `---` line or the next `## ` is one block: a journal record whose title 
 The outcome is what the block says: an `Outcome:` line that we wrote, else a `Status:` line,
 else any line; `complete`, `passed`, `done` mean done, `failed` means failed, and a block that
 says neither counts as blocked. Bullets under "Learnings" are proposed memories that link to
-their block. Ids are derived from the words; equal ones get -2, -3 in file order.
+their block. Ids are derived from the words; equal ones get -2, -3 in file order. A patterns
+section that `add` had to make bears a mark, and goes again with its last bullet.
 People keep all sorts of logs under this name, so whatever is no block is left alone and noted.
 Proved by `tests/formats/test_progress.py` and `tests/golden/progress`.
 """
@@ -22,12 +23,14 @@ from ralph.formats.learnings import learnings
 from ralph.formats.lines import (
     BLANK,
     BOM,
+    MADE,
     Line,
     Place,
-    gap,
+    framed,
     heading,
     lines,
     oddity,
+    put_below,
     said,
     without,
     writable,
@@ -38,6 +41,9 @@ from ralph.model.record import Family, Link, Record, Scope, Status
 
 PATTERNS = "Codebase Patterns"
 """The heading under which patterns are written here."""
+
+_ABOVE = f"## {PATTERNS}\n{MADE}\n"
+_BELOW = "\n---"
 
 _FIRST_WORD = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")
 
@@ -62,8 +68,8 @@ class ProgressDocument:
         newline = newline_of(self.text)
         if record.family is Family.JOURNAL:
             wanted = as_block(record)
-            at = len(self.text)
-            block = gap(self.text, newline) + write_block(wanted, newline)
+            written = write_block(wanted, newline).removesuffix(newline)
+            at, block = put_below(self.text, len(self.text), written, newline)
             return self._spliced(at, at, block, wanted)
         wanted = as_pattern(record)
         if any(
@@ -71,14 +77,14 @@ class ProgressDocument:
             for entry in self.entries
         ):
             return self
-        words = bullet(wanted.text, newline)
+        words = bullet(wanted.text, newline).removesuffix(newline)
         if self.patterns is not None:
             name, at = self.patterns
-            broken = "" if self.text[:at].endswith("\n") else newline
-            return self._spliced(at, at, broken + words, dataclasses.replace(wanted, label=label_of(name)))
-        at = self.top
-        below = "" if self.text[at:].startswith(("\n", "\r\n")) or at == len(self.text) else newline
-        block = f"{gap(self.text[:at], newline)}## {PATTERNS}{newline}{words}---{newline}{below}"
+            at, block = put_below(self.text, at, words, newline, apart=False)
+            return self._spliced(at, at, block, dataclasses.replace(wanted, label=label_of(name)))
+        above = _ABOVE if self.text.strip(f"{BOM}{BLANK}\r\n") else f"## {PATTERNS}\n"  # a new file's own section
+        block = above.replace("\n", newline) + words + _BELOW.replace("\n", newline)
+        at, block = put_below(self.text, self.top, block, newline)
         return self._spliced(at, at, block, wanted)
 
     def replace(self, record_id: str, record: Record) -> "ProgressDocument":
@@ -102,11 +108,17 @@ class ProgressDocument:
         return self._spliced(entry.start, end, block, wanted, entry)
 
     def remove(self, record_id: str) -> "ProgressDocument":
-        """The document without one block, pattern or learning."""
+        """The document without one block, pattern or learning, and without a section that was made for it."""
         entry = find(self.entries, record_id)
         start = self.text.rfind("\n", 0, entry.start) + 1
         if start == 0 and self.text.startswith(BOM):
             start = len(BOM)
+        made = framed(self.text, start, entry.end, _ABOVE, _BELOW)
+        if made is not None:
+            after = parse(without(self.text, *made, apart=True))
+            others = [_content(other.record) for other in self.entries if other is not entry]
+            if [_content(other.record) for other in after.entries] == others:
+                return after
         return parse(without(self.text, start, entry.end))
 
     def _bullet(self, entry: Entry, text: str, newline: str) -> str:
@@ -138,7 +150,7 @@ class ProgressDocument:
         found = [_content(entry.record) for entry in after.entries]
         at = len(above)
         same_above = len(found) > at and all(
-            content == _content(entry.record) or entry.end > start  # a block may hold what is replaced
+            content == _content(entry.record) or (old is not None and entry.end > start)  # holds what is replaced
             for entry, content in zip(above, found, strict=False)
         )
         same_below = found[len(found) - len(below) :] == [_content(entry.record) for entry in below]

@@ -2,18 +2,21 @@
 
 The scanner walks line by line and knows what markdown knows: a heading inside a fence, an HTML
 comment or a quote is text. It decides nothing about records; it finds blocks (structured
-entries and legacy Signs), sections, and what is odd. Every line costs one dispatch on its
-first character, so that 10 MB stay a fraction of a second (`bench/parse.py`).
+entries and legacy Signs), sections, and what is odd. A `### Sign:` without a name is told, not
+read: a name made of its first line would change with every edit, and its id with it. Every line
+costs one dispatch on its first character, so that 10 MB stay a fraction of a second (`bench/parse.py`).
 """
 
 import re
 
 from ralph.formats.document import Problem
 from ralph.formats.found import Block, Region, Section, Usual
-from ralph.formats.metadata import DATE, metadata_of
+from ralph.formats.metadata import DATE, Ahead, metadata_of, torn_metadata
 from ralph.model.ids import ID
 
 SIGN = re.compile(r"[^\w]{0,8}sign:\s*(?P<name>\S.*)", re.IGNORECASE)
+_NAMELESS = re.compile(r"[^\w]{0,8}sign:", re.IGNORECASE)
+_MINTED = re.compile(r"(?:<!--)?[ \t]*###[ \t]+[^\W\d_]\w*-[0-9]{10}-[0-9a-f]{4}(?!\w)")
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
@@ -26,7 +29,10 @@ _USUAL = re.compile(
 
 
 class Scan:
-    """The result: blocks, sections and problems in file order; `fence` is the one that is never closed."""
+    """The result: blocks, sections and problems in file order.
+
+    `fence` is the one that is never closed; `words` is the first line with text that belongs to no entry.
+    """
 
     def __init__(self, text: str) -> None:
         self.blocks: list[Block | Usual] = []
@@ -34,8 +40,13 @@ class Scan:
         self.regions: list[Region] = []
         self.problems: list[Problem] = []
         self._block: Block | None = None
+        self._unread = False  # below a malformed id: its metadata is its own
         self._section: Section | None = None
         self.fence: str | None = None
+        self.words = 0
+        self._nameless: list[tuple[Section | None, Block]] = []
+        self._ahead = Ahead(text)
+        self._hidden = 0
         self._comment = False
         self._opened: tuple[int, int] = (0, 0)
         self._conflict: tuple[int, int] | None = None
@@ -43,6 +54,11 @@ class Scan:
         self._start = 0
         self._end = 0
         self._walk(text)
+
+    @property
+    def has_conflict(self) -> bool:
+        """Whether a merge in this file waits to be resolved."""
+        return any(problem.code == "conflict" for problem in self.problems)
 
     def _walk(self, text: str) -> None:
         """Line by line; an entry in its canonical form is taken in one step, as the slow way would read it."""
@@ -73,11 +89,10 @@ class Scan:
             heading, section.end, section.footer = section.heading, end, None
             section.entries += 1
         quote = found[2]
-        self.blocks.append(
-            Usual(found[1], quote, found[3], found[4], heading, found.start(), end, self._line)
-        )
+        self.blocks.append(Usual(found[1], quote, found[3], found[4], heading, found.start(), end, self._line))
         self._line += quote.count("\n") + 2
         self._block = None
+        self._unread = False
 
     def _feed(self, line: str) -> None:
         first = line[:1]
@@ -106,8 +121,12 @@ class Scan:
 
     def _inside(self, line: str) -> None:
         """A line within a fence or a comment: only its end matters, and a Sign's body keeps it."""
+        if "###" in line and _MINTED.match(line):
+            self._hidden += 1
         if self._comment:
-            self._comment = "-->" not in line
+            if "-->" in line:
+                self._comment = False
+                self._tell_hidden("comment")
             return
         block = self._block
         if block is not None:
@@ -115,13 +134,22 @@ class Scan:
         bare = line.strip()
         if self.fence is not None and bare.startswith(self.fence) and not bare.strip(self.fence[0]):
             self.fence = None
+            self._tell_hidden("fence")
+
+    def _tell_hidden(self, what: str) -> None:
+        """Entries in a comment or a fence are examples; but whoever put them there by mistake should hear of it."""
+        if self._hidden:
+            told = f"{self._hidden} entry heading(s) inside this {what} are examples and are not read"
+            hint = f"nothing needs doing; to have them read, take them out of the {what}"
+            self.problems.append(Problem(self._opened[0], told, hint, "note", f"entries-in-{what}"))
+            self._hidden = 0
 
     def _quote(self, line: str) -> None:
         block = self._block
         if self._conflict is not None and _CONFLICT.fullmatch(line):
             self._marker(line)
         elif block is None:
-            return
+            self.words = self.words or self._line
         elif not block.mark and not block.name and block.meta is None:
             block.blanks = 0
             block.mark = "quote"
@@ -148,6 +176,7 @@ class Scan:
                 self._prose(line)
             return
         title = _closed(bare.strip())
+        self._unread = False
         if level > 3 and self._block is not None and self._block.name:
             self._take(self._block, line)
             return
@@ -174,10 +203,14 @@ class Scan:
             self._begin(title, "")
         elif _OUR_PREFIX.match(title):
             self._malformed(f"### {title}", "not an id of the form word-digits-hex")
+        elif _NAMELESS.fullmatch(title):
+            self._block = Block("", title, None, self._start, self._end, self._line)
+            self._nameless.append((section, self._block))
         elif section is not None:
             section.titles += 1
 
     def _malformed(self, heading: str, why: str) -> None:
+        self._unread = True
         self._problem(
             f"`{heading[:60]}`: {why}; the block is kept but not read",
             "write it as ### mem-1705751400-a3f8, or add it anew with `ralph memory add`",
@@ -191,26 +224,44 @@ class Scan:
             heading = section.heading
             section.entries += 1
             section.footer = None
+        self._unread = False
         self._block = Block(block_id, name, heading, self._start, self._end, self._line)
         self.blocks.append(self._block)
 
     def _open_comment(self, line: str) -> None:
         block = self._block
-        if block is not None and block.meta is None:
-            inner = metadata_of(line)
-            if inner is not None:
-                block.meta = inner
-                block.end = self._end
-                return
+        closed = "-->" in line[2:]  # `<!-->` is a whole comment
+        inner = metadata_of(line) if closed else self._torn(line)
+        if inner is not None and block is not None and block.meta is None:
+            block.meta = inner
+            block.end = self._end
+            return
         self._block = None
-        if "-->" not in line[2:]:  # `<!-->` is a whole comment
-            self._comment = True
+        if inner is None:
             self._opened = (self._line, self._start)
-        elif metadata_of(line) is not None:
+            self._hidden = 1 if _MINTED.match(line) else 0
+            self._comment = not closed
+            if closed:
+                self._tell_hidden("comment")
+        elif closed:
+            if self._unread:
+                self._unread = False
+                return
             self._problem(
                 "this metadata comment belongs to no entry", "move it below the quote of its entry",
                 "note", "stray-metadata",
             )  # fmt: skip
+
+    def _torn(self, line: str) -> str | None:
+        """What metadata that are not closed before the next heading say so far; None for a comment of many lines."""
+        inner = torn_metadata(line)
+        if inner is None or self._ahead.closes(self._end):
+            return None
+        self._problem(
+            "this metadata comment is not closed: it is read to the end of its line",
+            "end the line with ` -->`", "error", "torn-metadata",
+        )  # fmt: skip
+        return inner
 
     def _marked(self, line: str) -> None:
         """A line whose first character may be a marker: indentation, a fence, a rule, a conflict marker, a bullet."""
@@ -230,11 +281,7 @@ class Scan:
             self._marker(line)
             return
         block = self._block
-        if (
-            line[:2] in ("- ", "* ")
-            and self._section is not None
-            and (block is None or block.meta is not None)
-        ):
+        if line[:2] in ("- ", "* ") and self._section is not None and (block is None or block.meta is not None):
             self._section.bullets += 1
         self._prose(line)
 
@@ -262,6 +309,8 @@ class Scan:
             self._plain(block, line)
         else:
             self._block = None
+            self.words = self.words or self._line
+        self._hidden = 0
         self.fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
         self._opened = (self._line, self._start)
         if self._block is not None:  # an entry that never ends: nothing may be put between its lines
@@ -294,8 +343,8 @@ class Scan:
     def _prose(self, line: str) -> None:
         block = self._block
         if block is None:
-            return
-        if block.name or block.mark in ("", "plain"):
+            self.words = self.words or self._line
+        elif block.name or block.mark in ("", "plain"):
             self._plain(block, line)
         elif block.meta is None and not block.blanks:
             block.odd = True
@@ -328,6 +377,13 @@ class Scan:
             self.problems.append(Problem(self._opened[0], told, f"close the {what}", "error", "unclosed"))
         if self._conflict is not None:
             self.regions.append(Region(self._conflict[1], length + 1))
+        for section, block in self._nameless:
+            if block.lines:
+                hint = "give it one, as in `### Sign: Read the file first`"
+                told = "this Sign has no name: it is kept but not read"
+                self.problems.append(Problem(block.line, told, hint, "error", "nameless-sign"))
+            elif section is not None:
+                section.titles += 1
 
     def _problem(self, what: str, hint: str, level: str, code: str) -> None:
         self.problems.append(Problem(self._line, what, hint, level, code))

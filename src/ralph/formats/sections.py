@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ralph.errors import Refused
 from ralph.formats.document import Entry, Problem, find, newline_of
-from ralph.formats.found import Block, Usual
+from ralph.formats.found import Block, Section, Usual
 from ralph.formats.metadata import MADE, check_metadata, comment, tags_of, with_metadata
 from ralph.formats.oddities import oddities
 from ralph.formats.scan import Scan
@@ -41,14 +41,10 @@ class Layout:
 
     def template(self, newline: str = "\n") -> str:
         """A new, empty file."""
-        return newline.join(
-            [f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""]
-        )
+        return newline.join([f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""])
 
 
-MEMORIES = Layout(
-    "Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem"
-)
+MEMORIES = Layout("Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem")
 GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN))
 
 
@@ -77,11 +73,16 @@ class SectionsDocument:
         signs = any(is_sign(entry.record) for entry in self.entries)
         known = {SECTIONS[kind] for kind in self.layout.kinds}
         structured = any(not is_sign(entry.record) for entry in self.entries) or any(
-            section.heading in known for section in self._scan.sections
+            section.ours in known for section in self._scan.sections
         )
         if signs:
             return "mixed" if structured else "legacy"
         return "structured" if structured else "empty"
+
+    @property
+    def has_conflict(self) -> bool:
+        """Whether a merge in this file waits to be resolved: only a person may change it then."""
+        return self._scan.has_conflict
 
     def add(self, record: Record) -> "SectionsDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
@@ -95,18 +96,14 @@ class SectionsDocument:
         """The document with one entry written anew, in another section when its kind changed."""
         entry = find(self.entries, record_id)
         if is_sign(entry.record):
-            raise Refused(
-                f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it"
-            )
+            raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it")
         if record.kind != entry.record.kind:
             moved = replace(record, label=record.kind.value)
             return self.remove(record_id).add(moved)
         check(record)
         found = self._whole(entry)
         written = block(record, newline_of(self.text), made=isinstance(found, Block) and found.made)
-        return self._spliced(
-            [self.text[: entry.start] + written + self.text[entry.end :]], gone=entry, come=record
-        )
+        return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], gone=entry, come=record)
 
     def remove(self, record_id: str) -> "SectionsDocument":
         """The document without one entry and the blank line that set it off, and without a heading made for it."""
@@ -115,10 +112,7 @@ class SectionsDocument:
         cuts = [_before_gap(self.text, entry.start), entry.start]
         if isinstance(found, Block) and found.made:
             cuts[:0] = self._made_heading(entry)
-        ends = [
-            entry.end if self.text[:start].strip("\ufeff") else _after_gap(self.text, entry.end)
-            for start in cuts
-        ]
+        ends = [entry.end if self.text[:start].strip("\ufeff") else _after_gap(self.text, entry.end) for start in cuts]
         texts = (self.text[:start] + self.text[end:] for start, end in zip(cuts, ends, strict=True))
         return self._spliced(texts, gone=entry, come=None)
 
@@ -143,7 +137,9 @@ class SectionsDocument:
         return [_before_gap(self.text, start)]
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "SectionsDocument":
-        """The document in which each later bearer of a used id has a new one; nothing else changes."""
+        """The document in which each later bearer of a used id has a new one; unchanged during a merge conflict."""
+        if self.has_conflict:
+            return self
         seen = {entry.record.id for entry in self.entries}
         first: set[str] = set()
         pieces, done = [], 0
@@ -161,8 +157,13 @@ class SectionsDocument:
         return SectionsDocument(text, self.layout)
 
     def with_all_sections(self) -> "SectionsDocument":
-        """The document with an empty section at the end for each that is missing, where that changes no entry."""
-        there = {section.heading for section in self._scan.sections}
+        """The document with an empty section at the end for each that is missing, where that changes no entry.
+
+        Unchanged during a merge conflict.
+        """
+        if self.has_conflict:
+            return self
+        there = {section.ours for section in self._scan.sections}
         missing = [f"## {SECTIONS[kind]}" for kind in self.layout.kinds if SECTIONS[kind] not in there]
         headings = (newline_of(self.text) * 2).join(missing)
         texts = (self._inserted(at, headings) for at in self._ends()) if missing else ()
@@ -173,13 +174,19 @@ class SectionsDocument:
         newline = newline_of(self.text)
         headings = list(dict.fromkeys([_heading(record), SECTIONS[MemoryKind(record.kind)]]))
         for heading in headings:
-            for section in self._scan.sections:
-                if section.heading == heading and (at := self._free(section.insert_at)) > section.start:
+            for section in self._sections(heading):
+                if (at := self._free(section.insert_at)) > section.start:
                     yield self._inserted(at, block(record, newline))
                     break
         for heading in headings:
             written = f"## {heading}{newline * 2}{block(record, newline, made=True)}"
             yield from (self._inserted(at, written) for at in self._ends())
+
+    def _sections(self, heading: str) -> list[Section]:
+        """The sections with this heading, and after them those that have it in another case or number."""
+        exact = [section for section in self._scan.sections if section.heading == heading]
+        alike = [section for section in self._scan.sections if section.ours == heading != section.heading]
+        return exact + alike
 
     def _ends(self) -> list[int]:
         """Where a new section may go: at the end, or else before the section that something unclosed is in."""
@@ -215,9 +222,7 @@ class SectionsDocument:
             hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
         )
 
-    def _first(
-        self, texts: Iterable[str], gone: Entry | None, come: Record | None
-    ) -> "SectionsDocument | None":
+    def _first(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "SectionsDocument | None":
         before = [_lasting(entry.record) for entry in self.entries if entry is not gone]
         for text in texts:
             after = SectionsDocument(text, self.layout)
@@ -299,10 +304,7 @@ def _heading(record: Record) -> str:
 def _reads_back(come: Record, found: Record) -> bool:
     """Whether a record was found as it was to be written; without a date it may have got that of its id."""
     dated = replace(come, created_at=come.created_at or found.created_at)
-    return (
-        all(getattr(dated, name) == getattr(found, name) for name in _WRITTEN)
-        and dated.origin.by == found.origin.by
-    )
+    return all(getattr(dated, name) == getattr(found, name) for name in _WRITTEN) and dated.origin.by == found.origin.by
 
 
 def _lasting(record: Record) -> Record:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
 """An id as it stands in files: a word, digits, and hex or other alphanumerics (not everybody writes hex)."""
 
+_MILLISECONDS = 13
+_FIRST_TIME = 100_000_000
 _SLUG_BREAK = re.compile(r"[\W_]+")
 
 
@@ -42,12 +44,16 @@ def mint_like(record_id: str) -> str:
 
 
 def date_of(record_id: str) -> str:
-    """The date that an id's timestamp stands for, or "" when it has none that makes sense."""
+    """The date that an id's timestamp stands for, or "" when it has none that makes sense.
+
+    Thirteen digits are milliseconds, as JavaScript counts them; a small number counts something else than time.
+    """
     match = ID.fullmatch(record_id)
     if match is None:
         return ""
     try:
-        return datetime.fromtimestamp(int(match["unix"]), UTC).date().isoformat()
+        seconds = int(match["unix"][:-3] if len(match["unix"]) == _MILLISECONDS else match["unix"])
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat() if seconds >= _FIRST_TIME else ""
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -31,6 +31,7 @@ class Query:
     families: tuple[Family, ...] = ()
     scope: Scope | None = None
     project: str = ""
+    sources: tuple[str, ...] = ()
     limit: int | None = 5
     layer: Detail = Detail.INDEX
 

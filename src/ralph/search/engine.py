@@ -2,7 +2,7 @@
 
 The full-text index gives candidates by BM25 over title, tags, text and file paths; pairs of words
 that stand side by side count extra; an observation also counts what matched in its session's
-neighbours. Of many common words only the rarest choose candidates, and all of them score. The
+neighbours. Of many common words only the rarest choose candidates; all of them are judged. The
 best candidates are then read and judged by what they hold: how much of the question they cover,
 tags, links, how recent they are, and, when vectors are given, how near they are in meaning. The
 parts are a weighted sum of normalised scores, never of ranks. What covers too little of the
@@ -20,9 +20,10 @@ from ralph.model.query import Found, Hit, Query
 from ralph.model.record import Record
 from ralph.search import fuzzy, terms
 from ralph.store import rows
+from ralph.store.index import search_columns
 
-Meaning = Callable[[str, Sequence[int] | None], Mapping[int, float]]
-"""Similarity in meaning, 0 to 1, by key: for these keys, or the nearest ones for None."""
+Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
+"""How near records are to a text in meaning (cosine), by key: for these keys and for the nearest of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Recipe:
     tags: float = 0.15
     cover: float = 0.2
     meaning: float = 0.5
+    close: float = 0.45
     floor: float = 0.4
     evidence: float = 0.7
     candidates: int = 300
@@ -46,6 +48,10 @@ class Recipe:
 
 STANDARD = Recipe()
 _MOST_PAIRS = 12
+_FEW_WORDS = 3
+"""A question of so few words also finds longer words that begin with one of them."""
+_LONGER = 0.5
+"""How much such a word, or one that stands in for a word that occurs nowhere, counts as an answer."""
 _PAIR = 0.5
 """A pair of Chinese, Japanese or Korean characters is about half a word."""
 
@@ -59,6 +65,7 @@ class Asked:
     weight: float
     postings: int
     replaced: bool = False
+    longer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,7 @@ class _Judged:
     score: float
     cover: float
     evidence: float
+    close: float
     why: tuple[str, ...]
 
 
@@ -80,14 +88,17 @@ def search(
     meaning: Meaning | None = None,
 ) -> Found:
     """The records that answer the query, best first; with an empty text the newest that pass the filters."""
+    named = rows.key_of(connection, query.text.strip()) if query.text.strip().isprintable() else None
+    if named is not None:
+        found = rows.records(connection, [named])
+        hits = tuple(Hit(record, 1.0, ("id",)) for record in found.values() if query.accepts(record))
+        return Found(hits, len(hits))
     asked = _asked(connection, query.text)
     if not asked:
         return _newest(connection, query) if not query.text.strip() else Found((), 0)
     scores = _candidates(connection, query, asked, recipe)
-    near = meaning(query.text, None) if meaning is not None else {}
-    top = max(scores.values(), default=0.0)
-    fused = {key: _fused(score / top if top else 0.0, near.get(key), recipe) for key, score in scores.items()}
-    fused.update((key, _fused(0.0, value, recipe)) for key, value in near.items() if key not in fused)
+    near = meaning(query.text, list(scores)) if meaning is not None else {}
+    fused = _fused(scores, near, recipe)
     order = sorted(fused, key=lambda key: (fused[key], key), reverse=True)
     judged = _judge(connection, query, asked, order, fused, near, today, recipe)
     kept = judged if any(_answers(each, recipe) for each in judged[:5]) else []
@@ -97,8 +108,8 @@ def search(
 
 
 def _answers(judged: "_Judged", recipe: Recipe) -> bool:
-    """Whether a record is an answer at all: it holds most of the question, or enough telling words of it."""
-    return judged.cover >= recipe.floor or judged.evidence >= recipe.evidence
+    """Whether a record is an answer: it holds much of the question, enough telling words, or is near in meaning."""
+    return judged.cover >= recipe.floor or judged.evidence >= recipe.evidence or judged.close >= recipe.close
 
 
 def _total(kept: int, candidates: int, recipe: Recipe) -> int:
@@ -125,7 +136,9 @@ def _asked(connection: sqlite3.Connection, text: str) -> list[Asked]:
         there = tuple(term for term in word.terms if term in known)
         if there:
             rarest = min(known[term] for term in there)
-            asked.append(Asked(word.text, there, _weight(count, rarest), sum(known[term] for term in there)))
+            more = fuzzy.beginning_with(connection, there[0]) if len(words) <= _FEW_WORDS else {}
+            postings = sum(known[term] for term in there) + sum(more.values())
+            asked.append(Asked(word.text, there, _weight(count, rarest), postings, longer=tuple(more)))
             continue
         near = fuzzy.nearest(connection, word)
         weight = _weight(count, min(near.values(), default=0))
@@ -141,19 +154,11 @@ def _weight(count: int, holding: int) -> float:
 def _candidates(
     connection: sqlite3.Connection, query: Query, asked: Sequence[Asked], recipe: Recipe
 ) -> dict[int, float]:
-    """Keys and text scores: by all terms, or chosen by the rarest and scored by all."""
-    every = list(dict.fromkeys(term for each in asked for term in each.terms if each.postings))
-    if not every:
+    """Keys and text scores by BM25: of all terms, or of the rarest when all would be too many to count."""
+    if not any(each.postings for each in asked):
         return {}
-    match = " OR ".join(f'"{term}"' for term in every)
-    few = _rarest(asked, recipe.common)
-    if len(few) == len(every):
-        found = rows.matching(connection, match, recipe.fields, recipe.candidates, query)
-    else:
-        chosen = " OR ".join(f'"{term}"' for term in few)
-        first = rows.matching(connection, chosen, recipe.fields, recipe.candidates, query)
-        found = rows.matching(connection, match, recipe.fields, recipe.candidates, None, [key for key, _ in first])
-    scores = dict(found)
+    match = " OR ".join(f'"{term}"' for term in _rarest(asked, recipe.common))
+    scores = dict(rows.matching(connection, match, recipe.fields, recipe.candidates, query))
     for key, score in _side_by_side(connection, asked, recipe):
         if key in scores:
             scores[key] += recipe.pairs * score
@@ -163,7 +168,7 @@ def _candidates(
 def _rarest(asked: Sequence[Asked], most: int) -> list[str]:
     """The terms that choose candidates: the rarest words, as long as they hold few enough records."""
     if sum(each.postings for each in asked) <= most:
-        return list(dict.fromkeys(term for each in asked for term in each.terms if each.postings))
+        return list(dict.fromkeys(term for each in asked for term in (*each.terms, *each.longer) if each.postings))
     chosen: dict[str, None] = {}
     spent = 0
     for each in sorted((each for each in asked if each.postings), key=lambda each: each.postings):
@@ -196,10 +201,16 @@ def _with_neighbours(connection: sqlite3.Connection, scores: dict[int, float], r
     return total
 
 
-def _fused(text: float, near: float | None, recipe: Recipe) -> float:
-    if near is None:
-        return text
-    return (1 - recipe.meaning) * text + recipe.meaning * near
+def _fused(scores: Mapping[int, float], near: Mapping[int, float], recipe: Recipe) -> dict[int, float]:
+    """Text and meaning in one number from 0 to 1; what has no vector yet counts by its text alone."""
+    top = max(scores.values(), default=0.0) or 1.0
+    low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
+    share = recipe.meaning
+    fused = {key: score / top for key, score in scores.items()}
+    for key, value in near.items():
+        close = (value - low) / (high - low) if high > low else 1.0
+        fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
+    return fused
 
 
 def _judge(
@@ -215,6 +226,7 @@ def _judge(
     """Read the best candidates and score what they hold."""
     wanted = order if query.limit is None else order[: max(recipe.judged, query.limit)]
     found = rows.records(connection, wanted)
+    whole = 1 + recipe.tags + recipe.cover
     judged = []
     for key in wanted:
         record = found.get(key)
@@ -224,40 +236,37 @@ def _judge(
         cover, evidence = _holds(asked, matched)
         tagged = sum(1 for reason in why if reason.startswith("tag"))
         score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2 + recipe.cover * cover
-        if key in near:
+        if near.get(key, 0.0) >= recipe.close:
             why = (*why, f"meaning: {near[key]:.2f}")
-        judged.append(_Judged(key, record, score, cover, evidence, why))
+        judged.append(_Judged(key, record, score / whole, cover, evidence, near.get(key, 0.0), why))
     return sorted(judged, key=lambda each: (each.score, each.record.created_at, each.key), reverse=True)
 
 
-def _matched(record: Record, asked: Sequence[Asked]) -> tuple[set[str], tuple[str, ...]]:
-    """Which words of the question a record holds, and where."""
-    fields = {
-        "tag": set(terms.index_terms(" ".join(record.tags)).split()),
-        "title": set(terms.index_terms(record.title).split()),
-        "path": set(terms.index_terms(" ".join(record.origin.files)).split()),
-        "text": set(terms.index_terms(record.text).split()),
-    }
-    words: set[str] = set()
+def _matched(record: Record, asked: Sequence[Asked]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Which words of the question a record holds and how well, and where."""
+    title, tags, text, paths = (set(column.split()) for column in search_columns(record, terms.index_terms))
+    fields = {"tag": tags, "title": title, "path": paths, "text": text}
+    words: dict[str, float] = {}
     why = []
     for each in asked:
-        for name, held in fields.items():
-            if not held.isdisjoint(each.terms):
-                words.add(each.word)
-                why.append(f"{name}: {each.word}")
+        for share, wanted in ((_LONGER if each.replaced else 1.0, each.terms), (_LONGER, each.longer)):
+            place = next((name for name, held in fields.items() if not held.isdisjoint(wanted)), "")
+            if place:
+                words[each.word] = share
+                why.append(f"{place}: {each.word}")
                 break
     return words, tuple(why)
 
 
-def _holds(asked: Sequence[Asked], matched: set[str]) -> tuple[float, float]:
+def _holds(asked: Sequence[Asked], matched: Mapping[str, float]) -> tuple[float, float]:
     """How much of the question a record holds, weighted by how telling its words are: as a share, and in all.
 
     A word that was only found by its nearest terms is no evidence.
     """
     whole = sum(each.weight for each in asked)
     held = [each for each in asked if each.word in matched]
-    share = sum(each.weight for each in held) / whole if whole else 0.0
-    sure = [each.weight for each in held if not each.replaced]
+    share = sum(each.weight * matched[each.word] for each in held) / whole if whole else 0.0
+    sure = [each.weight * matched[each.word] for each in held if not each.replaced]
     return share, sum(sure) if len(sure) > 1 else 0.0
 
 

@@ -24,8 +24,31 @@ def nearest(connection: sqlite3.Connection, word: Word) -> dict[str, int]:
         longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
         found.update(longer[:_MOST])
         if not longer:
-            found.update(_typos(connection, term))
+            found.update(_typos(connection, term) or _inside(connection, term))
     return dict(sorted(found.items(), key=lambda pair: -pair[1])[:_MOST])
+
+
+def beginning_with(connection: sqlite3.Connection, term: str) -> dict[str, int]:
+    """Indexed terms that begin with a term and are longer, the shortest first."""
+    if len(term) < _SHORTEST or not term.isascii():
+        return {}
+    longer = [pair for pair in rows.terms_between(connection, term, _after(term), 200) if pair[0] != term]
+    return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
+
+
+def _inside(connection: sqlite3.Connection, term: str) -> dict[str, int]:
+    """Terms that contain the word, else the longest ones that are part of it."""
+    if len(term) <= _SHORTEST:
+        return {}
+    around = dict(rows.terms_with(connection, term, _MOST))
+    if around:
+        return around
+    for size in range(len(term) - 1, max(_SHORTEST, len(term) // 2), -1):
+        parts = [term[at : at + size] for at in range(len(term) - size + 1)]
+        known = rows.frequencies(connection, parts)
+        if known:
+            return known
+    return {}
 
 
 def _typos(connection: sqlite3.Connection, term: str) -> dict[str, int]:

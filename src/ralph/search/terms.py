@@ -63,7 +63,8 @@ def index_terms(text: str) -> str:
 
 def query_terms(text: str) -> list[Word]:
     """The distinct words of a query with their terms; words that say nothing go unless nothing else is left."""
-    words = {match: Word(match, word_terms(match)) for match in _WORD.findall(text[:_LONGEST_QUERY])}
+    plain = text[:_LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
+    words = {match: Word(match, word_terms(match)) for match in _WORD.findall(plain)}
     unique: dict[tuple[str, ...], Word] = {}
     for word in words.values():
         if word.terms:

@@ -8,8 +8,8 @@ take no lock, so `update` compares the file with what it read just before it ren
 again when somebody else was faster. A write through a symbolic link goes to the link's target,
 and never to one that dangles or leaves the project.
 
-Logs are appended with a single `write()` on an `O_APPEND` descriptor, under the same lock, so that
-no line is lost to a rewrite; a torn last line (a crash, a full disk) is closed by the next append.
+A log grows at its end, as the kernel sees it, by one `write()` an append, and under the same lock, so
+that no line is lost to a rewrite; a torn last line (a crash, a full disk) is closed by the next append.
 `tests/store/test_files.py` and `tests/soak/` prove it.
 """
 
@@ -47,13 +47,13 @@ def read(path: Path) -> str | None:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions") from error
 
 
-def target(path: Path, root: Path | None) -> Path:
+def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
     """Where a write to `path` really goes; Refused for a dangling or escaping link and for special files."""
     real = Path(os.path.realpath(path))
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
         raise Refused(
             f"{path}: leads to {real}, outside the project {root}",
-            hint="replace the symbolic link by a real file; nothing was written",
+            hint=f"replace the symbolic link by a real {'folder' if folder else 'file'}; nothing was written",
         )
     try:
         for link in (path, *path.parents):
@@ -62,8 +62,9 @@ def target(path: Path, root: Path | None) -> Path:
                     f"{link}: is a symbolic link to {link.readlink()}, which does not exist",
                     hint="restore the target or remove the link; nothing was written",
                 )
-        if real.exists() and not real.is_file():
-            raise Refused(f"{path}: is not a regular file", hint="move it away; nothing was written")
+        if real.exists() and not (real.is_dir() if folder else real.is_file()):
+            kind = "folder" if folder else "regular file"
+            raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
     except OSError as error:
         raise WriteFailed(f"{path}: cannot be reached: {error.strerror}", hint=_hint(error)) from error
     return real
@@ -105,11 +106,15 @@ def append(path: Path, line: str, *, root: Path | None = None, mode: int = PRIVA
         _append(real, wire, mode, durable)
 
 
-def backup(path: Path, *, root: Path | None = None) -> Path | None:
-    """A copy of the file beside it, `<name>.bak` or `<name>.bak2` ..., never over an older one; None if no file."""
-    text = read(path)
-    if text is None:
+def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
+    """A copy of the file beside it, `<name>.bak` or `<name>.bak2` ..., never over an older one; None if no file.
+
+    `text` is what the caller read of it and is about to replace: then the copy is of that, whatever the file holds now.
+    """
+    there = read(path)
+    if there is None:
         return None
+    text = there if text is None else text
     number = 1
     while True:
         copy = path.with_name(f"{path.name}.bak{'' if number == 1 else number}")
@@ -119,10 +124,12 @@ def backup(path: Path, *, root: Path | None = None) -> Path | None:
         number += 1
 
 
-def make_folder(path: Path, mode: int = 0o777) -> bool:
-    """Make the folder and its parents; True when it was not there."""
+def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> bool:
+    """Make the folder and its parents, with `root` only inside of it; True when it was not there."""
     if path.is_dir():
         return False
+    if root is not None:
+        target(path, root, folder=True)
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
@@ -130,10 +137,13 @@ def make_folder(path: Path, mode: int = 0o777) -> bool:
     return True
 
 
-def move(path: Path, to: Path) -> None:
-    """Rename a file or folder; Conflict when something is already there."""
+def move(path: Path, to: Path, *, root: Path | None = None) -> None:
+    """Rename a file or folder, with `root` only within it; Conflict when something is already there."""
     if to.exists() or to.is_symlink():
         raise Conflict(f"{to}: is already there", hint=f"merge {path} into it by hand")
+    if root is not None:
+        target(path.parent, root, folder=True)
+        target(to.parent, root, folder=True)
     make_folder(to.parent)
     try:
         path.rename(to)
@@ -180,10 +190,10 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Temporary and lock files that a killed or foreign writer left in a folder."""
+    """Temporary files that a killed writer left in a folder; a lock file is none: somebody may hold it."""
     if not folder.is_dir():
         return []
-    return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX) or p.name == LOCK_NAME)
+    return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX))
 
 
 def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
@@ -285,24 +295,25 @@ else:
     import fcntl
 
     def _lock_handle(folder: Path) -> int:
+        try:
+            return _locked(folder, folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_LOCKS:
+                raise
+        return _locked(folder, folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
+
+    def _locked(folder: Path, path: Path, flags: int) -> int:
         while True:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                _acquire(folder, handle, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            except OSError as error:
-                if error.errno not in _NO_FOLDER_LOCKS:
-                    raise
-                break
-            if _is_current(folder, handle):
+            handle = os.open(path, flags, 0o666)
+            _acquire(folder, handle, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            if _is_current(path, handle):
                 return handle
             os.close(handle)
-        spare = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
-        return _acquire(folder, spare, partial(fcntl.flock, spare, fcntl.LOCK_EX | fcntl.LOCK_NB))
 
-    def _is_current(folder: Path, handle: int) -> bool:
-        """Whether the folder is still the one that was opened: git may have replaced it while we waited."""
+    def _is_current(path: Path, handle: int) -> bool:
+        """Whether what was opened still stands there: git or a person may have replaced it while we waited."""
         try:
-            return os.path.samestat(os.fstat(handle), folder.stat())
+            return os.path.samestat(os.fstat(handle), path.stat())
         except FileNotFoundError:
             return False
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.formats import jsonl
+from ralph.model import ids
 from ralph.model.record import Family, Record
 from ralph.model.work import Task
 from ralph.store import db, files
@@ -231,7 +232,7 @@ class _Writer:
         if record.family is Family.MEMORY:
             self.connection.execute(
                 "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, name, source, placed.line, record.kind, record.title, record.text, _json(record.tags),
+                (key, name, source, placed.line, record.kind, safe(record.title), safe(record.text), safe(_json(record.tags)),
                  record.status, record.scope, record.created_at, metadata, digest),
             )  # fmt: skip
         elif record.family is Family.OBSERVATION:
@@ -240,7 +241,7 @@ class _Writer:
             seq = self.connection.execute(sql, (session,)).fetchone()[0]
             self.connection.execute(
                 "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, name, source, placed.line, session, seq, record.kind, record.text, metadata,
+                (key, name, source, placed.line, session, seq, record.kind, safe(record.text), metadata,
                  record.created_at, digest),
             )  # fmt: skip
         else:
@@ -254,7 +255,7 @@ class _Writer:
             "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (key, name, source, placed.line, origin.run, origin.iteration, origin.task or None, extra.get("feature"),
              record.kind, extra.get("model"), extra.get("duration_secs"), extra.get("cost_usd") or 0.0,
-             _json(origin.files), record.text, record.created_at, metadata, digest),
+             safe(_json(origin.files)), safe(record.text), record.created_at, metadata, digest),
         )  # fmt: skip
 
     def _session(self, source: int, value: object) -> None:
@@ -343,13 +344,20 @@ def stored(
 
 def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
     """What the full-text index holds of a record; a function of the record alone, so it can be taken back."""
-    files_named = " ".join(record.origin.files)
-    return terms(record.title), terms(" ".join(record.tags)), terms(record.text), terms(files_named)
+    minted = ids.ID.fullmatch(record.id)
+    named = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
+    paths_named = named + terms(" ".join(record.origin.files))
+    return terms(record.title), terms(" ".join(record.tags)), terms(record.text), paths_named
+
+
+def safe(text: str) -> str:
+    """Text that SQLite can hold: bytes that were no UTF-8 become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def digest_of(record: Record) -> str:
     """The content's fingerprint, by which vectors are kept."""
-    words = f"{record.title}\n{record.text}".encode("utf-8", "surrogatepass")
+    words = safe(f"{record.title}\n{record.text}").encode("utf-8")
     return hashlib.sha1(words, usedforsecurity=False).hexdigest()
 
 

@@ -41,6 +41,14 @@ class Shelf:
         return next((place for place in self.places if place.exists() or place.is_symlink()), self.places[0])
 
 
+class AlreadyThere(Conflict):
+    """What `add` was to leave alone is there: carries it, with its place, out of the locked section."""
+
+    def __init__(self, stored: Stored) -> None:
+        super().__init__(f"{stored.record.id} is already there")
+        self.stored = stored
+
+
 class Library:
     """The memory files of one project."""
 
@@ -81,16 +89,29 @@ class Library:
             )
         return found[0]
 
-    def add(self, shelf: Shelf, make: Callable[[Sequence[Record]], Record]) -> Stored:
-        """Add the record that `make` gives for the records that are there, decided under the lock."""
+    def add(
+        self,
+        shelf: Shelf,
+        make: Callable[[Sequence[Record]], Record],
+        *,
+        unless: Callable[[Record], bool] | None = None,
+    ) -> Stored:
+        """Add the record that `make` gives for the records that are there, decided under the lock.
+
+        AlreadyThere carries the first record, if any, of which `unless` is true; then nothing is added.
+        """
         home = shelf.home
         elsewhere = replace(shelf, places=tuple(place for place in shelf.places if place != home))
-        others = [stored.record for stored in self.read(elsewhere)]
+        others = self.read(elsewhere)
         done: list[tuple[Record, SectionsDocument]] = []
 
         def edit(text: str) -> str:
             document = parse(text, shelf.layout)
-            record = make([*(entry.record for entry in document.entries), *others])
+            there = [*(Stored(entry.record, home, entry.line) for entry in document.entries), *others]
+            same = next((stored for stored in there if unless(stored.record)), None) if unless else None
+            if same is not None:
+                raise AlreadyThere(same)
+            record = make([stored.record for stored in there])
             done[:] = [(record, document.add(record))]
             return str(done[0][1])
 

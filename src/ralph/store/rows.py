@@ -50,19 +50,36 @@ def matching(
     weights: Sequence[float],
     limit: int,
     query: Query | None = None,
-    keys: Sequence[int] | None = None,
 ) -> list[tuple[int, float]]:
-    """The best full-text matches with their BM25 scores, higher is better; only of these keys when given."""
+    """The best full-text matches with their BM25 scores, higher is better."""
     condition, values = _condition(query) if query is not None else ("", [])
-    among = ""
-    if keys is not None:
-        among = f" AND rowid IN ({', '.join(str(int(key)) for key in keys)})"
     numbers = ", ".join(str(float(weight)) for weight in weights)
     sql = (
         f"SELECT rowid, -bm25(search, {numbers}) AS score FROM search "  # noqa: S608  (numbers of our own)
-        f"WHERE search MATCH ?{among}{condition} ORDER BY score DESC, rowid DESC LIMIT ?"
+        f"WHERE search MATCH ?{condition} ORDER BY score DESC, rowid DESC LIMIT ?"
     )
     return [(row[0], row[1]) for row in connection.execute(sql, (match, *values, limit))]
+
+
+def terms_with(connection: sqlite3.Connection, part: str, limit: int) -> list[tuple[str, int]]:
+    """Indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
+    sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
+    return [(row[0], row[1]) for row in connection.execute(sql, (part, limit))]
+
+
+def places(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
+    """Where records stand: the file's name relative to the project, and the line."""
+    found: dict[int, tuple[str, int]] = {}
+    for family in FAMILIES:
+        table, key = TABLES[family]
+        for part in _parts([each for each in keys if FAMILIES[each % len(FAMILIES)] is family]):
+            marks = ", ".join("?" * len(part))
+            sql = (
+                f"SELECT t.{key} AS key, s.path, t.line FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608
+                f"WHERE t.{key} IN ({marks})"
+            )
+            found.update((row["key"], (row["path"], row["line"])) for row in connection.execute(sql, part))
+    return found
 
 
 def newest(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
@@ -189,6 +206,10 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
         marks = ", ".join("?" * len(query.tags))
         wheres.append(f"EXISTS (SELECT 1 FROM json_each({place}) WHERE lower(value) IN ({marks}))")  # noqa: S608
         values += [tag.lower() for tag in query.tags]
+    if query.sources:
+        marks = ", ".join("?" * len(query.sources))
+        wheres.append(f"source IN (SELECT key FROM sources WHERE path IN ({marks}))")  # noqa: S608
+        values += query.sources
     if query.scope is not None:
         wheres.append("coalesce(json_extract(metadata, '$.scope'), ?) = ?")
         values += [Scope.PROJECT.value, query.scope.value]

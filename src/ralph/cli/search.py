@@ -1,0 +1,114 @@
+"""`ralph search`: find anything that Ralph knows, at the detail you can afford."""
+
+import re
+import sys
+from datetime import timedelta
+
+import click
+
+from ralph.app import search as verbs
+from ralph.app.entries import record_json
+from ralph.app.search import Answer
+from ralph.cli.context import invocation
+from ralph.cli.options import Command, format_option, tags_option
+from ralph.cli.output import hand_over, json_text, plain
+from ralph.cli.progress import bar
+from ralph.errors import UsageError
+from ralph.model import ids
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.query import Detail, Query
+from ralph.model.record import Family
+
+LIMIT = 5
+_KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
+    kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
+}
+_SPAN = re.compile(r"(\d+)([dhwm])")
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
+
+
+@click.command(name="search", cls=Command)
+@click.argument("words", nargs=-1)
+@click.option("--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 a line, 2 what is around, 3 all.")
+@click.option("--kind", "families", multiple=True, type=click.Choice([f.value for f in Family]), help="Only this family.")
+@click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only these types, comma-separated.")
+@tags_option("Only records with any of these tags.")
+@click.option("--tag", "more_tags", multiple=True, metavar="TAG", help="The same as --tags, one at a time.")
+@click.option("--since", default="", metavar="WHEN", help="From then on: a date, or 7d, 24h, 2w, 3m.")
+@click.option("--until", default="", metavar="WHEN", help="Up to then.")
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
+@click.option("--all", "everything", is_flag=True, help="Every match.")
+@click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
+@click.option("--explain", is_flag=True, help="Say why each record was found.")
+@format_option("table", "json", "markdown")
+@click.pass_context
+def cli(
+    ctx: click.Context, words: tuple[str, ...], layer: int, families: tuple[str, ...], types: tuple[str, ...],
+    tags: tuple[str, ...] | None, more_tags: tuple[str, ...], since: str, until: str, limit: int, everything: bool,
+    project: str, explain: bool, form: str,
+) -> None:  # fmt: skip
+    """Find anything Ralph knows by words, parts of identifiers or tags, in any language.
+
+    With --layer 3 and ids instead of words, those records are shown whole.
+
+    \b
+    Examples:
+      ralph search "jwt error handling"
+      ralph search --layer 2 "connection refused" --since 7d
+      ralph search --layer 3 mem-1705751400-a3f8
+      ralph search "auth" --kind memory --type fix,decision --explain
+    """
+    query = Query(
+        " ".join(words), kinds(types), (*(tags or ()), *more_tags), when(since), when(until),
+        tuple(Family(family) for family in families), project=project,
+        limit=None if everything else limit, layer=Detail(layer),
+    )  # fmt: skip
+    with bar("reading the files") as progress:
+        answer = verbs.search(invocation(ctx).root, query, progress)
+    show(answer, form, explain=explain)
+
+
+def show(answer: Answer, form: str, *, explain: bool = False) -> None:
+    """Print an answer; notes go to stderr unless a person reads the table."""
+    if form == "json":
+        hits = [
+            {**record_json(each.hit.record), "family": each.hit.record.family.value, "score": each.hit.score,
+             "why": list(each.hit.why), "text": each.text, "tokens": each.tokens}
+            for each in answer.shown
+        ]  # fmt: skip
+        click.echo(json_text({"hits": hits, "total": answer.found.total, "tokens": answer.tokens}))
+        return
+    for number, each in enumerate(answer.shown):
+        if number and "\n" in each.text:
+            click.echo("")
+        hand_over(each.text + "\n")
+        if explain:
+            click.echo(f"  {plain('; '.join(each.hit.why))}")
+    if not answer.shown:
+        click.echo("Nothing found.", err=form != "table")
+    notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in answer.found.instead]
+    if answer.found.total > len(answer.shown):
+        notes.append(f"{answer.found.total - len(answer.shown)} more; --all shows every one")
+    for note in notes:
+        click.echo(note, err=form != "table" or not sys.stdout.isatty())
+
+
+def kinds(types: tuple[str, ...]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
+    """The kinds that were named, of any family."""
+    words = [word.strip().lower() for part in types for word in part.split(",") if word.strip()]
+    wrong = [word for word in words if word not in _KINDS]
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} is not a type", hint=f"valid types: {', '.join(_KINDS)}")
+    return tuple(_KINDS[word] for word in words)
+
+
+def when(words: str) -> str:
+    """A date as files hold it, from a date or from a span such as 7d counted back from now."""
+    words = words.strip()
+    span = _SPAN.fullmatch(words)
+    if span is not None:
+        hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
+        return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
+    if words and not re.fullmatch(r"\d{4}-\d\d(-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?)?", words):
+        raise UsageError(f"{words!r} is not a time", hint="use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m")
+    return words
