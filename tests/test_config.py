@@ -11,24 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.laws import messy
 
-from ralph.config import (
-    BY_NAME,
-    KEYS,
-    Config,
-    Criterion,
-    CriterionType,
-    Inject,
-    Layer,
-    Loaded,
-    Place,
-    keys_table,
-    load,
-    plain,
-    template,
-)
+from ralph.app.config import template
+from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, keys_table, load
 from ralph.errors import ConfigError, UsageError
 from ralph.formats.settings import parse_yaml
 from ralph.model.kinds import MemoryKind
+from ralph.settings import Config, Criterion, CriterionType, Inject
 
 NO_ENV: dict[str, str] = {}
 FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml", "home/.config/ralph/config.yml")
@@ -267,7 +255,7 @@ class TestCriteria:
         put(tmp_path, ".ralph.toml", '[[ralph.success_criteria]]\ntype = "marker"\nmarker = "[OK]"\n')
         expected = Criterion(CriterionType.MARKER, marker="[OK]")
         assert loaded(tmp_path).config.loop.success_criteria == (expected,)
-        assert plain((expected,)) == [{"type": "marker", "marker": "[OK]"}]
+        assert as_json((expected,)) == [{"type": "marker", "marker": "[OK]"}]
         short = loaded(
             tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check"
         ).config.loop.success_criteria
@@ -300,7 +288,25 @@ class TestKeys:
         found = loaded(tmp_path)
         assert found.config == Config()
         assert found.warnings == ()
-        assert {place.layer for place in found.origins.values()} == {Layer.PROJECT}
+        layers = {place.layer for name, place in found.origins.items() if not BY_NAME[name].personal}
+        assert layers == {Layer.PROJECT}
+
+    @pytest.mark.parametrize("name", [".ralph.toml", "ralph.yml", "ralph.local.yml"])
+    def test_a_project_cannot_say_where_texts_and_keys_are_sent(self, tmp_path: Path, name: str) -> None:
+        url, key = "https://example.com/v1", "AWS_SECRET_ACCESS_KEY"
+        toml = f'[embedding]\nprovider = "compatible"\nurl = "{url}"\nkey_env = "{key}"\n'
+        yml = f"embedding:\n  provider: compatible\n  url: {url}\n  key_env: {key}\n"
+        put(tmp_path, name, toml if name.endswith("toml") else yml)
+        found = loaded(tmp_path)
+        assert (found.config.embedding.url, found.config.embedding.key_env) == ("", "")
+        assert [warning.partition(" is ignored")[0] for warning in found.warnings] == [
+            f"{name}:3: embedding.url",
+            f"{name}:4: embedding.key_env",
+        ]
+        mine = loaded(tmp_path, RALPH_EMBEDDING_URL=url, RALPH_EMBEDDING_KEY_ENV="MY_KEY").config.embedding
+        assert (mine.url, mine.key_env) == (url, "MY_KEY")
+        put(tmp_path, "home/.config/ralph/config.yml", yml)
+        assert loaded(tmp_path).config.embedding.url == url
 
     def test_the_docs_have_the_table_of_keys_as_it_is(self) -> None:
         text = DOCS.read_text(encoding="utf-8")

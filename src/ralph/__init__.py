@@ -18,7 +18,7 @@ _HOME = {
     "Link": "ralph.model.record",
     "MemoryKind": "ralph.model.kinds",
     "RalphError": "ralph.errors",
-    "Config": "ralph.config",
+    "Config": "ralph.settings",
     "Library": "ralph.store.library",
 }
 

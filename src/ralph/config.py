@@ -1,8 +1,8 @@
 """Config: what one may set, where it was set, and the values that count.
 
-Each key is one line in one of the classes below: `setting(default, doc)`. `KEYS` is read off
-these classes, and everything else follows from it: variables, checks, the table in `docs/config.md`,
-the suggestion for a misspelt key. Only the section `ralph:` is called `loop` in Python.
+Each key is one line in one of the classes of `ralph.settings`. `KEYS` is read off these classes, and
+everything else follows from it: variables, checks, the table in `docs/config.md`, the suggestion
+for a misspelt key.
 
 `load` is a function of its arguments: layers from the lowest to the highest are defaults, the
 user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`, `ralph.local.yml`,
@@ -10,24 +10,22 @@ the environment, flags. A wrong value is a ConfigError with `file:line`, an unkn
 `tests/test_config.py` proves that arbitrary files give nothing else.
 """
 
-# ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
-
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from enum import Enum, StrEnum
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from ralph import paths
 from ralph.errors import ConfigError, UsageError
 from ralph.formats import settings
-from ralph.formats.settings import Key, Kind, Mismatch, Node
-from ralph.model.kinds import MemoryKind
+from ralph.formats.keys import Key, Kind, Mismatch, check
+from ralph.formats.settings import Node
+from ralph.settings import Config, Criterion, CriterionType
 
-T = TypeVar("T")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -42,118 +40,6 @@ class Layer(StrEnum):
     LOCAL = "ralph.local.yml"
     ENVIRONMENT = "environment"
     FLAG = "flag"
-
-
-class Inject(StrEnum):
-    """When memories reach the agent."""
-
-    AUTO = "auto"
-    MANUAL = "manual"
-    NONE = "none"
-
-
-class CriterionType(StrEnum):
-    """What tells that the loop is done."""
-
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
-    BUILD_SUCCESS = "build_success"
-    LINT_CLEAN = "lint_clean"
-    TYPE_CHECK = "type_check"
-    CUSTOM = "custom"
-    MARKER = "marker"
-
-
-def setting(default: T, doc: str, kind: Kind | None = None, **limits: object) -> T:
-    """A field that is a key; its kind follows from the default unless it is named."""
-    inferred = (
-        (bool, Kind.FLAG), (int, Kind.NUMBER), (float, Kind.FRACTION), (Enum, Kind.CHOICE), (str, Kind.TEXT),
-        (tuple, Kind.CHOICES if "choices" in limits else Kind.TEXTS),
-    )  # fmt: skip
-    kind = kind or next(found for python, found in inferred if isinstance(default, python))
-    return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
-
-
-def section(default: T, name: str) -> T:
-    """A field that is a section of keys, with its name in the files."""
-    return field(default=default, metadata={"section": name})
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which memories are injected; empty means all."""
-
-    types: tuple[MemoryKind, ...] = setting((), "Inject only these types.", choices=tuple(MemoryKind))
-    tags: tuple[str, ...] = setting((), "Inject only memories with one of these tags.")
-    recent: int = setting(0, "Inject only memories of the last so many days; 0 is no limit.")
-
-
-@dataclass(frozen=True, slots=True)
-class Memories:
-    """The section `memories`."""
-
-    enabled: bool = setting(True, "Keep memories and offer them to agents.")
-    inject: Inject = setting(Inject.AUTO, "Inject by itself, on request, or never.", choices=tuple(Inject))
-    budget: int = setting(2000, "At most so many tokens of memories are injected; 0 is unlimited.")
-    skill_injection: bool = setting(True, "Also inject how to use the memories.")
-    filter: Filter = section(Filter(), "filter")
-
-
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """One thing that must hold before the loop calls its work done."""
-
-    type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.", choices=tuple(CriterionType))
-    command: str = setting("", "The command to run; empty: found from the project.")
-    expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
-    marker: str = setting("", "The text to look for in the agent's output.")
-    timeout: float = setting(0.0, "Seconds until the command is stopped; 0: the loop's own limit.")
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """The section `ralph`: the loop."""
-
-    max_iterations: int = setting(10, "The loop ends after so many iterations.", lowest=1)
-    success_criteria: tuple[Criterion, ...] = setting(
-        (), "What must hold before the work is done.", Kind.TABLES, parts=Criterion
-    )
-    context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
-    cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """The section `execution`."""
-
-    verify: bool = setting(True, "Check a task that an agent calls done before believing it.")
-    max_retries: int = setting(3, "How often a failed task is tried again.")
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The section `context`."""
-
-    window: int = setting(200_000, "The size of the agent's context window, in tokens.", lowest=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Privacy:
-    """The section `privacy`."""
-
-    patterns: tuple[str, ...] = setting((), "Text that matches one of these is never stored.", Kind.PATTERNS)
-    paths: tuple[str, ...] = setting((), "Nothing about files that match one of these globs is stored.")
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """The values that count."""
-
-    memories: Memories = section(Memories(), "memories")
-    loop: Loop = section(Loop(), "ralph")
-    execution: Execution = section(Execution(), "execution")
-    context: Context = section(Context(), "context")
-    privacy: Privacy = section(Privacy(), "privacy")
-    retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
 
 
 def _keys(tree: Any, prefix: str = "") -> Iterator[Key]:
@@ -183,6 +69,7 @@ KEYS = (*_keys(Config()), _LEARN)
 BY_NAME: Mapping[str, Key] = MappingProxyType({key.name: key for key in KEYS})
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
+PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +140,10 @@ class _Loading:
         self.complaints: list[Complaint] = []
 
     def put(self, key: Key, node: Node, place: Place) -> None:
-        if not key.ignored:
+        if key.personal and place.layer in _FILES:
+            what = f"{key.name} is ignored here: a project must not decide where texts are sent"
+            self.complaints.append(Complaint(place, what, hint=PERSONAL))
+        elif not key.ignored:
             self.values[key.name] = checked(key, node, place)
             self.origins[key.name] = place
 
@@ -325,7 +215,7 @@ def from_text(key: Key, text: str) -> Node:
 def checked(key: Key, node: Node, place: Place) -> object:
     """The value for a key; ConfigError that says where it is wrong."""
     try:
-        value = settings.check(key, node)
+        value = check(key, node)
     except Mismatch as error:
         raise _wrong(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():
@@ -395,6 +285,7 @@ def keys_table() -> str:
     """The table of every key, for docs/config.md."""
     rows = ["| key | value | default | variable | what it does |", "|---|---|---|---|---|"]
     for key in KEYS:
-        default = "-" if key.ignored else f"`{_default(key)}`"
-        rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {key.doc} |")
+        default = f"`{_default(key)}`" if _default(key) and not key.ignored else "-"
+        doc = f"{key.doc} Not in a project's files." if key.personal else key.doc
+        rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {doc} |")
     return "\n".join(rows) + "\n"

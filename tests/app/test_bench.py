@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import bench
+from ralph.app import bench, search
+from ralph.context import tokens
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Hit
@@ -102,9 +103,11 @@ def test_results_for_a_program_leave_out_what_is_unknown() -> None:
     assert shape == {"set": "x", "system": "ralph", "questions": 3, "any5": 0.3333}
 
 
-def test_five_lines_cost_a_hundred_tokens_at_most() -> None:
+def test_an_answer_costs_what_its_lines_in_layer_1_cost() -> None:
     record = Record("m1", MemoryKind.FIX, "one two three " * 50, created_at="2025-01-20T10:00:00Z")
-    assert 50 < bench.cost([Hit(record, 0.5)] * 5) <= 100
+    one = bench.cost([Hit(record, 0.5)])
+    assert one == tokens.estimate(search.line(record, 0.5, bench.LINE))
+    assert bench.cost([Hit(record, 0.5)] * 5) == 5 * one
     assert bench.cost([]) == 0
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.app import config as verbs
-from ralph.config import KEYS, Layer, load, template
+from ralph.app.config import template
+from ralph.config import KEYS, Layer, load
 from ralph.errors import ConfigError, Refused, UsageError
 
 NO_ENV: dict[str, str] = {}
@@ -180,6 +181,15 @@ class TestSet:
         tower = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
         with pytest.raises(Refused, match="aliases expand"):
             verbs.set_key(tower, "memories.budget", 5, "ralph.yml")
+
+    @pytest.mark.parametrize("layer", [Layer.PROJECT, Layer.LOCAL])
+    def test_a_personal_key_goes_to_the_users_own_config_alone(self, tmp_path: Path, layer: Layer) -> None:
+        env = {"HOME": str(tmp_path / "home")}
+        with pytest.raises(UsageError, match="does not count in a project's files"):
+            verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=layer)
+        done = verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=Layer.USER)
+        assert done.changed
+        assert load(tmp_path, env=env).config.embedding.url == "http://127.0.0.1:1"
 
     def test_the_template_stays_as_it_is_and_the_key_is_added(self, tmp_path: Path) -> None:
         path = tmp_path / "ralph.yml"

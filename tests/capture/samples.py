@@ -25,9 +25,7 @@ def uuid() -> str:
 
 def key_block(label: str = "RSA PRIVATE KEY", newline: str = "\n") -> str:
     lines = [made(64, BASE64) for _ in range(12)]
-    return newline.join(
-        [f"-----BEGIN {label}-----", *lines, made(22, BASE64) + "==", f"-----END {label}-----"]
-    )
+    return newline.join([f"-----BEGIN {label}-----", *lines, made(22, BASE64) + "==", f"-----END {label}-----"])
 
 
 def login(user: str, password: str) -> str:

@@ -390,3 +390,189 @@ tokens=[1234567, 2345678]
 def test_what_only_looks_like_an_assigned_secret_stays(line: str) -> None:
     assert redact(line).text == line
     assert redact(f"    {line}\n").text == f"    {line}\n"
+
+
+TRUE_ONES = """
+PASSWORD={hunter2Secret9}
+passwd={Abcd1234}
+password = '{Blue-Horse-77}'
+password: {Green_River_2031}
+MYSQL_ROOT_PASSWORD: {rootpw}
+MYSQL_ROOT_PASSWORD={rootpw}
+  MYSQL_ROOT_PASSWORD: {rootpw}  # local
+export DB_PASSWORD="{gartenzaun}"
+SECRET={Zx9kLm}
+APP_TOKEN={q7RtW2}
+HEROKU_API_KEY={12345678-abcd-4bcd-8def-1234567890ab}
+user=a password={hunter2} host=b
+host=b user=a password={hunter2}
+conn = "host=b password={BlueHorse} dbname=x"
+user=a password={hunter2Secret9} host=b
+비밀번호={Xk29slQpz81}
+비밀번호: {Xk29slQpz81}
+**비밀번호**: {hunter2!x9}
+내 비밀번호는 {hunter2!x9}입니다
+"비밀번호": "{hunter2!x9}"
+관리자 암호 : {hunter22}
+密码: {Xk29slQpz81}
+密碼：{Xk29slQpz81}。
+密码是 {hunter2!x9}
+パスワード：{Xk29slQpz81}
+パスワード　＝　{Xk29slQpz81}
+| パスワード | {Xk29slQpz81} |
+토큰: {q7RtW2mZ9pLx4Kd8}
+API 키: {q7RtW2mZ9pLx4Kd8}
+密钥: {q7RtW2mZ9pLx4Kd8}
+пароль: {hunter22}
+contraseña: {hunter22}
+"""
+
+
+@pytest.mark.parametrize("line", TRUE_ONES.strip().splitlines())
+def test_a_password_that_people_choose_is_replaced_where_the_line_tells_it(line: str) -> None:
+    before, value, after = line.replace("}", "{").split("{")
+    clean = redact(before + value + after)
+    assert len(clean.findings) == 1
+    assert clean.text == f"{before}[redacted: {clean.findings[0].kind}]{after}"
+
+
+MORE_LOOK_ALIKES = r"""
+password = hash_value
+password = hashValue2
+token = Token.EOF
+token = Token.EOF2
+secret = "prod/db"
+secret = "prod/db2"
+password: str
+password: Str2
+passwordField = loginForm2
+POSTGRES_PASSWORD: postgres
+POSTGRES_PASSWORD=postgres
+MYSQL_ROOT_PASSWORD: root
+MYSQL_ROOT_PASSWORD: example
+MYSQL_PASSWORD=wordpress
+DB_PASSWORD: required
+DB_PASSWORD: string
+DB_PASSWORD=secret
+DB_PASSWORD: needed for migrations
+DB_PASSWORD: optional  # see the manual
+- DB_PASSWORD: mandatory
+RESET_PASSWORD: resetting
+RESET_PASSWORD = 'resetting'
+FORGOT_PASSWORD=forgotten
+ERR_WRONG_PASSWORD: mismatched
+GRANT_TYPE_PASSWORD = "password"
+FIELD_PASSWORD: "userpw"
+ALLOW_EMPTY_PASSWORD=yesplease
+DB_PASSWORD: dbpass
+DB_PASSWORD: dbPassword2,
+DB_PASSWORD: config.password2
+DB_PASSWORD=$PGPASS
+PASSWORD=dbPassword2
+PASSWORD=dbSecret
+SECRET=AppSecret2
+TOKEN=Foo
+SECRET=production
+SECRET_KEY=development
+API_KEY=OpenAi2Key
+API_TOKEN=abc123
+TOKEN=Abcd1234
+API_KEY=Abcdefgh12345678
+password = 'Test-Token-22'
+password = "User-Service-12"
+password: Step-Three-12
+password = 'Enter-Password'
+password = "Blue-Horse"
+secret: Blue-Horse-77
+token = "Blue-Horse-77"
+api_key: 00000000-0000-0000-0000-000000000000
+API_KEY=12345678-1234-1234-1234-123456789012
+API_KEY=12345678-1234-5678-1234-567812345678
+API_KEY=a1b2c3d4-e5f6-7890-abcd-ef1234567890
+API_KEY=xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx
+API_KEY=11111111-1111-4111-8111-111111111111
+user=a password=required host=b
+user=$1 password=$2 host=$3
+user=args.user password=args.password2 host=h
+connect(user=a, password=pw_value2, host=b)
+connect(user=user_name, password=dbPw2, host=host)
+user=userName password=userPass host=hostName
+user=me password=secretValue host=h
+user=a password=changeme1 host=b
+user=x password=${PW1} host=y
+level=info password=redacted user=bob
+password hunter2!x9
+a password of 12 characters
+비밀번호는 8자 이상이어야 합니다
+비밀번호: 8자 이상, 특수문자 포함
+비밀번호: ${DB_PASSWORD}
+비밀번호: 필수
+비밀번호 확인: 입력하세요
+비밀번호: bcrypt12로 해시
+비밀번호는 bcrypt로 저장한다
+암호: AES-256-GCM
+암호화: aes256gcm9X
+토큰: JWT
+토큰: 4096
+토큰 한도: 128000
+密码: 至少8位
+密码：your-password
+密码: ********
+密码: getPwd2()
+密码不能为空: ERR1001x
+令牌: access_token
+密钥: /etc/keys/id1
+密钥长度: 2048
+パスワード：8文字以上
+パスワード: example123
+パスワードは必須です
+パスワードはpassword_hashで検証
+トークン: GITHUB_TOKEN
+пароль: changeme
+contraseña: requerida
+label: { password: '비밀번호', confirm: '비밀번호 확인' }
+"비밀번호": "string"
+t('비밀번호') = t("password2")
+비밀번호=user.password2
+비밀번호 | 설명 |
+test_password_is_rejected_when_short2
+password_policy = "Min8Chars"
+password_strength: Weak2Strong
+PASSWORD_HASHERS=Argon2PasswordHasher
+PASSWORD_RESET_TIMEOUT=259200
+AUTH_PASSWORD_VALIDATORS = []
+DB_PASSWORD_SECRET_NAME=prod-db-77
+SECRET_NAME=Zx9kLm
+TOKEN_LIMIT=Zx9kLm
+KEY=Zx9kLm
+password: Passw0rd
+export PASSWORD=password
+set password=foo
+DB_PASSWORD=localhost
+DB_PASSWORD: # set me
+DB_PASSWORD=vault
+REDIS_PASSWORD=
+PASSWORD_CHAR=*
+KEYCLOAK_ADMIN_PASSWORD: keycloak
+GF_SECURITY_ADMIN_PASSWORD=grafana
+MYSQL_PASSWORD=mysql
+RABBITMQ_DEFAULT_PASS: rabbitmq
+ROUTE_PASSWORD: forgotten
+password = default_password
+password = password2
+password = self.password1
+password = row[3]
+password = form.cleaned_data["password1"]
+password = prompt
+token = next(tokens)
+token = TokenType2.IDENT
+token: TokenKind2
+secret: SecretStr
+secret: Secret2Ref
+"""
+
+
+@pytest.mark.parametrize("line", MORE_LOOK_ALIKES.strip().splitlines())
+def test_a_word_that_a_line_gives_to_a_telling_key_is_not_yet_a_password(line: str) -> None:
+    assert redact(line).text == line
+    assert redact(f"    {line}\n").text == f"    {line}\n"

@@ -34,9 +34,7 @@ def kinds(text: str) -> list[str]:
     return [finding.kind for finding in find_secrets(text)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)]
-)
+@pytest.mark.parametrize(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
 def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> None:
     for place in PLACES:
         text = place.format(token)
@@ -47,9 +45,7 @@ def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> Non
         assert clean.text == place.format(f"[redacted: {kind}]")
 
 
-@pytest.mark.parametrize(
-    ("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)]
-)
+@pytest.mark.parametrize(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
 def test_a_token_in_the_middle_of_a_word_is_none(kind: str, token: str) -> None:
     if kind != "telegram token":  # its digits may follow the word `bot`
         assert not find_secrets("abcX" + token)
@@ -125,9 +121,7 @@ def test_a_private_key_that_was_cut_off_goes_to_the_end_of_its_body(cut: int) ->
 
 def test_a_cut_private_key_does_not_swallow_the_words_after_it() -> None:
     cut = "\n".join(key_block().split("\n")[:5])
-    assert redact(f"{cut}\n\nThis is the key of the old host.").text.endswith(
-        "]\n\nThis is the key of the old host."
-    )
+    assert redact(f"{cut}\n\nThis is the key of the old host.").text.endswith("]\n\nThis is the key of the old host.")
 
 
 def test_a_private_key_may_have_headers() -> None:

@@ -3,7 +3,18 @@
 import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 
-from ralph.capture.values import Strength, login_password, placeholder, plausible, reference, strength, wordy
+from ralph.capture.values import (
+    Strength,
+    cased_password,
+    login_password,
+    placeholder,
+    plain_password,
+    plausible,
+    reference,
+    scrambled,
+    strength,
+    wordy,
+)
 
 
 @pytest.mark.parametrize("value", STRONG_VALUES)
@@ -17,7 +28,9 @@ def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
     assert strength(value) is Strength.STRONG
 
 
-@pytest.mark.parametrize("value", ["hunter2", "Summer2024", "letmein99", "correct-horse-battery-staple"])
+@pytest.mark.parametrize(
+    "value", ["hunter2", "Summer2024", "letmein99", "correct-horse-battery-staple", "Abcd1234", "Blue-Horse-77"]
+)
 def test_a_password_made_of_words_is_weak(value: str) -> None:
     assert strength(value) is Strength.WEAK
 
@@ -73,3 +86,25 @@ def test_any_text_can_be_judged() -> None:
     for value in ("\udc80" * 20, "\x00" * 20, "é" * 20 + "1", "a" * 100_000, "🔥9aB" * 10):
         assert strength(value) in Strength
         assert plausible(value) in (True, False)
+
+
+def test_a_uuid_that_counts_upwards_is_a_stand_in_unless_it_is_a_random_one_by_its_digits() -> None:
+    assert strength("12345678-abcd-4bcd-8def-1234567890ab") is Strength.FAIR
+    for value in ("12345678-abcd-1bcd-1def-1234567890ab", "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
+                  "11111111-1111-4111-8111-111111111111"):  # fmt: skip
+        assert strength(value) is Strength.NONE
+
+
+def test_a_short_word_may_be_a_password_but_no_default_state_or_product() -> None:
+    assert plain_password("rootpw")
+    assert not any(map(plain_password, ("postgres", "required", "wordpress", "mypass", "testing", "short", "Rootpw")))
+
+
+def test_two_cases_may_be_a_password_but_no_variable_of_that_name() -> None:
+    assert cased_password("BlueHorse")
+    assert not any(map(cased_password, ("userName", "dbPassword", "bluehorse", "Blue", "ConfigValue", "Blue7Horse")))
+
+
+def test_a_short_value_is_scrambled_when_its_signs_form_no_word() -> None:
+    assert scrambled("Zx9kLm")
+    assert not any(map(scrambled, ("Summer2024", "zx9klm", "Abcd1234", "Foo")))

@@ -64,9 +64,7 @@ def test_a_guardrail_is_a_fix_unless_told_otherwise(ralph: Project) -> None:
     shown = ralph("guardrails", "show", entry_id, "--format", "json").json
     assert (shown["type"], shown["tags"]) == ("fix", ["a", "b", "c"])
     assert (
-        ralph.read(FILE).index(ONE.text)
-        < ralph.read(FILE).index("Mind the gap")
-        < ralph.read(FILE).index("## Context")
+        ralph.read(FILE).index(ONE.text) < ralph.read(FILE).index("Mind the gap") < ralph.read(FILE).index("## Context")
     )
 
 
@@ -210,17 +208,14 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
     assert f"{FILE}.bak" in said.out
     assert ralph.read(f"{FILE}.bak") == before
     after = ralph.read(FILE)
-    fixes = [
-        entry for entry in ralph("guardrails", "list", "--format", "json").json if entry["type"] == "fix"
-    ]
+    fixes = [entry for entry in ralph("guardrails", "list", "--format", "json").json if entry["type"] == "fix"]
     assert [entry["content"].split("\n")[0] for entry in fixes] == [
         "Check before commit",
         "Keep the API stable",
     ]
     assert "make test" in fixes[0]["content"]
     made = "".join(
-        ralph("guardrails", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n"
-        for e in fixes
+        ralph("guardrails", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n" for e in fixes
     )
     rest = after.replace("\n" + made.rstrip("\n"), "", 1)
     signs = before[before.index("### Sign: Check") : before.index("---\n\nProse after")]
@@ -256,3 +251,19 @@ def test_migrated_entries_have_ids_of_their_own(ralph: Project) -> None:
     ids = ralph("guardrails", "migrate", "--format", "json").json[0]["ids"]
     assert len(set(ids)) == 30
     assert all(re.fullmatch(r"fix-\d{10}-[0-9a-f]{4}", entry_id) for entry_id in ids)
+
+
+def test_migrate_keeps_what_a_sign_says_of_itself(ralph: Project) -> None:
+    meta = "tags: api | created: 2025-01-01 | supersedes: fix-1-a | valid-until: 2999-01-01 | by: human | ticket: 7"
+    put(ralph, f"# Guardrails\n\n### Sign: Keep it\nas it is\n<!-- {meta} -->\n")
+    before = ralph("guardrails", "list", "--format", "json").json[0]
+    assert ralph("guardrails", "migrate").code == 0
+    after = ralph("guardrails", "list", "--format", "json").json[0]
+    kept = ("tags", "created", "valid_until", "by", "links", "extra")
+    assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
+    assert (after["label"], after["title"], after["content"]) == ("fix", "", "Keep it\nas it is")
+
+
+def test_a_listing_as_markdown_has_its_sections_in_the_order_of_prime(ralph: Project) -> None:
+    put(ralph, page(TWO, ONE, title="Guardrails"))
+    assert ralph("guardrails", "list", "--format", "markdown").out == ralph("guardrails", "prime").out

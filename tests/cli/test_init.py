@@ -24,9 +24,7 @@ def git(*words: str, cwd: Path) -> str:
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     who = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "init.defaultBranch=main"]
-    return subprocess.run(
-        ["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8"
-    ).stdout
+    return subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8").stdout
 
 
 @pytest.fixture
@@ -162,12 +160,63 @@ def test_init_in_a_worktree_keeps_tracked_files_there_and_state_in_the_main_chec
     assert tree("init").code == 0
     for name in FILES:
         assert tree.file(name).is_file(), name
-        assert not repository.file(name).exists(), name
+        assert repository.file(name).exists() is (name == ".ralph/.gitignore"), name
+    repository.put(".ralph/tasks/t-1/task.json", "{}")
+    assert git("status", "--porcelain", "--untracked-files=all", cwd=repository.root) == ""
     assert repository.file(".ralph/tasks").is_dir()
     assert not tree.file(".ralph/tasks").exists()
-    assert "ralph.local.yml" in repository.read(".git/info/exclude").split()
+    assert "/ralph.local.yml" in repository.read(".git/info/exclude").split()
     tree.put("ralph.local.yml", "")
     assert "ralph.local.yml" not in git("status", "--porcelain", cwd=tree.root)
     assert tree("memory", "add", "In the tree").code == 0
     assert not repository.file(".agent").exists()
     assert "Nothing to do" in tree("init").out
+
+
+def test_the_main_checkout_gets_a_gitignore_of_its_own_and_a_merge_may_bring_it(
+    repository: Project, tmp_path: Path
+) -> None:
+    git("worktree", "add", "-q", "-b", "side", str(tmp_path / "tree"), cwd=repository.root)
+    tree = Project(tmp_path / "tree")
+    tree("init")
+    git("add", "-A", cwd=tree.root)
+    git("commit", "-q", "-m", "ralph", cwd=tree.root)
+    git("merge", "-q", "side", cwd=repository.root)
+    assert repository.read(".ralph/.gitignore") == tree.read(".ralph/.gitignore")
+    git("reset", "-q", "--hard", "HEAD~1", cwd=repository.root)
+    tree("init")
+    assert ".ralph/.gitignore" in repository("init").out
+    assert repository.read(".ralph/.gitignore") == tree.read(".ralph/.gitignore")
+
+
+def test_the_local_config_is_hidden_from_git_in_a_sub_project_and_a_submodule(
+    repository: Project, tmp_path: Path
+) -> None:
+    inner = Project(repository.file("packages/web [x]"))
+    inner.put("ralph.yml", "")
+    assert inner("config", "set", "memories.budget", "9", "--local").code == 0
+    assert git("status", "--porcelain", "--untracked-files=all", cwd=repository.root).count("ralph.local.yml") == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    git("init", "-q", cwd=other)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=other)
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub", cwd=repository.root)
+    sub = Project(repository.file("sub"))
+    assert sub("init").code == 0
+    sub.put("ralph.local.yml", "")
+    assert "ralph.local.yml" not in git("status", "--porcelain", cwd=sub.root)
+    assert "told git" not in sub("init").out
+
+
+def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(ralph: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    ralph.file(".claude").symlink_to("../outside")
+    ralph.put(".ralph/skills/deploy/SKILL.md", "deploy")
+    said = ralph("init")
+    assert "left the skills alone" in said.out
+    assert list(outside.iterdir()) == []
+    (outside / "skills").mkdir()
+    assert "outside the project" in ralph("init").out
+    assert list((outside / "skills").iterdir()) == []
+    assert ralph.read(".ralph/skills/deploy/SKILL.md") == "deploy"

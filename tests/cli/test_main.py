@@ -122,9 +122,7 @@ def test_every_command_loads_and_has_help_with_examples(ralph: Project, name: st
     assert "Examples:" in said.out
 
 
-def test_a_missing_extra_is_named_with_the_way_to_install_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_is_named_with_the_way_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = next((name for name in EXTRAS if importlib.util.find_spec(name) is None), None)
     if missing is None:
         pytest.skip("every extra is installed here")
@@ -137,9 +135,7 @@ def test_a_missing_extra_is_named_with_the_way_to_install_it(
     assert f"ralph-memory[{EXTRAS[missing]}]" in caught.value.hint
 
 
-def test_any_other_missing_module_is_not_explained_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_other_missing_module_is_not_explained_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needs_a_ghost.py").write_text("import a_package_nobody_wrote\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError):
@@ -217,9 +213,7 @@ def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(ral
 
 def test_backticks_and_dollars_survive_a_quoted_here_document(ralph: Project) -> None:
     script = "\"$@\" memory add - -t fix <<'END'\n`make lint` needs $HOME/.cache\nEND\n"
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
-    )
+    done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
     assert done.returncode == 0
     assert "`make lint` needs $HOME/.cache" in ralph.read()
 
@@ -247,9 +241,7 @@ def test_an_interrupt_is_exit_130(ralph: Project) -> None:
         cwd=ralph.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdin is not None
-    process.stdin.write(
-        b"x" * 2_000_000
-    )  # more than a pipe holds: once it is through, the command is reading
+    process.stdin.write(b"x" * 2_000_000)  # more than a pipe holds: once it is through, the command is reading
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -270,9 +262,7 @@ def test_colour_only_on_a_terminal_and_never_with_no_color(ralph: Project) -> No
 def test_a_closed_standard_output_is_no_error(ralph: Project) -> None:
     for verb in ('add "Once"', "prime", "list"):
         script = f'"$@" memory {verb} >&-'
-        done = subprocess.run(
-            ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
-        )
+        done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b""), verb
     assert ralph.read().count("> Once\n") == 1
 
@@ -281,3 +271,23 @@ def test_nothing_outside_the_project_is_written(ralph: Project, tmp_path: Path) 
     assert executable(ralph.root, "memory", "add", "A text").returncode == 0
     assert not Path(os.environ["HOME"]).exists()
     assert {path.name for path in tmp_path.iterdir()} == {"project"}
+
+
+@pytest.mark.parametrize("text", ["--no-verify is banned", "-rf is dangerous", "- a bullet"])
+def test_a_text_that_begins_with_a_dash_is_a_text(ralph: Project, text: str) -> None:
+    said = ralph("memory", "add", text, "--format", "json", "--tags", "git")
+    assert (said.json["content"], said.json["tags"]) == (text, ["git"])
+
+
+@pytest.mark.parametrize("word", ["--no-verify", "--tags a"])
+def test_one_word_that_begins_with_a_dash_is_an_option_and_the_error_says_how_to_make_it_a_text(
+    ralph: Project, word: str
+) -> None:
+    said = ralph("memory", "add", word)
+    assert said.code == 2
+    assert "put -- before it" in said.err
+    assert ralph("memory", "add", "--", word).code == 0
+
+
+def test_every_package_of_an_extra_is_known_by_the_extra() -> None:
+    assert EXTRAS["sse_starlette"] == "web"

@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, Project, page
 
-ONE = Block(
-    "Uses barrel exports", "mem-1705751400-a3f8", "build, api", more=" | supersedes: mem-1-a | ticket: 7"
-)
+ONE = Block("Uses barrel exports", "mem-1705751400-a3f8", "build, api", more=" | supersedes: mem-1-a | ticket: 7")
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", created="2025-02-01", kind="decision")
 MESSY = (
-    "---\nSomebody's front matter\n---\n\n\n"
-    + page(ONE, TWO)
-    + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
+    "---\nSomebody's front matter\n---\n\n\n" + page(ONE, TWO) + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
 )
 
 
@@ -87,9 +83,7 @@ def test_what_is_already_so_changes_nothing(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [(["--text", " "], "empty"), (["--tags", "a|b"], "'a|b'")])
-def test_what_cannot_be_kept_is_refused_and_nothing_changes(
-    project: Project, words: list[str], told: str
-) -> None:
+def test_what_cannot_be_kept_is_refused_and_nothing_changes(project: Project, words: list[str], told: str) -> None:
     before = project.marks()
     said = project("memory", "edit", ONE.id, *words)
     assert said.code == 1
@@ -104,10 +98,7 @@ def test_the_editor_gets_the_text_and_gives_the_new_one(
     program = "text = file.read_bytes().decode()\nfile.write_bytes(f'{text.upper()}\\n`more`\\n'.encode())"
     editor(monkeypatch, tmp_path, program, variable)
     assert project("memory", "edit", ONE.id).out.startswith(f"Changed {ONE.id}")
-    assert (
-        project("memory", "show", ONE.id, "--format", "json").json["content"]
-        == "USES BARREL EXPORTS\n\n`more`"
-    )
+    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "USES BARREL EXPORTS\n\n`more`"
 
 
 def test_an_editor_that_changes_nothing_changes_nothing(
@@ -154,3 +145,40 @@ def test_the_editor_does_not_open_for_a_missing_memory(
     editor(monkeypatch, tmp_path, f"pathlib.Path({str(tmp_path / 'opened')!r}).touch()")
     assert project("memory", "edit", "mem-1-dead").code == 1
     assert not (tmp_path / "opened").exists()
+
+
+def test_an_entry_that_changed_while_the_editor_was_open_is_kept_and_so_is_the_new_text(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    theirs = MESSY.replace(ONE.text, "Somebody else was here")
+    memories = project.file(".agent/memories.md")
+    program = f"pathlib.Path({str(memories)!r}).write_bytes({theirs!r}.encode())\nfile.write_bytes(b'My own words\\n')"
+    editor(monkeypatch, tmp_path, program)
+    said = project("memory", "edit", ONE.id)
+    assert (said.code, said.out) == (1, "")
+    assert "changed" in said.err
+    assert "My own words" in said.err.partition("error: ")[2]
+    assert project.read() == theirs
+
+
+def test_an_entry_that_was_removed_while_the_editor_was_open_gives_back_the_new_text(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    memories = project.file(".agent/memories.md")
+    program = (
+        f"pathlib.Path({str(memories)!r}).write_bytes({page(TWO)!r}.encode())\nfile.write_bytes(b'My own words\\n')"
+    )
+    editor(monkeypatch, tmp_path, program)
+    said = project("memory", "edit", ONE.id)
+    assert said.code == 1
+    assert "My own words" in said.err
+    assert project.read() == page(TWO)
+
+
+def test_private_parts_that_an_edit_leaves_out_are_told(project: Project) -> None:
+    said = project("memory", "edit", ONE.id, "--text", "Keep <private>HIDDEN</private> this")
+    assert said.code == 0
+    assert "left out 1 private part(s)" in said.err
+    said = project("memory", "edit", ONE.id, "--tags", "<private>HIDDEN</private>")
+    assert said.code == 1
+    assert "no tag is left" in said.err

@@ -3,6 +3,8 @@
 import pytest
 from tests.cli.runner import Project
 
+from ralph.app import skill as skills
+from ralph.app import where
 from ralph.context import skill
 from ralph.context.where import ANSWERS
 
@@ -37,9 +39,7 @@ def test_where_alone_answers_everything(ralph: Project) -> None:
 def test_where_as_json_is_a_list_with_the_same_shape_for_one_and_for_all(ralph: Project) -> None:
     everything = ralph("where", "--format", "json").json
     assert [each["topic"] for each in everything] == [topic.value for topic in ANSWERS]
-    assert ralph("where", "state", "--format", "json").json == [
-        each for each in everything if each["topic"] == "state"
-    ]
+    assert ralph("where", "state", "--format", "json").json == [each for each in everything if each["topic"] == "state"]
 
 
 def test_an_unknown_topic_is_wrong_usage_and_names_the_valid_ones(ralph: Project) -> None:
@@ -52,3 +52,9 @@ def test_neither_needs_or_makes_a_project(ralph: Project) -> None:
     ralph("where")
     ralph("skill", "show")
     assert ralph.files() == []
+
+
+def test_the_verbs_give_what_the_commands_print(ralph: Project) -> None:
+    assert ralph("skill", "show").out.rstrip("\n") == skills.show().rstrip("\n")
+    assert [each.topic.value for each in where.where()] == list(where.TOPICS)
+    assert where.where("ERROR") == where.where()[:1]

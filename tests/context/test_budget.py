@@ -29,7 +29,7 @@ RECORDS = st.lists(
     st.builds(lambda k, t, d: Record(id="mem-1-a", kind=k, text=t, created_at=d), KINDS, WORDS, DATES),
     max_size=25,
 )
-OVERHEADS = st.builds(Overhead, *[st.integers(0, 12)] * 3)
+OVERHEADS = st.builds(Overhead, *[st.integers(0, 12)] * 2)
 
 
 def _record(kind: MemoryKind, text: str = "x", created: str = "") -> Record:
@@ -55,8 +55,7 @@ def _renderer(records: Sequence[Record], calls: list[int] | None = None) -> Rend
 
 def _spent(records: Sequence[Record], costs: Sequence[int], kept: Sequence[int], overhead: Overhead) -> int:
     kinds = {records[i].kind for i in kept}
-    notice = overhead.notice if len(kept) < len(records) else 0
-    return overhead.title + overhead.heading * len(kinds) + notice + sum(costs[i] for i in kept)
+    return overhead.title + overhead.heading * len(kinds) + sum(costs[i] for i in kept)
 
 
 class TestOrder:
@@ -95,8 +94,7 @@ class TestFill:
             assert _spent(records, costs, selection.kept, overhead) <= budget
         for index in selection.left_out:
             more = [*selection.kept, index]
-            notice = overhead.notice if len(more) == len(records) else 0
-            assert _spent(records, costs, more, overhead) + notice > budget
+            assert _spent(records, costs, more, overhead) > budget
 
     @given(RECORDS, st.data())
     def test_no_kind_starves_when_the_smallest_of_each_would_fit(
@@ -106,7 +104,7 @@ class TestFill:
         overhead = data.draw(OVERHEADS)
         kinds = {record.kind for record in records}
         least = sum(min(c for c, r in zip(costs, records, strict=True) if r.kind is kind) for kind in kinds)
-        budget = overhead.title + overhead.notice + overhead.heading * len(kinds) + least
+        budget = overhead.title + overhead.heading * len(kinds) + least
         assume(budget)
         kept = fill(records, costs, budget + data.draw(st.integers(0, 100)), overhead).kept
         assert {records[i].kind for i in kept} == kinds
@@ -120,12 +118,12 @@ class TestFill:
         records = [_record(MemoryKind.FIX, created=f"2026-01-0{day}") for day in (1, 2, 3, 4)]
         assert fill(records, [5, 500, 6, 7], 20) == Selection(kept=(0, 2, 3), left_out=(1,))
 
-    def test_headings_and_the_notice_count(self) -> None:
+    def test_the_title_and_the_headings_count(self) -> None:
         records = [_record(MemoryKind.FIX), _record(MemoryKind.PATTERN)]
-        overhead = Overhead(title=2, heading=3, notice=4)
+        overhead = Overhead(title=2, heading=3)
         assert fill(records, [10, 10], 28, overhead).kept == (0, 1)
         assert fill(records, [10, 10], 27, overhead).kept == (0,)
-        assert fill(records, [10, 10], 18, overhead).kept == ()
+        assert fill(records, [10, 10], 14, overhead).kept == ()
 
 
 class TestFit:
@@ -199,9 +197,7 @@ class TestShare:
         ("budget", "cost", "expected"),
         [(2000, 300, (300, 1700)), (2000, 1000, (1000, 1000)), (2000, 5000, (1000, 1000)), (0, 300, (0, 0))],
     )
-    def test_guardrails_come_first_with_at_most_half(
-        self, budget: int, cost: int, expected: tuple[int, int]
-    ) -> None:
+    def test_guardrails_come_first_with_at_most_half(self, budget: int, cost: int, expected: tuple[int, int]) -> None:
         assert share(budget, cost) == expected
 
     @given(st.integers(1, 5000), st.integers(0, 5000))

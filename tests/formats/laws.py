@@ -11,8 +11,8 @@ Parse = Callable[[str], Document]
 
 FRAGMENTS = st.sampled_from(
     ["\n", "\r\n", "\r", "# ", "## ", "### ", "> ", "- ", "  - ", "---\n", "```", "~~~", "<!--", "-->", "|", ":", "[[",
-     "]]", "\ufeff", "\x00", "\u2028", "\x0c", "\x85", " ", "\t", "{", "}", "[", "]", '"', "\\", ",", "tags", "title", "인증",
-     "🔥", "_", "<<<<<<< HEAD\n", "=======\n", ">>>>>>> x\n"]
+     "]]", "\ufeff", "\x00", "\u2028", "\x0c", "\x85", " ", "\t", "{", "}", "[", "]", '"', "\\", ",", "tags", "title",
+     "인증", "🔥", "_", "<<<<<<< HEAD\n", "=======\n", ">>>>>>> x\n"]
 )  # fmt: skip
 
 
@@ -34,6 +34,14 @@ def keeps_every_byte(parse: Parse, text: str) -> None:
         assert problem.what
         assert problem.hint
         assert 1 <= problem.line <= text.count("\n") + 1
+
+
+def holds_all_of(after: str, text: str) -> None:
+    """A text with one piece put in: every byte of the old one stands before or behind it."""
+    pairs = enumerate(zip(text, after, strict=False))
+    at = next((place for place, (old, new) in pairs if old != new), len(text))
+    assert len(after) >= len(text)
+    assert after.endswith(text[at:])
 
 
 def add_then_remove_restores(parse: Parse, text: str, record: Record) -> None:

@@ -20,9 +20,7 @@ CASES = sorted(path for path in GOLDEN.iterdir() if not path.name.endswith(".exp
 words = st.text(st.characters(exclude_characters="\x00"), max_size=8)
 names = words.filter(bool)
 lists = st.lists(words, max_size=3).map(tuple)
-origins = st.builds(
-    Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words
-)
+origins = st.builds(Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words)
 extras = st.dictionaries(
     names, st.one_of(words, st.integers(), st.none(), st.just({"a": [1.5, {}]})), max_size=3
 ).filter(lambda extra: not extra.keys() & set(KEYS))
@@ -47,9 +45,7 @@ records = st.builds(
 pieces = messy(
     '{"version":1,"insights":[', '{"id":"a","kind":"fix","text":"x"}', ",", "]}", '"source":{', '"tags":', "7"
 )
-ONE = Record(
-    "ins-1-a", MemoryKind.FIX, "close the pool", label="gotcha", status=Status.PROPOSED, scope=Scope.TASK
-)
+ONE = Record("ins-1-a", MemoryKind.FIX, "close the pool", label="gotcha", status=Status.PROPOSED, scope=Scope.TASK)
 
 
 def seen(path: Path) -> dict[str, object]:
@@ -95,9 +91,7 @@ def test_an_insight_that_is_written_reads_back_equal(record: Record) -> None:
 
 
 @given(st.lists(records, max_size=3, unique_by=lambda record: record.id), records)
-def test_adding_and_removing_leaves_the_others_and_every_byte_alone(
-    many: list[Record], record: Record
-) -> None:
+def test_adding_and_removing_leaves_the_others_and_every_byte_alone(many: list[Record], record: Record) -> None:
     document = parse('{"version": 1, "insights": []}')
     for other in many:
         if other.id != record.id:

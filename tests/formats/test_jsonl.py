@@ -30,15 +30,11 @@ words = st.text(letters, max_size=8)
 names = words.filter(bool)
 lists = st.lists(words, max_size=3).map(tuple)
 values = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), words
-    ),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), words),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(words, inner, max_size=3)),
     max_leaves=6,
 )
-origins = st.builds(
-    Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words
-)
+origins = st.builds(Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words)
 links = st.lists(st.builds(Link, words, words), max_size=2).map(tuple)
 
 
@@ -71,9 +67,7 @@ pieces = messy(
 
 
 def observation(name: str, text: str = "t") -> Record:
-    return Record(
-        name, ObservationKind.NOTE, text, Family.OBSERVATION, status=Status.RAW, scope=Scope.SESSION
-    )
+    return Record(name, ObservationKind.NOTE, text, Family.OBSERVATION, status=Status.RAW, scope=Scope.SESSION)
 
 
 def ids(document: LogDocument) -> list[str]:

@@ -45,9 +45,7 @@ texts = messy(
 )  # fmt: skip
 plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 line = plain.map(lambda text: " ".join(text.split())).filter(bool)
-bodies = st.text(st.characters(exclude_categories=[], exclude_characters="\x00\r"), max_size=60).filter(
-    str.strip
-)
+bodies = st.text(st.characters(exclude_categories=[], exclude_characters="\x00\r"), max_size=60).filter(str.strip)
 tags = st.lists(plain, max_size=4).map(clean_tags).filter(bool)
 values = st.recursive(
     st.none() | st.booleans() | plain
@@ -148,18 +146,14 @@ def test_any_entry_may_become_any_other(one: Record, other: Record) -> None:
 def test_one_changed_value_changes_one_line() -> None:
     document = parse(FILE)
     old = document.entries[0].record
-    assert document.replace("know-", replace(old, title='a "b": c')).text == FILE.replace(
-        "Old title", '"a \\"b\\": c"'
-    )
+    assert document.replace("know-", replace(old, title='a "b": c')).text == FILE.replace("Old title", '"a \\"b\\": c"')
     assert document.replace("know-", replace(old, tags=("one", "two", "on"))).text == FILE.replace(
         '  - one\n  - "two"\n', '  - one\n  - two\n  - "on"\n'
     )
     assert document.replace("know-", replace(old, updated_at="2026-03-04")).text == FILE.replace(
         "feature:\n", 'feature:\nupdated_at: "2026-03-04"\n'
     )
-    assert document.replace("know-", replace(old, created_at="")).text == FILE.replace(
-        "created_at: 2026-01-02\n", ""
-    )
+    assert document.replace("know-", replace(old, created_at="")).text == FILE.replace("created_at: 2026-01-02\n", "")
     assert document.replace("know-", replace(old, extra={**old.extra, "feature": "f"})).text == FILE.replace(
         "feature:", 'feature: "f"'
     )

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.laws import messy
@@ -103,15 +104,11 @@ def test_bullets_are_stretches_of_whole_lines_in_order(text: str) -> None:
 
 
 words = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=6)
-bodies = st.lists(
-    st.one_of(st.just(""), words, words.map("  {}".format), words.map("- {}".format)), max_size=5
-)
+bodies = st.lists(st.one_of(st.just(""), words, words.map("  {}".format), words.map("- {}".format)), max_size=5)
 
 
 @given(words, bodies, words, st.sampled_from(["- ", "* ", "  -  ", "-\t"]), st.sampled_from(["\n", "\r\n"]))
-def test_a_bullet_reads_back_as_it_was_written(
-    first: str, body: list[str], last: str, lead: str, newline: str
-) -> None:
+def test_a_bullet_reads_back_as_it_was_written(first: str, body: list[str], last: str, lead: str, newline: str) -> None:
     text = "\n".join([first, *body, last])
     place = marker(lead + first)
     assert place is not None
@@ -163,10 +160,11 @@ def test_a_frame_is_found_only_when_just_it_stands_around() -> None:
         text = "x\n## a\n- b\n---\n".replace("\n", newline)
         start = text.index("- b")
         end = start + len("- b" + newline)
-        assert framed(text, start, end, "## a\n", "\n---") == (text.index("## a"), text.index("---") + 3)
+        assert framed(text, start, end, "## a\n", "\n---") == (text.index("## a"), len(text))
         assert framed(text, start, end, "# a\n", "\n---") is None
         assert framed(text, start, end, "## a\n", "\n--") is None
         assert framed(text, start, end, "## a\n\n", "\n---") is None
+        assert framed(text.replace("---", "---\rwords"), start, end, "## a\n", "\n---") is None
 
 
 def test_a_gap_is_one_blank_line() -> None:
@@ -176,7 +174,25 @@ def test_a_gap_is_one_blank_line() -> None:
 
 def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() -> None:
     assert said("Use  `IF`\nnow.") == said("use if now")
-    assert said("Use it") != said("Use it?")
+    assert said("Use it") == said("Use it!?")
+    assert said("Use it") != said("Use them")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ("One two.", "one  TWO", True),
+        ("one\ntwo", "one two!", True),
+        ("완료。", "완료", True),
+        ("one two", "two one", False),
+        ("C++", "C", False),
+        ("a-b", "a b", False),
+        ("...", "?!", False),
+        ("...", "", False),
+    ],
+)
+def test_texts_say_the_same_when_case_spacing_and_final_marks_alone_differ(left: str, right: str, same: bool) -> None:
+    assert (said(left) == said(right)) is same
 
 
 def test_long_lines_and_many_marks_are_read_in_one_pass() -> None:

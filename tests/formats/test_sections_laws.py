@@ -262,7 +262,7 @@ def test_what_was_read_can_be_rendered_and_read_again(text: str) -> None:
 def test_new_ids_for_double_ones_change_nothing_else(text: str) -> None:
     before = parse(text)
     count = iter(range(1000))
-    after = before.with_unique_ids(lambda old: f"{old.partition('-')[0]}-777-{next(count):x}")
+    after = before.with_unique_ids(lambda old: f"{old.rpartition('-')[0]}-f{next(count):x}")
     assert (after is before) or not before.has_conflict
     assume(not before.has_conflict)
     ids = [entry.record.id for entry in after.entries]

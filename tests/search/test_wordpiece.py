@@ -1,4 +1,4 @@
-"""The tokenizer on a vocabulary of a few pieces, and on the real one where it is installed."""
+"""The tokenizer on a vocabulary of a few pieces, and on the real one."""
 
 import pytest
 from hypothesis import given
@@ -73,7 +73,6 @@ def test_every_text_has_an_encoding_within_the_limit(text: str, limit: int) -> N
     assert tokens == SMALL.encode(text, limit)
 
 
-@pytest.mark.skipif(bool(embedders.missing("local")), reason="the local extra is not installed")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

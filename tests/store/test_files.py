@@ -5,8 +5,10 @@ mode and the folder as they were, and says what to do; nobody else's change is l
 and processes are real (`tests/conftest.py`); `tests/soak/test_crash.py` adds writers that die.
 """
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,9 +75,7 @@ def test_an_append_that_does_not_fit_leaves_no_torn_line(disk: Disk) -> None:
 
 
 @each_way
-def test_a_read_only_disk_is_told_and_nothing_changes(
-    freezable: tuple[Path, Callable[[], None]], way: Write
-) -> None:
+def test_a_read_only_disk_is_told_and_nothing_changes(freezable: tuple[Path, Callable[[], None]], way: Write) -> None:
     folder, freeze = freezable
     path = folder / "notes.md"
     path.write_bytes(OLD)
@@ -340,3 +340,48 @@ def test_what_a_killed_writer_left_is_known_and_swept_by_the_next_write_in_the_f
     assert len(files.leftovers(tmp_path)) == 3
     files.write(tmp_path / "notes.md", "whole\n")
     assert names(tmp_path) == [f"folder{files.TEMP_SUFFIX}", "notes.md"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows always locks a file of its own")
+def test_a_lock_file_that_was_removed_while_somebody_waited_for_it_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    real, removed = fcntl.flock, iter([tmp_path / files.LOCK_NAME])
+
+    def flock(handle: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EOPNOTSUPP, "this disk locks no folders")
+        for path in removed:
+            path.unlink()
+        real(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with files.lock(tmp_path / "notes.md"):
+        assert (tmp_path / files.LOCK_NAME).exists(), "the next writer must find the lock that we hold"
+        assert files.leftovers(tmp_path) == []
+
+
+def test_a_folder_is_made_and_filled_only_inside_of_the_root(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "link").symlink_to("../outside")
+    (root / "thing").write_text("x", encoding="utf-8")
+    with pytest.raises(Refused):
+        files.make_folder(root / "link" / "made", root=root)
+    with pytest.raises(Refused):
+        files.move(root / "thing", root / "link" / "thing", root=root)
+    assert names(outside) == []
+    assert files.make_folder(root / "made", root=root)
+    files.move(root / "thing", root / "made" / "thing", root=root)
+    assert names(root / "made") == ["thing"]
+
+
+def test_a_backup_may_be_of_the_text_that_was_read_before(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+    path.write_bytes(b"new")
+    copy = files.backup(path, text="old")
+    assert copy is not None
+    assert copy.read_bytes() == b"old"

@@ -72,6 +72,8 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
     value = config.as_json(config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "ralph config set")))
+    if key.personal and layer is not Layer.USER:
+        raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
         raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
     found = [(place, file) for place, file in config.sources(root, env) if place.layer is layer]
@@ -103,12 +105,12 @@ def template() -> str:
     """A `ralph.yml` in which every key is commented out: its default, and a line about it."""
     lines = ["## The defaults. To change one, remove the `# ` before it and before the section it is in."]
     above: list[str] = []
-    for key in (key for key in config.KEYS if not key.ignored):
+    for key in (key for key in config.KEYS if not key.ignored and not key.personal):
         *path, last = key.name.split(".")
         lines += [""] * (path[:1] != above[:1])
         new = [at for at in range(len(path)) if path[: at + 1] != above[: at + 1]]
         lines += [f"# {'  ' * at}{path[at]}:" for at in new]
-        default = json.dumps(config.as_json(key.default)).strip('"')
+        default = json.dumps(config.as_json(key.default)).strip('"') or '""'
         lines.append(f"# {'  ' * len(path)}{last}: {default}  # {key.doc}")
         above = path
     return "\n".join(lines) + "\n"

@@ -14,7 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from ralph.capture.values import MARKER, Strength, basic_login, strength, words_of
+from ralph.capture.values import (
+    Strength,
+    basic_login,
+    cased_password,
+    plain_password,
+    regex,
+    scrambled,
+    strength,
+    words_of,
+)
 
 Span = tuple[int, int, str]
 
@@ -75,13 +84,13 @@ _NOTHING_HELD = words_of(
 )
 """What stands before `token`, before `key`, and before anything when no secret is meant."""
 _NO_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "trespass", "encompass")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 
 
 @lru_cache(maxsize=4096)
 def holder(key: str) -> Holder | None:
     """What a key of this name holds, or None: its last word decides, after neutral words like `_prod`."""
-    words = [word.lower() for word in _WORDS.findall(key)]
+    words = [word.lower() for word in regex(_WORDS).findall(key)]
     while len(words) > 1 and (words[-1] in _NEUTRAL or words[-1].isdigit()):
         words.pop()
     joined = "".join(words)
@@ -120,31 +129,45 @@ _KEYWORDS = (
 _AFTER_WORD = r"""(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)(?:[ ]\[[^\]\n]{0,24}\](?=:))?
     (?:(?P<pair>[\s,"'\\]{1,24}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8})
       |[ \t]{0,24}+(?P<sep>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>|,|\||(?:is|was)[ ](?=\S)|(?<=[ \t]))[* \t]{0,24}+)"""
-_TYPED = re.compile(r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])")
-_SCHEME = re.compile(
-    r"(?:bearer|token|apikey|api-key|key|basic|digest|ssws|bot|sso-key|geniekey)[ :]+(?=\S)", re.IGNORECASE
-)
-_QUOTED = re.compile(
+_TYPED = r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])"
+_SCHEME = r"(?i)(?:bearer|token|apikey|api-key|key|basic|digest|ssws|bot|sso-key|geniekey)[ :]+(?=\S)"
+_QUOTED = (
     r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])"
     r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
     r"(?P<shut>(?P=quote))?"
 )
-_ESCAPED = re.compile(r"\\{1,3}[\"'](?P<value>[^\"'\\\n\r]{1,300})(?P<shut>\\)?")
-_BARE = re.compile(
+_ESCAPED = r"\\{1,3}[\"'](?P<value>[^\"'\\\n\r]{1,300})(?P<shut>\\)?"
+_BARE = (
     r"(?P<value>(?=\S)[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+"
     r"(?:(?:&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\]))[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+){0,9})"
 )
-_WHOLE = re.compile(r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})")
-_MORE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*")
+_WHOLE = r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})"
+_MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
+_LABEL = r"""(?xi)
+    (?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña)
+      |(?P<token>토큰|令牌|トークン)
+      |(?P<key>API[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|密钥|密鑰|金鑰|秘密鍵|シークレットキー))
+    [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는は是为為]|:(?!//))[* \t\u3000]{0,8}+"""
+_ASSIGNING = ("=", ":", "：", "＝")
+_ASCII = r"(?P<value>[!-~]{6,300}+)"
 _KEY_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
-_ENV_LINE = re.compile(
+_ENV_LINE = (
     r"(?:^|\\n)[ \t]*(?:[-+>*#$][ \t]+)?(?:export[ \t]+|ENV[ \t]+|ARG[ \t]+|set[ \t]+(?:-\w+[ \t]+)?|-e[ \t]+)?\Z"
 )
-_SPACE_ASSIGNS = re.compile(
+_SPACE_ASSIGNS = (
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx|\bsetenv|#define|\bconfig[ \t]+set|\bsecrets?[ \t]+set)[ \t]+\S*\Z"
 )
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\??\.|->|::)[A-Za-z_$][\w$]*)*")
-_EXPRESSION = re.compile(r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}")
+_IDENTIFIER = r"[A-Za-z_$][\w$]*(?:(?:\??\.|->|::)[A-Za-z_$][\w$]*)*"
+_DIGITS = r"\d+"
+_PAIR = r"[\"']?[A-Za-z_]\w{0,40}=[^=,;()\[\]{}<>]{1,100}"
+_NEXT_PAIR = r"[ \t]{1,4}[A-Za-z_]\w{0,40}=[^=\s]"
+_NO_ENV = words_of(
+    """reset change forgot forgotten update wrong incorrect invalid weak confirm show grant error field label enter
+    allow empty random use with enable enabled disable disabled require required type route action event message title
+    screen view msg err code page form has is no"""
+)
+"""Words of a constant's name: `RESET_PASSWORD: resetting` is no environment line."""
+_EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
 
 
 @cache
@@ -166,6 +189,24 @@ def assignments(text: str, lowered: str) -> Iterator[Span]:
             if found is not None:
                 done = found[1]
                 yield found
+    if not text.isascii():
+        yield from _labelled(text)
+
+
+def _labelled(text: str) -> Iterator[Span]:
+    """What a label in another script is followed by; the value is ASCII, for words of that script may follow it."""
+    for match in regex(_LABEL).finditer(text):
+        held = _PASSWORD if match["password"] else _TOKEN if match["token"] else _SECRET_KEY
+        quoted = regex(_QUOTED).match(text, match.end()) or regex(_ESCAPED).match(text, match.end())
+        found = quoted or regex(_ASCII).match(text, match.end())
+        if found is None or _called(found["value"]):
+            continue
+        value = found["value"] if quoted else found["value"].rstrip("\"'`,;.:|)]}>*")
+        end = found.start("value") + len(value)
+        after = text[end : end + 40].partition("\n")[0].strip(" \t\r*|,;.)」』】。、，")
+        sure = match["sep"] in _ASSIGNING and (quoted or not after or after.startswith(("#", "//")))
+        if _secret(value, held.least if sure else Strength.STRONG, held):
+            yield found.start("value"), end, held.kind
 
 
 def _assigned(text: str, match: re.Match[str]) -> Span | None:
@@ -180,9 +221,10 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     if place is None:
         return None
     at, asked = place
-    whole = _own_line(match, line)
-    tight = whole and match["sep"] == "=" and match.end("sep") == match.end()
-    return _value(text, at, held, asked, _Line(whole, tight))
+    return _value(text, at, held, asked, _line(match, key, line))
+
+
+_FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
 
 
 def _key_start(text: str, at: int) -> int:
@@ -196,15 +238,7 @@ def _key_start(text: str, at: int) -> int:
             break
         while before > floor and text[before - 1].isalpha():
             before -= 1
-        if text[before:at].strip().lower() not in (
-            "api",
-            "access",
-            "secret",
-            "private",
-            "auth",
-            "aws",
-            "client",
-        ):
+        if text[before:at].strip().lower() not in _FIRST_WORDS:
             break
         at = before
     return at
@@ -212,13 +246,13 @@ def _key_start(text: str, at: int) -> int:
 
 def _own_line(match: re.Match[str], line: str) -> bool:
     """Whether key and value have a line of a `.env`, YAML or INI file: then the value goes on to the next space."""
-    return match["sep"] in ("=", ":") and not match["close"] and _ENV_LINE.search(line) is not None
+    return match["sep"] in ("=", ":") and not match["close"] and regex(_ENV_LINE).search(line) is not None
 
 
 def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, Strength] | None:
     """Where the value begins and what this syntax asks of it, or None when it assigns nothing."""
     at, sep, close = match.end(), match["sep"], match["close"]
-    typed = _TYPED.match(text, at) if sep in (":", "") else None
+    typed = regex(_TYPED).match(text, at) if sep in (":", "") else None
     if typed:
         return typed.end(), Strength.WEAK
     if match["pair"] or sep in ("=", ":=", "=>", "?=", ":"):
@@ -229,7 +263,7 @@ def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, S
     if sep == ",":
         return (at, Strength.STRONG) if quoted and close else None
     if sep == "":
-        flag = key.startswith("-") or _SPACE_ASSIGNS.search(line) is not None
+        flag = key.startswith("-") or regex(_SPACE_ASSIGNS).search(line) is not None
         named = holder(key) is _PASSWORD and quoted and not close
         return (at, Strength.WEAK) if flag else (at, Strength.STRONG) if named else None
     if sep in ("==", "===", "!=", "!=="):
@@ -239,24 +273,41 @@ def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, S
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Whether an assignment has a line of its own, and is tight (`KEY=value`) as in a `.env` file."""
+    """Where an assignment stands.
+
+    It may have a line of its own (`whole`), be `tight` (`KEY=value`), have a key in capitals as in a `.env` file
+    (`env`) or stand in a list like `user=a password=b host=c` (`listed`; `follows` when it is not the first there).
+    """
 
     whole: bool
     tight: bool
+    env: bool
+    listed: bool
+    follows: bool
+
+
+def _line(match: re.Match[str], key: str, line: str) -> _Line:
+    whole = _own_line(match, line)
+    close = match["sep"] == "=" and match.end("sep") == match.end()
+    env = whole and key.isupper() and ("_" in key or close) and _NO_ENV.isdisjoint(key.lower().split("_"))
+    before = line.split()[-1:] if line[-1:] in (" ", "\t") else []
+    follows = bool(before) and regex(_PAIR).fullmatch(before[0]) is not None
+    listed = close and not whole and not match["close"] and match.start("sep") == match.end("rest")
+    return _Line(whole, whole and close, env, listed, follows)
 
 
 def _value(text: str, at: int, held: Holder, asked: Strength, line: _Line) -> Span | None:
-    scheme = _SCHEME.match(text, at)
+    scheme = regex(_SCHEME).match(text, at)
     if scheme and scheme[0].lower().startswith("basic"):
         return None  # `secrets` looks inside
     at = scheme.end() if scheme else at
-    quoted = _QUOTED.match(text, at) or _ESCAPED.match(text, at)
-    match = quoted or (_WHOLE if line.whole else _BARE).match(text, at)
+    quoted = regex(_QUOTED).match(text, at) or regex(_ESCAPED).match(text, at)
+    match = quoted or regex(_WHOLE if line.whole else _BARE).match(text, at)
     if match is None:
         return None
     value, end = match["value"], match.end("value")
     if quoted:
-        inner = _SCHEME.match(value)
+        inner = regex(_SCHEME).match(value)
         at = match.start("value") + (inner.end() if inner else 0)
         value = value[inner.end() :] if inner else value
     else:
@@ -266,40 +317,62 @@ def _value(text: str, at: int, held: Holder, asked: Strength, line: _Line) -> Sp
         asked = max(asked, least)
         value = value.rstrip(",;\"'" if line.whole else ".:,;" if asked > Strength.WEAK else ",;")
         end = at + len(value)
-    if not _secret(value, max(asked, held.least), held):
+    if not _secret(value, max(asked, held.least), held) and not _told_by_line(text, value, end, held, line, quoted):
         return None
     if len(value) >= 280 and not (quoted and match["shut"]):
-        more = _MORE.match(text, end)
+        more = regex(_MORE).match(text, end)
         end = more.end() if more else end
     return at, end, held.kind
+
+
+def _told_by_line(text: str, value: str, end: int, held: Holder, line: _Line, quoted: re.Match[str] | None) -> bool:
+    """Whether the line makes a secret of a value that would be none elsewhere: `DB_ROOT_PASSWORD: rootpw`."""
+    if held.kind == "password" and _in_list(text, end, line):
+        return cased_password(value)
+    if not line.env or (quoted and not line.tight):
+        return False
+    after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
+    if after and not after.startswith("#"):
+        return False
+    return plain_password(value) if held is _PASSWORD else held.least == Strength.FAIR and scrambled(value)
+
+
+def _in_list(text: str, end: int, line: _Line) -> bool:
+    """Whether a bare `password=x` has a neighbour of the same form, as in a libpq connection string."""
+    return line.listed and (line.follows or regex(_NEXT_PAIR).match(text, end) is not None)
 
 
 def _bare_asks(text: str, value: str, end: int, line: _Line) -> Strength | None:
     """What is asked of a value without quotes: it may be a variable, a type or a word; None when it is code."""
     value = value.rstrip(",;") if line.whole and not line.tight else value
-    identifier = _IDENTIFIER.fullmatch(value) is not None
-    if _called(value) or "->" in value or "::" in value or (identifier and holder(value)):
+    identifier = regex(_IDENTIFIER).fullmatch(value) is not None
+    in_list = _in_list(text, end, line)
+    if _called(value) or "->" in value or "::" in value:
+        return None
+    if identifier and holder(value) and not ((line.whole or in_list) and len(regex(_DIGITS).findall(value)) > 1):
         return None
     if line.tight and not value.endswith(","):
         return Strength.WEAK
     after, rest = text[end : end + 2], text[end : end + 3]
-    if (after[:1] in ("(", "[", "{", "<") and after != "</") or (
-        len(value) < 20 and _EXPRESSION.fullmatch(value)
-    ):
+    if after[:1] in ("(", "[", "{", "<") and after != "</":
+        return None
+    if len(value) < 20 and regex(_EXPRESSION).fullmatch(value):
         return None
     if line.whole and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
+        return Strength.WEAK
+    if in_list and "." not in value and rest[:1] in ("", " ", "\t", "\n", "\r", '"', "'"):
         return Strength.WEAK
     prose = rest[:1] in (" ", "\t") and rest.strip()[:1] not in ("", *"#/;-&|\\>)}]\"'")
     return Strength.STRONG if prose or identifier else Strength.WEAK
 
 
 def _called(value: str) -> bool:
-    match = _IDENTIFIER.match(value)
+    match = regex(_IDENTIFIER).match(value)
     return match is not None and value[match.end() : match.end() + 1] in ("(", "[")
 
 
 def _secret(value: str, asked: Strength, held: Holder) -> bool:
-    if MARKER.search(value) or "[redacted" in value:
+    if "[redacted" in value:
         return False
     if held.kind == "credential" and basic_login(value):
         return True

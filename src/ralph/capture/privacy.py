@@ -11,13 +11,14 @@ Standard library only: the hook path imports this. The property tests are in
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from ralph.capture.assignments import assignments
 from ralph.capture.secrets import Span, header_and_command_secrets, key_blocks, tokens, url_logins
-from ralph.capture.values import MARKER
+from ralph.capture.values import MARKER, regex
 from ralph.errors import ConfigError, Refused
 
 
@@ -156,7 +157,7 @@ def _custom(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 def _scan(text: str, custom: Sequence[re.Pattern[str]]) -> list[Span]:
     """One look at the text: what was found outside of earlier markers, joined where it overlaps."""
     lowered = lower(text)
-    markers = [match.span() for match in MARKER.finditer(text)] if "[redacted: " in text else []
+    markers = [match.span() for match in regex(MARKER).finditer(text)] if "[redacted: " in text else []
     found = [
         *key_blocks(text),
         *tokens(text),
@@ -168,9 +169,7 @@ def _scan(text: str, custom: Sequence[re.Pattern[str]]) -> list[Span]:
     return _joined([*spans, *_custom_spans(text, custom, markers)])
 
 
-def _custom_spans(
-    text: str, custom: Sequence[re.Pattern[str]], markers: list[tuple[int, int]]
-) -> Iterator[Span]:
+def _custom_spans(text: str, custom: Sequence[re.Pattern[str]], markers: list[tuple[int, int]]) -> Iterator[Span]:
     """What the user's patterns match between the markers, so that nothing is redacted twice."""
     edges = [0, *(edge for marker in markers for edge in marker), len(text)]
     for pattern in custom:
@@ -181,7 +180,9 @@ def _custom_spans(
 
 
 def _touches(markers: list[tuple[int, int]], span: Span) -> bool:
-    return any(start < span[1] and span[0] < end for start, end in markers)
+    """Whether a span overlaps a marker: only the last one that begins before the span's end can."""
+    last = bisect_left(markers, (span[1], 0)) - 1
+    return last >= 0 and span[0] < markers[last][1]
 
 
 def _joined(spans: list[Span]) -> list[Span]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from ralph.capture.values import basic_login, digits_in_base64, login_password, plausible, strength
+from ralph.capture.values import basic_login, digits_in_base64, login_password, plausible, regex, strength
 
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
@@ -187,16 +187,16 @@ def _anchored(anchor: str, body: str) -> re.Pattern[str]:
     return re.compile(rf"{name}{begins}(?:{body})")
 
 
-_RUN = re.compile(r"[A-Za-z0-9_.~+/=:%$@-]{16,}")
-_DIGIT = re.compile(r"[0-9]")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{24}")
-_CHECKSUM = re.compile(r"(?:sha\d{1,3}|md5|integrity)[=:-]\Z", re.IGNORECASE)
+_RUN = r"[A-Za-z0-9_.~+/=:%$@-]{16,}"
+_DIGIT = r"[0-9]"
+_BASE64 = r"[A-Za-z0-9+/]{24}"
+_CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
 
 
 def _long_runs(text: str) -> str:
     """The few parts of a text that could hold a token, so that 300 anchors are not sought in the whole of it."""
-    runs = _RUN.findall(text)
-    return "\n".join(run for run in runs if not (run.islower() or run.isupper()) or _DIGIT.search(run))
+    runs = regex(_RUN).findall(text)
+    return "\n".join(run for run in runs if not (run.islower() or run.isupper()) or regex(_DIGIT).search(run))
 
 
 def tokens(text: str) -> Iterator[Span]:
@@ -213,9 +213,9 @@ def tokens(text: str) -> Iterator[Span]:
 def _inside_other(text: str, start: int) -> bool:
     """Whether a checksum or a long base64 text (an image, a module) happens to hold an anchor."""
     before = text[max(0, start - 24) : start]
-    if before[-1:] in ("+", "/") and _BASE64.fullmatch(before) and not (before.islower() or before.isupper()):
-        return _DIGIT.search(before) is not None
-    return _CHECKSUM.search(before) is not None
+    if before[-1:] in ("+", "/") and regex(_BASE64).fullmatch(before) and not (before.islower() or before.isupper()):
+        return regex(_DIGIT).search(before) is not None
+    return regex(_CHECKSUM).search(before) is not None
 
 
 def _plain(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
@@ -239,42 +239,37 @@ def _led(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
 
 
 _GAP = r"""(?:\s|\\{1,4}[nrt]|["',;>|\#]|[+*][ ])"""
-_BEGIN = re.compile(r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_END = re.compile(r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_BODY = re.compile(
-    rf"""{_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){{0,6}}
+_BEGIN = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+_END = r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+_BODY = rf"""(?x){_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){{0,6}}
     (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?:{_GAP}++[A-Za-z0-9+/]{{16,}}+={{0,3}})*+)
     (?:(?:\s|\\{{1,4}}[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
-                         |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?""",
-    re.VERBOSE,
-)
+                         |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?"""
 """Headers, lines of base64, and a last line that was cut off; there is no end marker."""
-_PUTTY = re.compile(r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)")
-_LONG_LINE = re.compile(r"[A-Za-z0-9+/]{24,}")
+_PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)"
+_LONG_LINE = r"[A-Za-z0-9+/]{24,}"
 
 
 def key_blocks(text: str) -> Iterator[Span]:
     """PEM, OpenSSH, PGP and PuTTY private keys, whole or cut off, also flattened into one string."""
-    begins = list(_BEGIN.finditer(text)) if "PRIVATE KEY" in text else []
+    begins = list(regex(_BEGIN).finditer(text)) if "PRIVATE KEY" in text else []
     for number, begin in enumerate(begins):
         limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
-        end = _END.search(text, begin.end(), min(limit, begin.end() + 20_000))
+        end = regex(_END).search(text, begin.end(), min(limit, begin.end() + 20_000))
         if end:
-            inside = "".join(_LONG_LINE.findall(text, begin.end(), end.start()))
+            inside = "".join(regex(_LONG_LINE).findall(text, begin.end(), end.start()))
             if len(inside) >= 40 and plausible(inside[-400:]):
                 yield begin.start(), end.end(), "private key"
         else:
-            body = _BODY.match(text, begin.end(), limit)
+            body = regex(_BODY).match(text, begin.end(), limit)
             if body and len(body["body"]) >= 40 and plausible(body["body"][-400:]):
                 yield begin.start(), body.end(), "private key"
-    for match in _PUTTY.finditer(text) if "Private-Lines: " in text else ():
+    for match in regex(_PUTTY).finditer(text) if "Private-Lines: " in text else ():
         yield match.start("body"), match.end(), "private key"
 
 
-_LOGIN = re.compile(
-    r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
-)
-_RAW_LOGIN = re.compile(
+_LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
+_RAW_LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{1,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
 _STORES = ("postgres", "mysql", "mariadb", "mongodb", "redis", "amqp", "mssql", "sqlserver", "oracle", "cockroach",
@@ -287,7 +282,7 @@ def url_logins(text: str) -> Iterator[Span]:
     at = text.find("://")
     while at >= 0:
         store = text[max(0, at - 12) : at].lower().endswith(_STORES)
-        match = _LOGIN.match(text, at) or (_RAW_LOGIN.match(text, at) if store else None)
+        match = regex(_LOGIN).match(text, at) or (regex(_RAW_LOGIN).match(text, at) if store else None)
         if match and login_password(match["user"], match["password"]):
             yield (
                 match.start("password"),
@@ -355,26 +350,22 @@ def _compiled_any_case(body: str) -> re.Pattern[str]:
     return re.compile(body, re.IGNORECASE)
 
 
-_CURL = re.compile(
-    r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
-)
+_CURL = r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
 
 
 def _curl_logins(text: str) -> Iterator[Span]:
     if "curl" not in text:
         return
-    for match in _CURL.finditer(text):
+    for match in regex(_CURL).finditer(text):
         before = text[max(0, match.start() - 400) : match.start()]
         if "curl" in before and login_password(match["user"], match["s"]) and not match["s"].isdigit():
             yield match.start("s"), match.end("s"), "password"
 
 
-_DISCORD = re.compile(
-    r"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>[A-Za-z0-9_-]{22,27})\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}(?![A-Za-z0-9_-])"
-)
+_DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
 
 
 def _discord_tokens(text: str) -> Iterator[Span]:
-    for match in _DISCORD.finditer(text):
+    for match in regex(_DISCORD).finditer(text):
         if digits_in_base64(text[match.start() : match.end("id")]):
             yield match.start(), match.end(), "discord token"

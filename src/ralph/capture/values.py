@@ -12,6 +12,7 @@ import base64
 import binascii
 import re
 from enum import IntEnum
+from functools import cache, lru_cache
 from itertools import pairwise
 
 
@@ -25,8 +26,14 @@ class Strength(IntEnum):
     STRONG = 3
 
 
-MARKER = re.compile(r"\[redacted: [a-z0-9 ]{1,40}\]")
+MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 """What stands where a secret stood; nothing is ever found inside it."""
+
+
+@cache
+def regex(source: str) -> re.Pattern[str]:
+    """A regular expression, compiled when it is first needed: start-up pays for none."""
+    return re.compile(source)
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -44,9 +51,7 @@ _STAND_INS = (
     "changeit", "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal",
 )  # fmt: skip
 _JOINTS = str.maketrans("", "", "-_. ")
-_TEACHING = re.compile(
-    r"passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login", re.IGNORECASE
-)
+_TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
 """Words that stand for the thing itself: `password1`, `test-token-2`."""
 
 _TEMPLATE_SIGNS = (
@@ -62,45 +67,62 @@ _TEMPLATE_SIGNS = (
     "getenv",
     "import.meta",
 )
-_TEMPLATE = re.compile(r"\{\w*\}|%[sd]\b|\$[A-Z][A-Z_]{3,}")
-_REFERENCE = re.compile(
-    r"%\w+%$|\$[A-Za-z_]\w*$|\$env:|<.*>?$|[\[({@&]|[A-Za-z][\w+.-]*://|ENC\[|![A-Za-z]"
+_TEMPLATE = r"\{\w*\}|%[sd]\b|\$[A-Z][A-Z_]{3,}"
+_REFERENCE = (
+    r"(?i)%\w+%$|\$[A-Za-z_]\w*$|\$env:|<.*>?$|[\[({@&]|[A-Za-z][\w+.-]*://|ENC\[|![A-Za-z]"
     r"|(?:arn|env|file|vault|ssm|secretsmanager|keyring|awskms|gcpkms|urn|data|secret|op):"
     r"|\$(?:\d|argon2|ANSIBLE|y\$|pbkdf2|scrypt|apr1)"
-    r"|\{?(?:md5|sha\d+|s?sha|pbkdf2\w*|bcrypt|scrypt|argon2\w*|cipher)[}:$-]",
-    re.IGNORECASE,
+    r"|\{?(?:md5|sha\d+|s?sha|pbkdf2\w*|bcrypt|scrypt|argon2\w*|cipher)[}:$-]"
 )
 """How a variable, a template, a tag, a URL, the name of a vault or a hash begins."""
-_PATH = re.compile(
-    r"^(?:\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\)|^\.\w|/$"
+_PATH = (r"(?i)^(?:\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\)|^\.\w|/$"
     r"|\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|txt|py|jsx?|tsx?|env|toml|ini|md|html?|go|rs|java|rb|sh|conf|cfg|pub|jks|lock"
-    r"|log|svg|png|css|com|org|net|io|dev|local|xml|php|enc|gpg|db|sql|pdf|zip|gz|csv|jpe?g)$",
-    re.IGNORECASE,
-)  # fmt: skip
-_BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
-_OTHER_FORMAT = re.compile(
+    r"|log|svg|png|css|com|org|net|io|dev|local|xml|php|enc|gpg|db|sql|pdf|zip|gz|csv|jpe?g)$")  # fmt: skip
+_BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
+_OTHER_FORMAT = (
     r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
     r"|[a-z]+/[a-z0-9.+-]+$|[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$|.*(?:\\[dwsbDWSB]|\[[a-z]-[a-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
 )
 """Dates, times, versions, addresses, colours, e-mail, sizes, mime types, dotted names and regular expressions."""
 
-_CHUNK = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]")
-_UNNATURAL = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1")
-_VOWEL = re.compile(r"[aeiouy]")
+_CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
+_UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1"
+_VOWEL = r"[aeiouy]"
 _STRONG_SYMBOLS = frozenset("!@#$%^&*+=~?")
-_BLANK, _DIGIT, _LETTER = re.compile(r"\s"), re.compile(r"\d"), re.compile(r"[^\W\d_]")
+_BLANK, _DIGIT, _LETTER = r"\s", r"\d", r"[^\W\d_]"
 _SEPARATORS = frozenset("-_./: ")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_KNOWN_EXAMPLE_UUIDS = ("123e4567-e89b-", "550e8400-e29b-", "00000000-")
+_UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_KNOWN_EXAMPLE_UUIDS = (
+    "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
+    "3fa85f64-5717-", "12345678-1234-", "01234567-89ab-", "xxxxxxxx-",
+)  # fmt: skip
 _DEFAULT_PASSWORDS = words_of(
     """admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass
     pwd pw secret token test testing example changeme default foo bar baz qux hello world none null true false key creds
     credentials host port name minio elastic neo4j oracle sa db database app dev local docker string xxx yyy"""
 )
-_PASSPHRASE = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,7}")
+_PLAIN = r"[a-z][a-z0-9]{5,23}"
+_NO_PASSWORDS = words_of(
+    """required optional missing unset empty enabled disabled auto automatic generated rotated prompt prompted ask
+    masked hashed encrypted encoded plaintext stdin interactive keyring keychain vault inherit inherited external
+    internal managed unknown invalid valid boolean number object undefined unused anonymous nobody nothing provided
+    deprecated ignored supported unsupported accepted rejected expired correct incorrect wrong stored removed changed updated
+    created deleted private public protected sensitive confidential credential variable environment mandatory
+    absent present yes no always never manual later elsewhere config settings configured server client mismatch
+    wordpress airflow keycloak grafana laravel django nextcloud gitea gitlab github drupal joomla magento odoo sonar
+    sonarqube zabbix superset metabase hasura strapi directus umami sentry jenkins nexus kibana logstash
+    elasticsearch clickhouse cassandra mariadb sqlserver influxdb couchdb couchbase timescale supabase prisma symfony
+    rails minioadmin postgis pgadmin openldap kafka vagrant ubuntu debian raspberry website backend frontend
+    development production staging localhost"""
+)
+"""What an environment line says instead of a password: a state, a place, or the product's own name."""
+_JOINT = r"[-_.]"
+_TITLED_PHRASE = r"[A-Z][a-z]{2,11}(?:[-_.][A-Z][a-z]{2,11}){1,5}[-_.]?\d{2,4}"
+_PHRASE = r"[a-z]{3,12}(?:-[a-z]{3,12}){3,7}"
 _DESCRIBES = words_of(
     """use the this that with from not set get enter error required invalid label name app prod dev service config long
-    generated random strong for and your put new must may should can database server client production staging local"""
+    generated random strong for and your put new must may should can database server client production staging local
+    version release build step phase chapter section page figure table issue ticket model type level group team room"""
 )
 """Words of a name or a notice, which a passphrase of random words does not have."""
 
@@ -114,27 +136,36 @@ def _runs(value: str) -> float:
 def placeholder(value: str) -> bool:
     """Whether a value only stands in for a secret: `changeme`, `xxxx`, `your-key-here`, `abc123`."""
     head = value[:_HEAD].lower()
+    return _stands_in(head) or _runs(value[:48]) > 0.5
+
+
+def _stands_in(head: str) -> bool:
     joined = head.translate(_JOINTS)
-    if any(word in head or word in joined for word in _STAND_INS):
-        return True
-    return (
-        joined.endswith("here") or joined.startswith("some") or _runs(value[:48]) > 0.5 or len(set(head)) < 4
-    )
+    both = f"{head}\n{joined}"
+    for word in _STAND_INS:
+        if word in both:
+            return True
+    return joined.endswith("here") or joined.startswith("some") or len(set(head)) < 4
+
+
+def _by_policy(value: str) -> bool:
+    """Whether a sequence has capitals and digits because a login asks for them: `Abcd1234` is typed by people."""
+    return 8 <= len(value) <= 10 and _cased(value) and regex(_DIGIT).search(value) is not None
 
 
 def reference(value: str) -> bool:
     """Whether a value names the place of a secret: a variable, a template, a path, a URL, a vault, or is a hash."""
     head = value[:_HEAD]
-    if _REFERENCE.match(head) or any(sign in head for sign in _TEMPLATE_SIGNS):
+    if regex(_REFERENCE).match(head) or any(sign in head for sign in _TEMPLATE_SIGNS):
         return True
-    if ("{" in head or "%" in head or "$" in head) and _TEMPLATE.search(head):
+    if ("{" in head or "%" in head or "$" in head) and regex(_TEMPLATE).search(head):
         return True
-    return _PATH.search(head) is not None and not (_BASE64_RUN.fullmatch(head) and not wordy(head))
+    return regex(_PATH).search(head) is not None and not (regex(_BASE64_RUN).fullmatch(head) and not wordy(head))
 
 
 def wordy(value: str) -> bool:
     """Whether a value is made of words, in any usual way of joining them, with few digits."""
-    chunks = _CHUNK.findall(value[:_HEAD])
+    chunks = regex(_CHUNK).findall(value[:_HEAD])
     words = [chunk for chunk in chunks if chunk[0].isalpha()]
     digits = [chunk for chunk in chunks if chunk[0].isdigit()]
     others = {chunk for chunk in chunks if not chunk[0].isalnum()}
@@ -152,7 +183,7 @@ def _natural(word: str) -> bool:
     if len(word) > 14 and word.isupper():
         return False
     word = word.lower()
-    return _VOWEL.search(word) is not None and _UNNATURAL.search(word) is None
+    return regex(_VOWEL).search(word) is not None and regex(_UNNATURAL).search(word) is None
 
 
 def plausible(body: str) -> bool:
@@ -161,21 +192,26 @@ def plausible(body: str) -> bool:
     if placeholder(head) or wordy(head) or len(set(head)) < min(8, len(head) // 2):
         return False
     mixed = head.lower() != head and head.upper() != head
-    return mixed or _DIGIT.search(head) is not None
+    return mixed or regex(_DIGIT).search(head) is not None
 
 
 def strength(value: str) -> Strength:
     """The grade of a value that was assigned to something."""
-    head = value[:_HEAD]
-    if len(head) < 6 or placeholder(head) or reference(head) or _OTHER_FORMAT.match(head):
+    return _grade(value[:_HEAD])
+
+
+@lru_cache(maxsize=1024)
+def _grade(head: str) -> Strength:
+    """A hostile text is one value many times over, and an honest one repeats its few: each is judged once."""
+    if regex(_UUID).fullmatch(head):
+        return _uuid_strength(head)
+    if len(head) < 6 or (placeholder(head) and (_stands_in(head.lower()) or not _by_policy(head))):
         return Strength.NONE
-    if _BLANK.search(head) or MARKER.search(head):
+    if reference(head) or regex(_OTHER_FORMAT).match(head) or regex(_BLANK).search(head) or regex(MARKER).search(head):
         return Strength.NONE
     if wordy(head):
         return _word_strength(head)
-    if _UUID.fullmatch(head):
-        return Strength.NONE if head.lower().startswith(_KNOWN_EXAMPLE_UUIDS) else Strength.FAIR
-    digit, letter = _DIGIT.search(head), _LETTER.search(head)
+    digit, letter = regex(_DIGIT).search(head), regex(_LETTER).search(head)
     if digit and letter:
         return _mixed_strength(head)
     if digit:
@@ -183,24 +219,27 @@ def strength(value: str) -> Strength:
     return _letter_strength(head) if letter and head.isascii() else Strength.NONE
 
 
+def _uuid_strength(value: str) -> Strength:
+    """One that counts upwards is a stand-in, unless it keeps to the rules for random ones (version 4)."""
+    lowered = value.lower()
+    if lowered.startswith(_KNOWN_EXAMPLE_UUIDS) or len(set(lowered)) < 6:
+        return Strength.NONE
+    random = lowered[14] == "4" and lowered[19] in "89ab"
+    return Strength.FAIR if random or not placeholder(value) else Strength.NONE
+
+
 def _cased(value: str) -> bool:
     return value.lower() != value and value.upper() != value
 
 
 def _word_strength(value: str) -> Strength:
-    """`hunter2` and `Summer2024` are passwords; `test-token-2`, `password1` and `sha256` are not."""
-    if (
-        _DIGIT.search(value)
-        and _SEPARATORS.isdisjoint(value)
-        and len(value) >= 7
-        and not _TEACHING.search(value)
-    ):
+    """`hunter2`, `Summer2024` and `Blue-Horse-77` are passwords; `test-token-2`, `password1` and `sha256` are not."""
+    if regex(_TEACHING).search(value):
+        return Strength.NONE
+    if regex(_DIGIT).search(value) and _SEPARATORS.isdisjoint(value) and len(value) >= 7:
         return Strength.WEAK
-    if (
-        _PASSPHRASE.fullmatch(value)
-        and _DESCRIBES.isdisjoint(value.split("-"))
-        and not _TEACHING.search(value)
-    ):
+    phrase = regex(_PHRASE).fullmatch(value) or regex(_TITLED_PHRASE).fullmatch(value)
+    if phrase and _DESCRIBES.isdisjoint(regex(_JOINT).split(value.lower())):
         return Strength.WEAK
     return Strength.NONE
 
@@ -217,9 +256,7 @@ def _mixed_strength(value: str) -> Strength:
 
 def _letter_strength(value: str) -> Strength:
     """The grade of letters and symbols without a digit."""
-    symbols = [
-        character for character in value[1:-1] if character in _STRONG_SYMBOLS and character not in "=+"
-    ]
+    symbols = [character for character in value[1:-1] if character in _STRONG_SYMBOLS and character not in "=+"]
     if symbols and (_cased(value) or len(symbols) > 1):
         return Strength.FAIR
     if not value.isalpha():
@@ -229,16 +266,37 @@ def _letter_strength(value: str) -> Strength:
     return Strength.FAIR if len(value) >= 16 else Strength.NONE
 
 
+def plain_password(value: str) -> bool:
+    """Whether a short word may be the password of an environment line: no default, no state, no product's name."""
+    if not regex(_PLAIN).fullmatch(value) or value in _DEFAULT_PASSWORDS or value in _NO_PASSWORDS:
+        return False
+    return not (regex(_TEACHING).search(value) or placeholder(value) or reference(value))
+
+
+def cased_password(value: str) -> bool:
+    """Whether letters in both cases may be the password in a list of `name=value`: `BlueHorse`, not `userName`."""
+    if not 6 <= len(value) <= 64 or not (value.isascii() and value.isalpha() and _cased(value)):
+        return False
+    words = {word.lower() for word in regex(_CHUNK).findall(value)}
+    taught = words & (_DESCRIBES | _DEFAULT_PASSWORDS | _NO_PASSWORDS)
+    return not (taught or regex(_TEACHING).search(value) or placeholder(value))
+
+
+def scrambled(value: str) -> bool:
+    """Whether a short value mixes capitals, small letters and digits in no word's way: `Zx9kLm`."""
+    return _cased(value) and strength(value) >= Strength.WEAK and not wordy(value)
+
+
 def login_password(user: str, password: str) -> bool:
     """Whether `user:password` in a URL or a Basic header holds a password, not a default or a stand-in."""
     lowered = password.lower()
     if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULT_PASSWORDS:
         return False
-    if placeholder(password) or reference(password) or MARKER.search(password):
+    if placeholder(password) or reference(password) or regex(MARKER).search(password):
         return False
-    if _BLANK.search(password):
+    if regex(_BLANK).search(password):
         return False
-    return not (wordy(password) and _TEACHING.search(password))
+    return not (wordy(password) and regex(_TEACHING).search(password))
 
 
 def basic_login(encoded: str) -> bool:

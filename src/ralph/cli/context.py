@@ -15,7 +15,7 @@ import click
 from ralph import paths
 
 if TYPE_CHECKING:
-    from ralph.config import Config
+    from ralph.settings import Config
 
 
 @dataclass(frozen=True)

@@ -47,11 +47,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What a text costs beside its entries: always, once for each kind shown, when something is left out."""
+    """What a text costs beside its entries: always, and once for each kind shown."""
 
     title: int = 0
     heading: int = 0
-    notice: int = 0
 
 
 NO_OVERHEAD = Overhead()
@@ -75,12 +74,12 @@ def fill(
     overhead: Overhead = NO_OVERHEAD,
     order: Sequence[int] | None = None,
 ) -> Selection:
-    """The most useful records whose costs, headings and notice stay within the budget."""
+    """The most useful records whose costs and headings stay within the budget."""
     kinds = [record.kind.value for record in records]
     whole = overhead.title + overhead.heading * len(set(kinds)) + sum(costs)
     if not budget or whole <= budget:
         return _selection(len(records), range(len(records)))
-    room = budget - overhead.title - overhead.notice
+    room = budget - overhead.title
     held = _held(kinds, costs, overhead.heading, room)
     room -= sum(held.values())
     shown: set[str] = set()

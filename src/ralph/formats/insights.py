@@ -95,9 +95,7 @@ def _links(fields: Fields, line_of: Callable[[int], int], problems: list[Problem
 def _record(node: Node, line_of: Callable[[int], int], problems: list[Problem]) -> Record | None:
     if not isinstance(node.value, dict):
         hint = 'write the insight as {"id": ..., "kind": ..., "text": ...}; the value is kept but not used'
-        problems.append(
-            Problem(line_of(node.start), "an insight should be an object", hint, "error", "wrong-type")
-        )
+        problems.append(Problem(line_of(node.start), "an insight should be an object", hint, "error", "wrong-type"))
         return None
     fields = Fields(node, line_of, problems)
     text = fields.text("text")
@@ -144,9 +142,7 @@ def parse(text: str) -> "InsightsDocument":
     if not isinstance(root.value, dict):
         hint = 'write it as {"version": 1, "insights": [...]}'
         what = "the file should hold one object"
-        return InsightsDocument(
-            text, problems=(Problem(line_of(root.start), what, hint, "error", "not-an-object"),)
-        )
+        return InsightsDocument(text, problems=(Problem(line_of(root.start), what, hint, "error", "not-an-object"),))
     problems: list[Problem] = []
     fields = Fields(root, line_of, problems)
     _check_version(fields)
@@ -230,9 +226,7 @@ class InsightsDocument:
 
     def _free(self, record_id: str) -> None:
         if any(entry.record.id == record_id for entry in self.entries):
-            raise Conflict(
-                f"there is an insight {record_id} already", hint="draw another id, or replace that one"
-            )
+            raise Conflict(f"there is an insight {record_id} already", hint="draw another id, or replace that one")
 
     def add(self, record: Record) -> "InsightsDocument":
         """The document with one more insight, at the end."""
@@ -251,9 +245,7 @@ class InsightsDocument:
             return parse(_put(text, root, style, lambda style: jsonedit.object_text(text, root, style, made)))
         if not isinstance(array.value, list):
             raise unreadable(self.problems)
-        return parse(
-            _put(text, array, style, lambda style: jsonedit.array_text(text, array, style, added=[members]))
-        )
+        return parse(_put(text, array, style, lambda style: jsonedit.array_text(text, array, style, added=[members])))
 
     def replace(self, record_id: str, record: Record) -> "InsightsDocument":
         """The document with one insight changed; only members that differ are written."""

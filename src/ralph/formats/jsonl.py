@@ -340,9 +340,8 @@ class LogDocument:
 
     def add(self, record: Record) -> "LogDocument":
         """The log with one more line; after half a line it starts on a fresh one, and ends like that one."""
-        line = encode(record)
         ended = self.text in ("", BOM) or self.text.endswith("\n")
-        return parse(self.text + (line if ended else "\n" + line.removesuffix("\n")))
+        return parse(self.text + (encode(record) if ended else "\n" + encode(record).removesuffix("\n")))
 
     def replace(self, record_id: str, record: Record) -> "LogDocument":
         """The log with one record written anew, in its place."""

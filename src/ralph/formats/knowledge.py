@@ -284,13 +284,9 @@ def _line_of(text: str, matter: FrontMatter, name: str) -> int:
 
 def _problems(text: str, matter: FrontMatter, body: str) -> Iterable[Problem]:
     for name, number in matter.doubled:
-        yield Problem(
-            number, f"`{name}` stands here twice; the last one counts", "delete one", code="duplicate-key"
-        )
+        yield Problem(number, f"`{name}` stands here twice; the last one counts", "delete one", code="duplicate-key")
     if not body.strip():
-        yield Problem(
-            1, "the entry has no text", "write below the front matter what is known", code="no-text"
-        )
+        yield Problem(1, "the entry has no text", "write below the front matter what is known", code="no-text")
     above = text.count("\n", 0, matter.body)
     for line in lines(text[matter.body :]):
         problem = oddity(line)

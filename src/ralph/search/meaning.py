@@ -139,6 +139,11 @@ def packed_dimensions(packed: bytes) -> int:
     return len(packed) - _SCALE_BYTES
 
 
+def packed_size(dimensions: int) -> int:
+    """How many bytes a packed row of so many numbers has."""
+    return dimensions + _SCALE_BYTES
+
+
 def remembered(embedder: Embedder, cache: VectorCache, texts: Sequence[str]) -> Matrix:
     """The vectors of texts: from the cache, else from the embedder and then into the cache, batch by batch.
 

@@ -5,8 +5,8 @@ packages with it, and a memory is a few hundred words. The steps are those of th
 drop control characters, lowercase, strip accents, set punctuation and Chinese characters apart,
 then take the longest known piece from the left of each word. A word that cannot be covered by
 pieces, or is absurdly long, is one unknown token.
-`tests/search/test_wordpiece.py` pins the steps on a small vocabulary and, where the real one is
-installed, whole sentences in several scripts.
+`tests/search/test_wordpiece.py` pins the steps on a small vocabulary and whole sentences in several
+scripts on the real one.
 """
 
 import unicodedata

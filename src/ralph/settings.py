@@ -1,0 +1,156 @@
+"""What one may set: each key is one line, with its default and a sentence about it.
+
+`setting(default, doc)` is a key, `section(...)` a group of keys; `ralph.config` reads the keys off these
+classes and builds `Config` from the files. Here is no reading and no checking, so that whoever needs a
+value's type imports nothing else. Only the section `ralph:` is called `loop` in Python. A `personal` key
+counts in nobody's repository: what decides where texts and a key are sent must be the user's own word.
+"""
+
+# ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import TypeVar
+
+from ralph.formats.keys import Kind
+from ralph.model.kinds import MemoryKind
+
+T = TypeVar("T")
+
+
+class Inject(StrEnum):
+    """When memories reach the agent."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+    NONE = "none"
+
+
+class Provider(StrEnum):
+    """Who turns texts into vectors; all but the first three are servers."""
+
+    AUTO = "auto"
+    NONE = "none"
+    LOCAL = "local"
+    OPENAI = "openai"
+    VOYAGE = "voyage"
+    OLLAMA = "ollama"
+    COMPATIBLE = "compatible"
+
+
+class CriterionType(StrEnum):
+    """What tells that the loop is done."""
+
+    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
+    BUILD_SUCCESS = "build_success"
+    LINT_CLEAN = "lint_clean"
+    TYPE_CHECK = "type_check"
+    CUSTOM = "custom"
+    MARKER = "marker"
+
+
+def setting(default: T, doc: str, kind: Kind | None = None, **limits: object) -> T:
+    """A field that is a key; its kind follows from the default unless it is named."""
+    inferred = (
+        (bool, Kind.FLAG), (int, Kind.NUMBER), (float, Kind.FRACTION), (Enum, Kind.CHOICE), (str, Kind.TEXT),
+        (tuple, Kind.CHOICES if "choices" in limits else Kind.TEXTS),
+    )  # fmt: skip
+    kind = kind or next(found for python, found in inferred if isinstance(default, python))
+    return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
+
+
+def section(default: T, name: str) -> T:
+    """A field that is a section of keys, with its name in the files."""
+    return field(default=default, metadata={"section": name})
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which memories are injected; empty means all."""
+
+    types: tuple[MemoryKind, ...] = setting((), "Inject only these types.", choices=tuple(MemoryKind))
+    tags: tuple[str, ...] = setting((), "Inject only memories with one of these tags.")
+    recent: int = setting(0, "Inject only memories of the last so many days; 0 is no limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """The section `memories`."""
+
+    enabled: bool = setting(True, "Keep memories and offer them to agents.")
+    inject: Inject = setting(Inject.AUTO, "Inject by itself, on request, or never.", choices=tuple(Inject))
+    budget: int = setting(2000, "At most so many tokens of memories are injected; 0 is unlimited.")
+    skill_injection: bool = setting(True, "Also inject how to use the memories.")
+    filter: Filter = section(Filter(), "filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One thing that must hold before the loop calls its work done."""
+
+    type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.", choices=tuple(CriterionType))
+    command: str = setting("", "The command to run; empty: found from the project.")
+    expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
+    marker: str = setting("", "The text to look for in the agent's output.")
+    timeout: float = setting(0.0, "Seconds until the command is stopped; 0: the loop's own limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The section `ralph`: the loop."""
+
+    max_iterations: int = setting(10, "The loop ends after so many iterations.", lowest=1)
+    success_criteria: tuple[Criterion, ...] = setting(
+        (), "What must hold before the work is done.", Kind.TABLES, parts=Criterion
+    )
+    context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
+    cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The section `execution`."""
+
+    verify: bool = setting(True, "Check a task that an agent calls done before believing it.")
+    max_retries: int = setting(3, "How often a failed task is tried again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The section `context`."""
+
+    window: int = setting(200_000, "The size of the agent's context window, in tokens.", lowest=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """The section `privacy`."""
+
+    patterns: tuple[str, ...] = setting((), "Text that matches one of these is never stored.", Kind.PATTERNS)
+    paths: tuple[str, ...] = setting((), "Nothing about files that match one of these globs is stored.")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """The section `embedding`: who turns texts into vectors, so that search also goes by meaning."""
+
+    provider: Provider = setting(
+        Provider.AUTO, "The model for search by meaning; auto: local where it is installed.", choices=tuple(Provider)
+    )
+    model: str = setting("", "The server's model; empty: the provider's usual one.")
+    url: str = setting("", "The server's address; empty: the provider's own.", personal=True)
+    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The values that count."""
+
+    memories: Memories = section(Memories(), "memories")
+    loop: Loop = section(Loop(), "ralph")
+    execution: Execution = section(Execution(), "execution")
+    context: Context = section(Context(), "context")
+    privacy: Privacy = section(Privacy(), "privacy")
+    embedding: Embedding = section(Embedding(), "embedding")
+    retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
+    retention_mb: int = setting(0, "The oldest session logs over so many megabytes may be removed; 0 keeps them.")
