@@ -110,9 +110,9 @@ def test_edit_counts_private_parts_and_tells_when_no_tag_is_left(library: Librar
     text, tags = "Two <private>x</private>", ["b", "<private>c</private>"]
     edited = entries.edit(library, library.memories, record.id, text=text, tags=tags)
     assert (edited.private_parts, edited.stored.record.tags) == (2, ("b",))
-    for given, told in ((["<private>c</private>"], "private"), (["#"], "no tag is left")):
+    for words, told in ((["<private>c</private>"], "private"), (["#"], "no tag is left")):
         with pytest.raises(Refused, match=told) as caught:
-            entries.edit(library, library.memories, record.id, tags=given)
+            entries.edit(library, library.memories, record.id, tags=words)
         assert "tag" in caught.value.message
 
 
@@ -216,7 +216,7 @@ def test_guardrails_and_memories_together_stay_within_every_budget(tmp_path: Pat
     for n in range(6):
         memory.add(tmp_path, f"memory {n} " + "word " * n)
         guardrails.add(tmp_path, f"guardrail {n} " + "word " * n)
-    for budget in range(1, 600, 7):
+    for budget in range(1, 250):
         primed = memory.prime(tmp_path, budget=budget, with_guardrails=True, form=form)
         assert estimate(primed.text) <= budget, budget
 

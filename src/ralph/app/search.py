@@ -10,9 +10,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.app import index
+from ralph.app import index, meaning
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
@@ -22,6 +23,9 @@ from ralph.search import engine
 from ralph.store import rows
 from ralph.store.index import Progress
 from ralph.store.library import Stored
+
+if TYPE_CHECKING:
+    from ralph.settings import Embedding
 
 _LINE, _AROUND, _FULL = 20, 50, 1000
 """Tokens: of a line in layer 1, of one of the five lines in layer 2, of a record in layer 3."""
@@ -40,10 +44,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a search found, ready to be shown."""
+    """What a search found, ready to be shown, and what its reader should know about it."""
 
     found: Found
     shown: tuple[Shown, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -51,15 +56,19 @@ class Answer:
         return sum(each.tokens for each in self.shown)
 
 
-def search(root: Path, query: Query, progress: Progress | None = None) -> Answer:
-    """The best records for a query, in the detail it asks for."""
+def search(
+    root: Path, query: Query, progress: Progress | None = None, *, embedding: "Embedding | None" = None
+) -> Answer:
+    """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it."""
 
     def question(connection: sqlite3.Connection) -> Answer:
         words = query.text.split()
         if query.layer > Detail.INDEX and words and all(rows.key_of(connection, word) is not None for word in words):
             return _whole(connection, words, query.layer)
-        found = engine.search(connection, query, today=ids.now().date())
-        return Answer(found, tuple(_shown(connection, hit, query.layer) for hit in found.hits))
+        told: list[str] = []
+        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, told.append)
+        found = engine.search(connection, query, today=ids.now().date(), meaning=near)
+        return Answer(found, tuple(_shown(connection, hit, query.layer) for hit in found.hits), tuple(told))
 
     return index.ask(root, question, progress)
 

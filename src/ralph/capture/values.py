@@ -106,8 +106,8 @@ _NO_PASSWORDS = words_of(
     """required optional missing unset empty enabled disabled auto automatic generated rotated prompt prompted ask
     masked hashed encrypted encoded plaintext stdin interactive keyring keychain vault inherit inherited external
     internal managed unknown invalid valid boolean number object undefined unused anonymous nobody nothing provided
-    deprecated ignored supported unsupported accepted rejected expired correct incorrect wrong stored removed changed updated
-    created deleted private public protected sensitive confidential credential variable environment mandatory
+    deprecated ignored supported unsupported accepted rejected expired correct incorrect wrong stored removed changed
+    updated created deleted private public protected sensitive confidential credential variable environment mandatory
     absent present yes no always never manual later elsewhere config settings configured server client mismatch
     wordpress airflow keycloak grafana laravel django nextcloud gitea gitlab github drupal joomla magento odoo sonar
     sonarqube zabbix superset metabase hasura strapi directus umami sentry jenkins nexus kibana logstash

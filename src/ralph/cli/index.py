@@ -3,8 +3,8 @@
 import click
 
 from ralph import paths
-from ralph.app import index
-from ralph.cli.context import invocation
+from ralph.app import index, meaning
+from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import json_text
 from ralph.cli.progress import bar
@@ -27,12 +27,47 @@ def cli() -> None:
 def sync(ctx: click.Context) -> None:
     """Read what changed in the files; every search does this by itself.
 
+    Where the local model is installed, up to 200 records that are new also get their vectors.
+
     \b
     Examples:
       ralph index sync
     """
+    call = invocation(ctx)
     with bar("reading the files") as progress:
-        _report(index.sync(invocation(ctx).root, progress))
+        _report(index.sync(call.root, progress))
+    with bar("embedding") as progress:
+        done = meaning.embed_some(call.root, call.config.embedding, progress)
+    if done is not None and (done.done or done.left):
+        say(_embedded(done))
+    if done is not None and done.problem is not None:
+        warn(done.problem.message)
+
+
+@cli.command("embed")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many records; a later call goes on from there.")
+@format_option("table", "json")
+@click.pass_context
+def embed(ctx: click.Context, limit: int | None, form: str) -> None:
+    """Give vectors to every record that has none, so that search also goes by meaning.
+
+    The embedder is the one of embedding.provider; with a server, the texts of records are sent there.
+    Vectors are kept in .ralph/cache/ by model and content. A call that is stopped loses nothing.
+
+    \b
+    Examples:
+      ralph index embed
+      ralph index embed --limit 1000
+    """
+    call = invocation(ctx)
+    with bar("embedding") as progress:
+        done = meaning.embed(call.root, call.config.embedding, limit=limit, progress=progress)
+    if form == "json":
+        click.echo(json_text({"model": done.model, "embedded": done.done, "left": done.left}))
+    else:
+        click.echo(_embedded(done))
+    if done.problem is not None:
+        raise done.problem
 
 
 @cli.command("rebuild")
@@ -93,11 +128,11 @@ def status(ctx: click.Context, form: str) -> None:
 
 @cli.command("prune")
 @click.option("--days", type=click.IntRange(min=1), help="Logs older than so many days (default: retention_days).")
-@click.option("--max-mb", type=click.FloatRange(min=0), default=0.0, help="The oldest logs over so many megabytes in all.")
+@click.option("--max-mb", type=click.FloatRange(min=0), help="The oldest over so many megabytes (default: retention_mb).")
 @click.option("--yes", is_flag=True, help="Do it; without this they are only listed.")
 @format_option("table", "json")
 @click.pass_context
-def prune(ctx: click.Context, days: int | None, max_mb: float, yes: bool, form: str) -> None:
+def prune(ctx: click.Context, days: int | None, max_mb: float | None, yes: bool, form: str) -> None:
     """Remove old session and run logs; memories are never touched. Lists them unless --yes is given.
 
     \b
@@ -107,7 +142,8 @@ def prune(ctx: click.Context, days: int | None, max_mb: float, yes: bool, form: 
     """
     call = invocation(ctx)
     limit = days if days is not None else call.config.retention_days
-    found = index.prune(call.root, days=limit, most_bytes=int(max_mb * 1e6), really=yes)
+    most = max_mb if max_mb is not None else call.config.retention_mb
+    found = index.prune(call.root, days=limit, most_bytes=int(most * 1e6), really=yes)
     if form == "json":
         shape = [{"file": str(one.path), "why": one.why, "bytes": one.size} for one in found]
         click.echo(json_text({"removed" if yes else "would_remove": shape}))
@@ -119,6 +155,13 @@ def prune(ctx: click.Context, days: int | None, max_mb: float, yes: bool, form: 
         click.echo("Nothing to prune.")
     elif not yes:
         click.echo("Nothing was removed; --yes does it.")
+
+
+def _embedded(done: meaning.Embedded) -> str:
+    if not done.done and not done.left:
+        return "Every record has its vector."
+    left = f"; {done.left} left, `ralph index embed` does them" if done.left else ""
+    return f"{done.done} record(s) embedded by {done.model}{left}."
 
 
 def _report(done: Synced) -> None:

@@ -9,7 +9,7 @@ import click
 from ralph.app import search as verbs
 from ralph.app.entries import record_json
 from ralph.app.search import Answer
-from ralph.cli.context import invocation
+from ralph.cli.context import invocation, warn
 from ralph.cli.options import Command, format_option, tags_option
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.progress import bar
@@ -47,7 +47,7 @@ def cli(
     tags: tuple[str, ...] | None, more_tags: tuple[str, ...], since: str, until: str, limit: int, everything: bool,
     project: str, explain: bool, form: str,
 ) -> None:  # fmt: skip
-    """Find anything Ralph knows by words, parts of identifiers or tags, in any language.
+    """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
     With --layer 3 and ids instead of words, those records are shown whole.
 
@@ -63,8 +63,11 @@ def cli(
         tuple(Family(family) for family in families), project=project,
         limit=None if everything else limit, layer=Detail(layer),
     )  # fmt: skip
+    call = invocation(ctx)
     with bar("reading the files") as progress:
-        answer = verbs.search(invocation(ctx).root, query, progress)
+        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding)
+    for warning in answer.warnings:
+        warn(warning)
     show(answer, form, explain=explain)
 
 

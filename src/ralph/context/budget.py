@@ -2,11 +2,11 @@
 
 Whole entries only, in order of usefulness: the kinds take turns (fix, decision, pattern, context) so
 that none starves, and within a kind the newest comes first. One entry too large for what is left does
-not end the list: shorter ones behind it get the room. `fill` decides by costs alone and keeps room for the smallest entry
-of every kind not shown yet; what it leaves out would not have fitted at the end either. `fit` knows
-nothing of how a text is rendered, so it measures headings and notice through the renderer, fills,
-and checks the rendered text itself: what it returns never estimates above the budget. `tail` does the
-same for the free text of a scratchpad, whose end is its newest part.
+not end the list: shorter ones behind it get the room. `fill` decides by costs alone and keeps room for
+the smallest entry of every kind not shown yet; what it leaves out would not have fitted at the end
+either. `fit` knows nothing of how a text is rendered, so it measures headings and notice through the
+renderer, fills, and checks the rendered text itself: what it returns never estimates above the budget.
+`tail` does the same for the free text of a scratchpad, whose end is its newest part.
 
 0 or None means unlimited everywhere. `tests/context/test_budget.py` proves all of this by property.
 """
@@ -217,9 +217,7 @@ def _good_start(lines: Sequence[str], fences: Sequence[str], first: int) -> int:
     half = (estimate("".join(lines[first:])) + 1) // 2
     outside = [index for index in range(first, _first_that_fits(lines, half - 1)) if not fences[index]]
     headings = (index for index in outside if _HEADING.match(lines[index]))
-    paragraphs = (
-        index for index in outside if index and not lines[index - 1].strip() and lines[index].strip()
-    )
+    paragraphs = (index for index in outside if index and not lines[index - 1].strip() and lines[index].strip())
     return next(headings, next(paragraphs, next(iter(outside), first)))
 
 
@@ -228,9 +226,7 @@ def _closest(
 ) -> tuple[str, Selection]:
     """Fill, render, and correct the aim by what the text really costs; drop entries if it never fits."""
     order = useful_order(records)
-    overhead = Overhead(
-        title=estimate(bare), heading=_heading(records, prices, order, render, estimate(bare))
-    )
+    overhead = Overhead(title=estimate(bare), heading=_heading(records, prices, order, render, estimate(bare)))
     best: tuple[str, Selection] | None = None
     aim = budget
     for _ in range(_ROUNDS):
@@ -270,9 +266,7 @@ def _fewer(
     return best
 
 
-def _heading(
-    records: Sequence[Record], prices: Sequence[int], order: Sequence[int], render: Render, bare: int
-) -> int:
+def _heading(records: Sequence[Record], prices: Sequence[int], order: Sequence[int], render: Render, bare: int) -> int:
     """What one heading costs: the most that the first entry of a kind costs beyond its own price."""
     first: dict[str, int] = {}
     for index in order:
@@ -304,6 +298,4 @@ def _likely_cost(record: Record) -> int:
 
 def _selection(count: int, kept: Iterable[int]) -> Selection:
     inside = set(kept)
-    return Selection(
-        kept=tuple(sorted(inside)), left_out=tuple(index for index in range(count) if index not in inside)
-    )
+    return Selection(kept=tuple(sorted(inside)), left_out=tuple(index for index in range(count) if index not in inside))

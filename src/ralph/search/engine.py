@@ -37,6 +37,8 @@ class Recipe:
     half_life_days: float = 30.0
     tags: float = 0.15
     cover: float = 0.2
+    context: float = 0.4
+    beside: float = 0.7
     meaning: float = 0.5
     close: float = 0.45
     floor: float = 0.4
@@ -225,21 +227,35 @@ def _judge(
 ) -> list[_Judged]:
     """Read the best candidates and score what they hold."""
     wanted = order if query.limit is None else order[: max(recipe.judged, query.limit)]
-    found = rows.records(connection, wanted)
+    around: dict[int, list[int]] = {}
+    for key, other, _ in rows.neighbours(connection, wanted, len(recipe.near)):
+        around.setdefault(key, []).append(other)
+    beside = {other for others in around.values() for other in others}
+    found = rows.records(connection, list({*wanted, *beside}))
+    held = {key: _matched(record, asked) for key, record in found.items()}
     whole = 1 + recipe.tags + recipe.cover
     judged = []
     for key in wanted:
         record = found.get(key)
         if record is None or not query.accepts(record):
             continue
-        matched, why = _matched(record, asked)
+        matched, why = held[key]
         cover, evidence = _holds(asked, matched)
         tagged = sum(1 for reason in why if reason.startswith("tag"))
         score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2 + recipe.cover * cover
+        if key in around:
+            others = [held[other][0] for other in around[key] if other in held]
+            score += recipe.context * _holds(asked, _together(matched, others, recipe))[0]
         if near.get(key, 0.0) >= recipe.close:
             why = (*why, f"meaning: {near[key]:.2f}")
         judged.append(_Judged(key, record, score / whole, cover, evidence, near.get(key, 0.0), why))
     return sorted(judged, key=lambda each: (each.score, each.record.created_at, each.key), reverse=True)
+
+
+def _together(own: Mapping[str, float], others: Sequence[Mapping[str, float]], recipe: Recipe) -> dict[str, float]:
+    """The words that a record and its neighbours hold between them; the neighbours' count less."""
+    words = {word: recipe.beside * share for held in others for word, share in held.items()}
+    return {word: max(own.get(word, 0.0), words.get(word, 0.0)) for word in {*own, *words}}
 
 
 def _matched(record: Record, asked: Sequence[Asked]) -> tuple[dict[str, float], tuple[str, ...]]:

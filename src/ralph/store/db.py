@@ -11,17 +11,24 @@ import contextlib
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ralph.errors import RalphError
+from ralph.errors import RalphError, WriteFailed
 from ralph.store import files
 
 if sys.platform != "win32":
     import fcntl
 
 BUSY_MS = 5000
-_BROKEN = ("malformed", "not a database", "corrupt", "disk image", "vtable constructor failed", "no such table")
+_BROKEN = (
+    "malformed", "not a database", "corrupt", "disk image", "vtable constructor failed", "no such table",
+    "no such column", "values were supplied", "values for", "could not decode", "unsupported file format",
+    "constraint failed", "datatype mismatch", "unable to delete/modify", "no query solution",
+)  # fmt: skip
+"""What SQLite says of a file that is damaged, or that another program filled with tables of its own."""
+_PAUSE = 0.02
 
 
 class Busy(RalphError):
@@ -72,7 +79,7 @@ def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's complaints into ours: Busy, Damaged, or the error itself."""
+    """Turn SQLite's complaints into ours: Busy, Damaged, WriteFailed, or the error itself."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -81,22 +88,34 @@ def explained(path: Path) -> Iterator[None]:
             raise Busy(f"{path}: another process is writing", hint="try again in a moment") from error
         if any(broken in words for broken in _BROKEN) or type(error) is sqlite3.DatabaseError:
             raise Damaged(f"{path}: {error}", hint="it is made again from the files") from error
+        if isinstance(error, sqlite3.OperationalError):  # no right to write, no space, a folder in its place
+            raise WriteFailed(f"{path}: {error}", hint="make it and its folder writable, or delete it") from error
         raise
 
 
 @contextlib.contextmanager
-def sole_writer(path: Path) -> Iterator[None]:
-    """Hold the right to write to a database; Busy when another process has it. Released also by a kill."""
+def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
     files.make_folder(path.parent)
+    until = time.monotonic() + patience
     handle = os.open(path.with_name(path.name + "-lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE)
     try:
-        if sys.platform != "win32":
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while not _locked(handle):
+            if time.monotonic() >= until:
+                raise Busy(f"{path}: another process is writing", hint="try again in a moment")
+            time.sleep(_PAUSE)
         yield
-    except BlockingIOError as error:
-        raise Busy(f"{path}: another process is writing", hint="try again in a moment") from error
     finally:
         os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def seal(path: Path) -> str:
