@@ -190,10 +190,13 @@ def _eligible(connection: sqlite3.Connection, query: Query) -> dict[int, str]:
 
 
 def _cosines(embedder: Embedder, text: str, packed: Mapping[str, bytes]) -> dict[str, float]:
-    """How near each content is to a text by its best chunk, from 0 to 1; vectors of another size are left out."""
-    if not packed:
+    """How near each content is to a text by its best chunk; those that have nothing to do with it are left out.
+
+    So are vectors of another size. A question that the model cannot read has a vector of zeros and no answer.
+    """
+    question = embedder.embed([text]) if packed else None
+    if question is None or not question.any():
         return {}
-    question = embedder.embed([text])
     size = meaning.packed_size(question.shape[1])
     pieces: list[bytes] = []
     owners: list[int] = []
@@ -203,7 +206,7 @@ def _cosines(embedder: Embedder, text: str, packed: Mapping[str, bytes]) -> dict
             owners += [owner] * (len(vectors) // size)
     near = meaning.cosines(question, meaning.unpack(pieces))
     best = meaning.best(near, owners, len(packed))
-    return {digest: min(max(value, 0.0), 1.0) for digest, value in zip(packed, best, strict=True) if value is not None}
+    return {digest: min(value, 1.0) for digest, value in zip(packed, best, strict=True) if value and value > 0}
 
 
 def _offered(best: Mapping[int, float], keys: Sequence[int]) -> dict[int, float]:

@@ -143,11 +143,15 @@ _BARE = (
 )
 _WHOLE = r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})"
 _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
-_LABEL = r"""(?xi)
+_LABEL = r"""(?x)(?=[비패암密口パ暗пc토令トa시金秘シ])
     (?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña)
       |(?P<token>토큰|令牌|トークン)
-      |(?P<key>API[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|密钥|密鑰|金鑰|秘密鍵|シークレットキー))
+      |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|密钥|密鑰|金鑰|秘密鍵|シークレットキー))
     [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는は是为為]|:(?!//))[* \t\u3000]{0,8}+"""
+_LABEL_PARTS = tuple(
+    "번호 비번 패스워드 암호 密 口令 パスワード 暗証 пароль contraseña 토큰 令牌 トークン 키 キー 金鑰".split()
+)
+"""One of these is in each label: most texts are done when none is found."""
 _ASSIGNING = ("=", ":", "：", "＝")
 _ASCII = r"(?P<value>[!-~]{6,300}+)"
 _KEY_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -189,13 +193,13 @@ def assignments(text: str, lowered: str) -> Iterator[Span]:
             if found is not None:
                 done = found[1]
                 yield found
-    if not text.isascii():
-        yield from _labelled(text)
+    if not text.isascii() and any(part in lowered for part in _LABEL_PARTS):
+        yield from _labelled(text, lowered)
 
 
-def _labelled(text: str) -> Iterator[Span]:
+def _labelled(text: str, lowered: str) -> Iterator[Span]:
     """What a label in another script is followed by; the value is ASCII, for words of that script may follow it."""
-    for match in regex(_LABEL).finditer(text):
+    for match in regex(_LABEL).finditer(lowered):
         held = _PASSWORD if match["password"] else _TOKEN if match["token"] else _SECRET_KEY
         quoted = regex(_QUOTED).match(text, match.end()) or regex(_ESCAPED).match(text, match.end())
         found = quoted or regex(_ASCII).match(text, match.end())

@@ -28,7 +28,9 @@ COMMANDS = {
     "skill": "ralph.cli.skill",
     "where": "ralph.cli.where",
     "doctor": "ralph.cli.doctor",
+    "status": "ralph.cli.status",
     "config": "ralph.cli.config",
+    "bench": "ralph.cli.bench",
 }
 """Every command and the module whose `cli` it is."""
 

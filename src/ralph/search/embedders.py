@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module, resources
-from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +27,7 @@ from ralph.search.wordpiece import WordPiece, vocabulary_of
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
+    from importlib.resources.abc import Traversable
     from urllib.error import HTTPError
     from urllib.request import OpenerDirector
 
@@ -45,6 +45,7 @@ _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _REINSTALL = "install the extra again: pip install --force-reinstall 'ralph-memory[local]'"
 _PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
+_LATIN_END = "\u0250"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -343,7 +344,7 @@ class LocalEmbedder:
         self._session: _Session | None = None
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
-        """One unit row a text, of its first 256 tokens.
+        """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read.
 
         Each text runs alone: there is nothing to pad then, and a vector cannot depend on its neighbours.
         """
@@ -351,7 +352,8 @@ class LocalEmbedder:
 
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
-            rows[row] = self._mean(text)
+            if is_latin(text):
+                rows[row] = self._mean(text)
         return unit(rows) if texts else rows
 
     def _mean(self, text: str) -> "Matrix":
@@ -363,6 +365,12 @@ class LocalEmbedder:
         ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         return np.asarray(self._session.run(None, feeds)[0][0].mean(axis=0), dtype=np.float32)
+
+
+def is_latin(text: str) -> bool:
+    """Whether at least half of a text's letters are Latin: to an English model all Korean texts are alike."""
+    letters = [char for char in text if char.isalpha()]
+    return 2 * sum(char < _LATIN_END for char in letters) >= len(letters)
 
 
 def _session() -> _Session:
@@ -377,7 +385,7 @@ def _session() -> _Session:
     return session
 
 
-def _vocabulary(file: Traversable | None = None) -> dict[str, int]:
+def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
     """The pieces of words that the model knows; they come with Ralph (see vocabulary.NOTICE)."""
     listed = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
     if sha256(listed).hexdigest() != _VOCABULARY_SHA256:

@@ -36,8 +36,7 @@ class Recipe:
     recency: float = 0.3
     half_life_days: float = 30.0
     tags: float = 0.15
-    cover: float = 0.2
-    context: float = 0.4
+    cover: float = 0.4
     beside: float = 0.7
     meaning: float = 0.5
     close: float = 0.45
@@ -242,10 +241,9 @@ def _judge(
         matched, why = held[key]
         cover, evidence = _holds(asked, matched)
         tagged = sum(1 for reason in why if reason.startswith("tag"))
-        score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2 + recipe.cover * cover
-        if key in around:
-            others = [held[other][0] for other in around[key] if other in held]
-            score += recipe.context * _holds(asked, _together(matched, others, recipe))[0]
+        score = fused[key] * _freshness(record, today, recipe) + recipe.tags * min(tagged, 2) / 2
+        others = [held[other][0] for other in around.get(key, ()) if other in held]
+        score += recipe.cover * _holds(asked, _together(matched, others, recipe))[0]
         if near.get(key, 0.0) >= recipe.close:
             why = (*why, f"meaning: {near[key]:.2f}")
         judged.append(_Judged(key, record, score / whole, cover, evidence, near.get(key, 0.0), why))

@@ -9,34 +9,34 @@ terms is given by the caller (`search/terms.py`), so that this layer knows nothi
 """
 
 import hashlib
-import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
 from ralph import paths
+from ralph.errors import Unreadable
 from ralph.formats import jsonl
-from ralph.model import ids
 from ralph.model.record import Family, Record
 from ralph.model.work import Task
 from ralph.store import db, files
+from ralph.store.rows import BEARER, FAMILIES, TABLES, Terms, digest_of, plain, safe, search_columns, stored
 from ralph.store.sources import Contents, Format, Placed, Source, contents, sources
 
-SCHEMA_VERSION = 1
+__all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
+
+SCHEMA_VERSION = 2
 """Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
-FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
-"""A row's family is the one at `key % 3`."""
-
-_EDGE = 1024
 _LARGE = 50_000_000
 """Bytes: a database up to that size is made again rather than checked when somebody else touched it."""
 
-Terms = Callable[[str], str]
+_MODES = ("plan", "agent")
+_STATUSES = ("running", "success", "failed", "stopped")
+
 Progress = Callable[[int, int], None]
 
 
@@ -62,18 +62,30 @@ class Index:
         """A connection for reading; the database must be there (see `sync`)."""
         return db.connect(self.path, read_only=True)
 
-    def sync(self, *, within: float | None = None, progress: Progress | None = None) -> Synced:
-        """Bring the index up to date; at most so many seconds, the rest is left to the next call."""
+    def sync(
+        self,
+        *,
+        within: float | None = None,
+        progress: Progress | None = None,
+        patience: float = 0.0,
+        trusting: bool = False,
+    ) -> Synced:
+        """Bring the index up to date; at most so many seconds, the rest is left to the next call.
+
+        With `trusting` a database that somebody else touched is taken as it is, and stays unsealed: `verify` looks
+        at it, and the next sync has its doubts again.
+        """
         try:
-            with db.sole_writer(self.path):
-                if db.seal(self.path) != (files.read(self._seal) or "") and not self._sound():
-                    db.remove(self.path)
+            with db.sole_writer(self.path, patience=patience):
+                ours = db.seal(self.path) == self._sealed() or not self.path.exists()
+                if not ours and not trusting and not self._sound():
+                    self._remove()
                 try:
                     done = self._sync(within, progress)
                 except db.Damaged:
-                    db.remove(self.path)
+                    self._remove()
                     done = self._sync(within, progress)
-                if db.seal(self.path) != (files.read(self._seal) or ""):
+                if (ours or not trusting) and db.seal(self.path) != self._sealed():
                     files.write(self._seal, db.seal(self.path), mode=files.PRIVATE)
                 return done
         except db.Busy:
@@ -81,20 +93,37 @@ class Index:
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
         """Delete the database and make it again."""
-        with db.sole_writer(self.path):
-            db.remove(self.path)
+        self.discard()
         return self.sync(progress=progress)
+
+    def discard(self) -> None:
+        """Delete the database; Busy when another process is at it."""
+        with db.sole_writer(self.path):
+            self._remove()
+
+    def built(self) -> bool:
+        """Whether it was ever brought up to date: one that is being made for the first time holds but a part."""
+        return bool(self._sealed())
 
     @property
     def _seal(self) -> Path:
         return self.path.with_name(self.path.name + "-seal")
 
+    def _sealed(self) -> str:
+        return (files.read(self._seal) or "") if self._seal.is_file() else ""
+
+    def _remove(self) -> None:
+        files.delete(self._seal)
+        db.remove(self.path)
+
     def _sound(self) -> bool:
         """Whether a large database that somebody touched can be kept; a small one is sooner made again."""
+        if self.path.is_file() and self.path.stat().st_size <= _LARGE:
+            return False
         try:
-            with closing(db.connect(self.path)) as connection, db.explained(self.path):
-                return self.path.stat().st_size > _LARGE and _version(connection) == SCHEMA_VERSION and _intact(connection)
-        except db.Damaged:
+            with db.explained(self.path), closing(db.connect(self.path)) as connection:
+                return _version(connection) == SCHEMA_VERSION and _intact(connection)
+        except (db.Damaged, Unreadable):
             return False
 
     def _sync(self, within: float | None, progress: Progress | None) -> Synced:
@@ -128,16 +157,15 @@ def _intact(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def in_memory(told: Iterable[Contents], terms: Terms) -> sqlite3.Connection:
+def in_memory(told: Iterable[Contents], terms: Terms, names: Sequence[str] = ()) -> sqlite3.Connection:
     """An index that is never written to disk: where the disk is read-only, and for measuring."""
     connection = db.connect_memory()
     _create(connection)
     writer = _Writer(connection, terms)
     with db.atomic(connection):
         for number, each in enumerate(told):
-            values = (str(number), Format.LOG.value, 0, 0, "", 0)
-            sql = "INSERT INTO sources(path, format, mtime_ns, size, digest, offset) VALUES (?, ?, ?, ?, ?, ?)"
-            writer.put(int(connection.execute(sql, values).lastrowid or 0), each)
+            name = names[number] if names else str(number)
+            writer.put(writer.add_source(name, "", (0, 0, 0, "", 0)), each)
     return connection
 
 
@@ -166,7 +194,7 @@ def _apply(
     for source in changed:
         if deadline is not None and done and time.monotonic() > deadline:
             return Synced(done, len(gone), complete=False)
-        with db.atomic(writer.connection):
+        with suppress(OSError), db.atomic(writer.connection):  # gone meanwhile, or not ours to read
             writer.load(source, known.get(source.name))
         done += 1
         if progress is not None:
@@ -181,26 +209,33 @@ class _Writer:
         self.connection = connection
         self._terms = terms
         self._next: dict[Family, int] = {}
+        self._bearers: dict[str, int] = {}
 
     def load(self, source: Source, row: sqlite3.Row | None) -> None:
         """Read a source: the new lines of a log that only grew, anything else whole."""
+        stat = source.path.stat()  # before reading, so that what is written meanwhile is seen next time
         payload = source.path.read_bytes()
-        stat = source.path.stat()
+        end = payload.rfind(b"\n") + 1 if source.format is Format.LOG else len(payload)
         start = _continues(source, payload, row)
         if row is not None and not start:
             self.clear(row["key"])
             row = None
-        end = payload.rfind(b"\n") + 1 if source.format is Format.LOG else len(payload)
-        told = contents(source, payload[start:end].decode("utf-8", "surrogateescape"))
-        values = (stat.st_mtime_ns, len(payload), _digest(source, payload, end), end)
+        values = (stat.st_mtime_ns, stat.st_size, stat.st_ino, _digest(payload[:end]), end)
         if row is None:
-            sql = "INSERT INTO sources(path, format, mtime_ns, size, digest, offset) VALUES (?, ?, ?, ?, ?, ?)"
-            key = int(self.connection.execute(sql, (source.name, source.format, *values)).lastrowid or 0)
+            key = self.add_source(source.name, source.format, values)
         else:
             key = row["key"]
-            sql = "UPDATE sources SET mtime_ns = ?, size = ?, digest = ?, offset = ? WHERE key = ?"
+            sql = "UPDATE sources SET mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ? WHERE key = ?"
             self.connection.execute(sql, (*values, key))
-        self.put(key, told, lines_before=payload.count(b"\n", 0, start))
+        if start < end or row is None:
+            told = contents(source, payload[start:end].decode("utf-8", "surrogateescape"))
+            self.put(key, told, lines_before=payload.count(b"\n", 0, start))
+
+    def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int]) -> int:
+        """A row for a source, and its key."""
+        columns = "path, format, mtime_ns, size, inode, digest, offset"
+        sql = f"INSERT INTO sources({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  (our own names)
+        return int(self.connection.execute(sql, (name, form, *values)).lastrowid or 0)
 
     def put(self, source: int, told: Contents, lines_before: int = 0) -> None:
         """Add rows for everything a source says."""
@@ -227,22 +262,23 @@ class _Writer:
         record = placed.record
         key = self._key(record.family)
         name = self._unused(record)
-        metadata = jsonl.encode(replace(record, text=""))
+        metadata = safe(jsonl.encode(replace(record, text="")))
+        created = safe(record.created_at)
         digest = digest_of(record)
         if record.family is Family.MEMORY:
             self.connection.execute(
                 "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, name, source, placed.line, record.kind, safe(record.title), safe(record.text), safe(_json(record.tags)),
-                 record.status, record.scope, record.created_at, metadata, digest),
+                (key, name, source, placed.line, record.kind, safe(record.title), safe(record.text), plain(record.tags),
+                 record.status, record.scope, created, metadata, digest),
             )  # fmt: skip
         elif record.family is Family.OBSERVATION:
-            session = record.origin.session
+            session = safe(record.origin.session)
             sql = "SELECT coalesce(max(seq), 0) + 1 FROM observations WHERE session_id = ?"
             seq = self.connection.execute(sql, (session,)).fetchone()[0]
             self.connection.execute(
                 "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, name, source, placed.line, session, seq, record.kind, safe(record.text), metadata,
-                 record.created_at, digest),
+                (key, name, source, placed.line, session, seq, record.kind, safe(record.text),
+                 metadata, created, digest),
             )  # fmt: skip
         else:
             self._journal(key, name, source, placed, metadata, digest)
@@ -253,43 +289,43 @@ class _Writer:
         origin, extra = record.origin, record.extra
         self.connection.execute(
             "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (key, name, source, placed.line, origin.run, origin.iteration, origin.task or None, extra.get("feature"),
-             record.kind, extra.get("model"), extra.get("duration_secs"), extra.get("cost_usd") or 0.0,
-             safe(_json(origin.files)), safe(record.text), record.created_at, metadata, digest),
+            (key, name, source, placed.line, safe(origin.run), plain(origin.iteration), safe(origin.task) or None,
+             plain(extra.get("feature")), record.kind, plain(extra.get("model")), plain(extra.get("duration_secs")),
+             plain(extra.get("cost_usd")) or 0.0, plain(origin.files), safe(record.text), safe(record.created_at),
+             metadata, digest),
         )  # fmt: skip
 
-    def _session(self, source: int, value: object) -> None:
-        said = dict(value) if isinstance(value, dict) else {}
+    def _session(self, source: int, value: Mapping[str, object]) -> None:
         columns = ("id", "project_path", "task_id", "session_id", "mode", "started_at", "ended_at", "summary", "tags",
                    "messages", "created_at", "updated_at")  # fmt: skip
-        self._merge("sessions", source, {column: said[column] for column in columns if said.get(column) is not None})
+        said = {column: value.get(column) for column in columns if column != "mode" or value.get(column) in _MODES}
+        self._merge("sessions", source, said, {})
 
-    def _run(self, source: int, value: object) -> None:
-        said = dict(value) if isinstance(value, dict) else {}
+    def _run(self, source: int, value: Mapping[str, object]) -> None:
         columns = ("id", "session_id", "goal", "iterations", "status", "reason", "context_snapshots", "started_at",
                    "ended_at")  # fmt: skip
-        found = {column: said[column] for column in columns if said.get(column) is not None}
-        self._merge("loop_runs", source, {"goal": "", "status": "running", **found} if "goal" in found else found)
+        said = {column: value.get(column) for column in columns if column != "status" or value.get(column) in _STATUSES}
+        self._merge("loop_runs", source, said, {"goal": "", "status": "running"})
 
-    def _merge(self, table: str, source: int, said: dict[str, object]) -> None:
+    def _merge(self, table: str, source: int, said: Mapping[str, object], unsaid: Mapping[str, object]) -> None:
         """Later lines about one session or run say only what changed."""
+        held = {column: plain(value) for column, value in said.items() if plain(value) is not None}
         if not isinstance(said.get("id"), str):
             return
-        plain = {key: _json(value) if isinstance(value, list | dict) else value for key, value in said.items()}
-        names = ", ".join(f"{column} = ?" for column in plain)
+        names = ", ".join(f"{column} = ?" for column in held)
         sql = f"UPDATE {table} SET {names} WHERE id = ?"  # noqa: S608  (our own names)
-        if self.connection.execute(sql, (*plain.values(), plain["id"])).rowcount:
+        if self.connection.execute(sql, (*held.values(), held["id"])).rowcount:
             return
-        marks = ", ".join("?" * (len(plain) + 1))
-        sql = f"INSERT OR IGNORE INTO {table}(source, {', '.join(plain)}) VALUES ({marks})"  # noqa: S608
-        self.connection.execute(sql, (source, *plain.values()))
+        values = {**unsaid, **held, "source": source}
+        sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
+        self.connection.execute(sql, tuple(values.values()))
 
     def _task(self, source: int, task: Task) -> None:
-        self.connection.execute(
-            "INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (task.id, source, task.title, task.description, task.status, task.priority, _json(task.blocked_by),
-             task.parent, task.feature, task.attempts, task.worktree, task.branch, task.created_at, task.updated_at),
-        )  # fmt: skip
+        values = (task.id, source, task.title, task.description, task.status, task.priority, task.blocked_by,
+                  task.parent, task.feature, task.attempts, task.worktree, task.branch, task.created_at,
+                  task.updated_at)  # fmt: skip
+        sql = "INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self.connection.execute(sql, [plain(value) for value in values])
 
     def _key(self, family: Family) -> int:
         """The next free key of a family: they count in steps of three."""
@@ -307,10 +343,12 @@ class _Writer:
         table = TABLES[record.family][0]
         column = "record_id" if record.family is Family.JOURNAL else "id"
         sql = f"SELECT 1 FROM {table} WHERE {column} = ?"  # noqa: S608  (our own names)
-        name, number = record.id, 1
+        given = name = safe(record.id)
+        number = self._bearers.get(f"{table} {given}", 1)
         while self.connection.execute(sql, (name,)).fetchone() is not None:
             number += 1
-            name = f"{record.id}~{number}"
+            name = f"{given}{BEARER}{number}"
+        self._bearers[f"{table} {given}"] = number
         return name
 
     def _search(self, key: int, record: Record) -> None:
@@ -320,45 +358,6 @@ class _Writer:
     def _unsearch(self, key: int, record: Record) -> None:
         sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
         self.connection.execute(sql, (key, *search_columns(record, self._terms)))
-
-
-TABLES = {
-    Family.MEMORY: ("records", "key"),
-    Family.OBSERVATION: ("observations", "key"),
-    Family.JOURNAL: ("journal", "id"),
-}
-"""Where each family's rows are, and the column of their key."""
-
-_TEXT = {Family.MEMORY: "text", Family.OBSERVATION: "content", Family.JOURNAL: "notes"}
-
-
-def stored(
-    connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
-) -> Iterator[tuple[int, Record]]:
-    """The records of a family that fulfil a condition, with their keys."""
-    table, key = TABLES[family]
-    sql = f"SELECT {key} AS key, {_TEXT[family]} AS text, metadata FROM {table} WHERE {where}"  # noqa: S608
-    for row in connection.execute(sql, values).fetchall():
-        yield row["key"], replace(jsonl.decode(row["metadata"]), text=row["text"])
-
-
-def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
-    """What the full-text index holds of a record; a function of the record alone, so it can be taken back."""
-    minted = ids.ID.fullmatch(record.id)
-    named = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
-    paths_named = named + terms(" ".join(record.origin.files))
-    return terms(record.title), terms(" ".join(record.tags)), terms(record.text), paths_named
-
-
-def safe(text: str) -> str:
-    """Text that SQLite can hold: bytes that were no UTF-8 become question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def digest_of(record: Record) -> str:
-    """The content's fingerprint, by which vectors are kept."""
-    words = safe(f"{record.title}\n{record.text}").encode("utf-8")
-    return hashlib.sha1(words, usedforsecurity=False).hexdigest()
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -377,22 +376,19 @@ def _statements(script: str) -> Iterator[str]:
 def _differs(source: Source, row: sqlite3.Row | None) -> bool:
     if row is None:
         return True
-    stat = source.path.stat()
-    return (stat.st_mtime_ns, stat.st_size) != (row["mtime_ns"], row["size"])
+    try:
+        stat = source.path.stat()
+    except OSError:
+        return True
+    return (stat.st_mtime_ns, stat.st_size, stat.st_ino) != (row["mtime_ns"], row["size"], row["inode"])
 
 
 def _continues(source: Source, payload: bytes, row: sqlite3.Row | None) -> int:
-    """From where a log that only grew is to be read; 0 when it must be read whole."""
-    if row is None or source.format is not Format.LOG or len(payload) < row["offset"]:
+    """From where a log that only grew is to be read, or the end of a file that is as it was; else 0: read it whole."""
+    if row is None or (source.format is not Format.LOG and len(payload) != row["offset"]):
         return 0
-    return int(row["offset"]) if _digest(source, payload, row["offset"]) == row["digest"] else 0
+    return int(row["offset"]) if _digest(payload[: row["offset"]]) == row["digest"] else 0
 
 
-def _digest(source: Source, payload: bytes, end: int) -> str:
-    """A file's fingerprint; of a log, of both ends of what was read, so that growing costs nothing."""
-    seen = payload[: min(end, _EDGE)] + payload[max(0, end - _EDGE) : end] if source.format is Format.LOG else payload
-    return hashlib.sha1(seen, usedforsecurity=False).hexdigest()
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _digest(payload: bytes) -> str:
+    return hashlib.sha1(payload, usedforsecurity=False).hexdigest()

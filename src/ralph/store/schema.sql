@@ -9,7 +9,8 @@ CREATE TABLE sources (
     format TEXT NOT NULL,
     mtime_ns INTEGER NOT NULL,
     size INTEGER NOT NULL,
-    digest TEXT NOT NULL,           -- of the whole file; of a log, of what was read of it
+    inode INTEGER NOT NULL,
+    digest TEXT NOT NULL,           -- of what was read of it
     offset INTEGER NOT NULL         -- how far a log was read
 );
 
@@ -121,6 +122,6 @@ CREATE INDEX journal_by_run ON journal(run_id, iteration);
 
 CREATE VIRTUAL TABLE search USING fts5(
     title, tags, text, files,
-    content = '', tokenize = 'unicode61 remove_diacritics 0'
+    content = '', tokenize = 'ascii'   -- terms come folded and separated by spaces
 );
 CREATE VIRTUAL TABLE search_terms USING fts5vocab(search, 'row');

@@ -5,6 +5,7 @@ its format; reading it gives records with their places, and the other things tha
 tasks hold. Nothing is written here.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,7 @@ from ralph.formats import insights, jsonl, knowledge, patterns, progress, sectio
 from ralph.formats.document import Entry
 from ralph.model.record import Record
 from ralph.model.work import Task
+from ralph.store import files
 
 
 class Format(StrEnum):
@@ -58,12 +60,26 @@ class Contents:
 
 def sources(root: Path) -> Iterator[Source]:
     """Every source of a project that exists, in a fixed order; two names of one file count once."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path, form in _places(root):
-        real = path.resolve()
-        if path.is_file() and real not in seen:
+        real = os.path.realpath(path)
+        if os.path.isfile(real) and real not in seen:  # noqa: PTH113  (never an error, whatever the rights)
             seen.add(real)
-            yield Source(path, paths.shown(path, root), form)
+            yield Source(path, name_of(path, root), form)
+
+
+def name_of(path: Path, root: Path) -> str:
+    """A source's name: relative to the project or, in a worktree, to the main checkout, so that both agree."""
+    name = paths.shown(path, root)
+    if os.path.isabs(name):  # noqa: PTH117  (a name is text)
+        name = paths.shown(path, paths.state_root(root))
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def told(source: Source) -> Contents:
+    """What a source says now; of a log, without a last line that is still being written."""
+    text = files.read(source.path) or ""
+    return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text)
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
