@@ -3,12 +3,13 @@
 import tempfile
 from pathlib import Path
 
-from bench import big
 from bench.timing import Bar, best, report
+
+from bench import big
+from ralph import paths
 from ralph.app import memory
 from ralph.formats.sections import parse
 from ralph.model.query import Query
-from ralph.search import text as searching
 
 COUNT = 20_000
 
@@ -18,6 +19,13 @@ def read(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
+def first_search(root: Path) -> None:
+    """A search where there is no index yet."""
+    for part in paths.index_file(root).parent.glob("ralph.db*"):
+        part.unlink()
+    memory.search(root, Query("scheduler migrations"))
+
+
 def run() -> list[str]:
     """The table and the promises."""
     with tempfile.TemporaryDirectory() as folder:
@@ -25,6 +33,7 @@ def run() -> list[str]:
         small, path = big.write(half, COUNT // 2), big.write(whole, COUNT)
         text = read(path)
         records = [entry.record for entry in parse(text).entries]
+        memory.search(whole, Query("scheduler migrations"))  # the first one makes the index
         times = best(
             {
                 "read and split into lines": lambda: path.open(encoding="utf-8", newline="").read().splitlines(),
@@ -34,10 +43,10 @@ def run() -> list[str]:
                 "list": lambda: memory.list_(whole),
                 "prime, budget 2000": lambda: memory.prime(whole, budget=2000),
                 "prime, no budget": lambda: memory.prime(whole),
-                "search, two words": lambda: searching.search(records, Query("scheduler migrations")),
-                "search, a rare word": lambda: searching.search(records, Query("cache_424")),
-                "search, a typo": lambda: searching.search(records, Query("schedulr migraton")),
-                "search with parsing": lambda: memory.search(whole, Query("scheduler migrations")),
+                "search, two words": lambda: memory.search(whole, Query("scheduler migrations")),
+                "search, a rare word": lambda: memory.search(whole, Query("cache_424")),
+                "search, a typo": lambda: memory.search(whole, Query("schedulr migraton")),
+                "search that makes the index": lambda: first_search(whole),
             }
         )
         lines = [f"memories.md: {len(text) / 1e6:.1f} MB, {len(records)} entries"]

@@ -136,9 +136,7 @@ class TestShellAndEnvironment:
         )
 
     def test_other_variables_of_ralph_are_left_alone_and_misspelt_ones_told(self, tmp_path: Path) -> None:
-        found = loaded(
-            tmp_path, RALPH_ROOT="/x", RALPH_DEBUG="1", RALPH_MEMORIES_BUGDET="1", RALPH_EXECUTION_LEARN="x"
-        )
+        found = loaded(tmp_path, RALPH_ROOT="/x", RALPH_DEBUG="1", RALPH_MEMORIES_BUGDET="1", RALPH_EXECUTION_LEARN="x")
         assert found.warnings == (
             "environment: unknown key RALPH_MEMORIES_BUGDET; did you mean RALPH_MEMORIES_BUDGET?",
         )
@@ -212,19 +210,13 @@ class TestErrors:
 
     def test_an_invalid_pattern_is_an_error(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", "privacy:\n  patterns: ['ok', '(']\n")
-        assert error(tmp_path).message.startswith(
-            "ralph.yml:2: privacy.patterns: expected a regular expression ("
-        )
+        assert error(tmp_path).message.startswith("ralph.yml:2: privacy.patterns: expected a regular expression (")
 
     def test_a_wrong_variable_names_the_variable(self, tmp_path: Path) -> None:
-        assert error(tmp_path, RALPH_MEMORIES_BUDGET="x").message.startswith(
-            "RALPH_MEMORIES_BUDGET: memories.budget: "
-        )
+        assert error(tmp_path, RALPH_MEMORIES_BUDGET="x").message.startswith("RALPH_MEMORIES_BUDGET: memories.budget: ")
 
     def test_a_flag_nobody_knows_is_wrong_usage(self) -> None:
-        with pytest.raises(
-            UsageError, match=r"unknown key memories\.bugdet; did you mean memories\.budget\?"
-        ):
+        with pytest.raises(UsageError, match=r"unknown key memories\.bugdet; did you mean memories\.budget\?"):
             load(None, env=NO_ENV, flags={"memories.bugdet": 1})
 
     def test_a_file_that_is_not_utf8_or_not_a_file_is_an_error(self, tmp_path: Path) -> None:
@@ -234,9 +226,7 @@ class TestErrors:
         (tmp_path / "ralph.yml").mkdir()
         assert error(tmp_path).message.startswith("ralph.yml:1: cannot be read: ")
 
-    def test_a_value_built_from_a_tower_of_aliases_is_described_without_expanding_it(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_value_built_from_a_tower_of_aliases_is_described_without_expanding_it(self, tmp_path: Path) -> None:
         tower = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
         put(tmp_path, "ralph.yml", tower + "privacy:\n  paths: *a59\n")
         assert error(tmp_path).message.endswith("privacy.paths: expected a list of texts, got a list")
@@ -244,9 +234,7 @@ class TestErrors:
 
 class TestCriteria:
     def test_criteria_are_read_whole_or_by_their_type_alone(self, tmp_path: Path) -> None:
-        text = (
-            "ralph:\n  success_criteria:\n    - lint_clean\n    - {type: custom, command: make, timeout: 5}\n"
-        )
+        text = "ralph:\n  success_criteria:\n    - lint_clean\n    - {type: custom, command: make, timeout: 5}\n"
         put(tmp_path, "ralph.yml", text)
         expected = (Criterion(CriterionType.LINT_CLEAN), Criterion(CriterionType.CUSTOM, "make", timeout=5))
         assert loaded(tmp_path).config.loop.success_criteria == expected
@@ -256,9 +244,7 @@ class TestCriteria:
         expected = Criterion(CriterionType.MARKER, marker="[OK]")
         assert loaded(tmp_path).config.loop.success_criteria == (expected,)
         assert as_json((expected,)) == [{"type": "marker", "marker": "[OK]"}]
-        short = loaded(
-            tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check"
-        ).config.loop.success_criteria
+        short = loaded(tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check").config.loop.success_criteria
         assert [each.type for each in short] == [CriterionType.TEST_PASS, CriterionType.TYPE_CHECK]
 
 
@@ -321,14 +307,9 @@ def test_readers_are_imported_only_for_files_that_exist(tmp_path: Path) -> None:
         "print([name for name in ('yaml', 'tomllib', 'difflib') if name in sys.modules])"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
-    assert (
-        subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == "[]\n"
-    )
+    assert subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == "[]\n"
     put(tmp_path, "ralph.yml", "memories:\n")
-    assert (
-        subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout
-        == "['yaml']\n"
-    )
+    assert subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == "['yaml']\n"
 
 
 @pytest.mark.parametrize("name", FILES)

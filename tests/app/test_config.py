@@ -88,9 +88,7 @@ def without(tree: object, path: list[str]) -> object:
 
 @given(text=yaml_files(), setting=SETTINGS)
 @settings(deadline=None, max_examples=300)
-def test_set_keeps_every_other_byte_and_get_returns_what_was_set(
-    text: str, setting: tuple[str, object]
-) -> None:
+def test_set_keeps_every_other_byte_and_get_returns_what_was_set(text: str, setting: tuple[str, object]) -> None:
     assume(not text.endswith("  end"))  # a line below would end that block of text: refused, and rightly so
     name, value = setting
     after = verbs.set_key(text, name, value, "ralph.yml")
@@ -98,9 +96,7 @@ def test_set_keeps_every_other_byte_and_get_returns_what_was_set(
     assert at(after_tree, name) == value
     assert without(after_tree, name.split(".")) == without(before_tree or {}, name.split("."))
 
-    front = next(
-        (i for i, (a, b) in enumerate(zip(text, after, strict=False)) if a != b), min(len(text), len(after))
-    )
+    front = next((i for i, (a, b) in enumerate(zip(text, after, strict=False)) if a != b), min(len(text), len(after)))
     room = min(len(text), len(after)) - front
     back = next((i for i in range(room) if text[-1 - i] != after[-1 - i]), room)
     gone = text[front : len(text) - back]

@@ -275,7 +275,7 @@ def test_a_secret_is_refused_in_the_text_and_in_the_tags() -> None:
 
 
 def test_tags_are_trimmed_and_each_stands_once() -> None:
-    assert entries.tidy_tags(["#a", " b ", "a", "", "# ", "B"]) == ("a", "b", "B")
+    assert entries.tidy_tags(["#a", " b ", "a", "", "# ", "B"]) == ("a", "b")
     assert entries.tidy_tags(["<private>x", "y</private>", "z"]) == ("z",)
 
 

@@ -80,9 +80,7 @@ class TestYaml:
         assert [(problem.line, problem.code) for problem in parsed.problems] == [(3, "duplicate-key")]
 
     def test_merges_and_aliases_are_followed(self) -> None:
-        parsed = parse_yaml(
-            "base: &b {x: 1, y: 2}\nc:\n  <<: *b\n  y: 3\nd: *b\ne:\n  <<: [*b, {z: 9}]\n", "f"
-        )
+        parsed = parse_yaml("base: &b {x: 1, y: 2}\nc:\n  <<: *b\n  y: 3\nd: *b\ne:\n  <<: [*b, {z: 9}]\n", "f")
         assert values(parsed.entries)["c"] == {"x": 1, "y": 3}
         assert values(parsed.entries)["d"] == {"x": 1, "y": 2}
         assert values(parsed.entries)["e"] == {"x": 1, "y": 2, "z": 9}
@@ -205,9 +203,7 @@ class TestCheck:
             (Key("k", Kind.TEXT, "", ""), 5, "expected text, got 5"),
         ],
     )
-    def test_a_wrong_value_says_what_was_expected_and_what_came(
-        self, key: Key, value: object, words: str
-    ) -> None:
+    def test_a_wrong_value_says_what_was_expected_and_what_came(self, key: Key, value: object, words: str) -> None:
         with pytest.raises(Mismatch) as caught:
             check(key, node_of(value))
         assert str(caught.value) == words
@@ -230,9 +226,7 @@ class TestCheck:
 @pytest.mark.parametrize("parse", [parse_yaml, parse_toml])
 @given(text=st.one_of(messy(*WORDS), st.text(max_size=60)))
 @settings(deadline=None)
-def test_any_text_gives_settings_or_a_config_error_with_a_line(
-    parse: Callable[[str, str], Parsed], text: str
-) -> None:
+def test_any_text_gives_settings_or_a_config_error_with_a_line(parse: Callable[[str, str], Parsed], text: str) -> None:
     said, lines = "", []
     try:
         lines = [node.line for node in parse(text, "f").entries.values()]

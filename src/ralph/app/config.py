@@ -90,11 +90,15 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
 
 def hide_local_config(root: Path) -> str:
     """Keep ralph.local.yml out of git without touching anybody's .gitignore; says what was done, if anything."""
-    path = paths.local_config_file(root)
+    return hide_from_git(paths.local_config_file(root), root)
+
+
+def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
+    """Name a file in git's own list of what this clone ignores; `numbered` means whatever follows its name, too."""
     found = paths.git_exclude(path)
     if found is None:
         return ""
-    exclude, pattern = found
+    exclude, pattern = found[0], found[1] + "*" * numbered
     if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
         return ""
     files.update(exclude, lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n")

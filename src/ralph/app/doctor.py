@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
+from ralph.app.entries import backup
+from ralph.app.project import not_ignored
 from ralph.capture import privacy
 from ralph.config import Complaint
 from ralph.errors import RalphError
@@ -67,6 +69,8 @@ def examine(root: Path, *, secrets: bool = False, custom: Sequence[str] = ()) ->
     found += _leftovers(root)
     found += _permissions(root)
     found += _second_stores(root)
+    found += _not_folders(root)
+    found += _seen_by_git(root)
     if secrets:
         found += _secrets(root, custom)
     return sorted(found, key=lambda one: (str(one.path), one.problem.line, _WORST_FIRST[one.problem.level]))
@@ -98,7 +102,7 @@ def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
         what.append("added the missing sections")
     if not what:
         return []
-    copy = files.backup(path, root=root)
+    copy = backup(path, root)
 
     def edit(text: str) -> str:
         document = parse(text, shelf.layout).with_unique_ids(ids.mint_like)
@@ -220,6 +224,25 @@ def _permissions(root: Path) -> list[Finding]:
         for path in sorted(private)
         if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]  # fmt: skip
+
+
+def _not_folders(root: Path) -> list[Finding]:
+    """Files where a folder of ours should be: nothing below them can be read or written."""
+    wanted = {place.parent for place in (*paths.memories_files(root), *paths.guardrails_files(root))}
+    hint = "move it away, then run `ralph init`"
+    return [
+        Finding(path, Problem(1, "is a file, but a folder is needed here", hint, "error", "no-folder"))
+        for path in sorted(wanted)
+        if path.exists() and not path.is_dir()
+    ]
+
+
+def _seen_by_git(root: Path) -> list[Finding]:
+    missing = not_ignored(root)
+    if not missing:
+        return []
+    what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
+    return [Finding(paths.gitignore(root), Problem(1, what, "add these lines to it", "warning", "not-ignored"))]
 
 
 def _second_stores(root: Path) -> Iterable[Finding]:

@@ -7,18 +7,20 @@ file's lock, and every verb returns values: printing is the adapters' business.
 
 import contextlib
 import json
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
-from ralph.errors import Conflict, Refused, UsageError
+from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats import sections
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.model.record import Origin, Record
 from ralph.store import files
-from ralph.store.library import AlreadyThere, Library, Shelf, Stored
+from ralph.store.library import AlreadyThere, Library, Shelf, Stored, check_folders
 
 TRUNCATED = "<!-- truncated: budget exceeded -->"
 _INIT_TRIES = 20
@@ -35,11 +37,15 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What `edit` did: the entry as it now stands, whether that is new, and how many private parts were left out."""
+    """What `edit` did: the entry as it now stands, whether that is new, and how many private parts were left out.
+
+    `same_as` is the id of another entry that already says what this one now says.
+    """
 
     stored: Stored
     changed: bool
     private_parts: int = 0
+    same_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +60,32 @@ class Primed:
 def init(library: Library, shelf: Shelf, *, force: bool = False) -> str:
     """Make the shelf's file; over an existing one only by force, which keeps a backup. Says what was done."""
     home = shelf.home
+    check_folders(home, library.root)
     template = shelf.layout.template()
     if not (home.exists() or home.is_symlink()):
         files.write(home, template, root=library.root, expect="")
         return f"made {home}"
     if not force:
         raise Conflict(f"{home}: is already there", hint="use --force to start anew; the old file is kept as a backup")
+    files.target(home, library.root)  # before the copy: what is refused leaves nothing behind
     for _ in range(_INIT_TRIES):
         before = files.read(home) or ""
         with contextlib.suppress(Conflict):  # somebody wrote after the copy: copy that, too, and try again
-            copy = files.backup(home, root=library.root, text=before)
+            copy = backup(home, library.root, before)
             files.write(home, template, root=library.root, expect=before)
             return f"made {home} anew; the old one is {copy}"
     raise Conflict(f"{home}: keeps changing", hint="end the program that writes it, and run again")
+
+
+def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
+    """A copy of a file that is about to change, kept out of git; None if there is no file."""
+    from ralph.app.config import hide_from_git  # noqa: PLC0415  (listing does not pay for it)
+
+    copy = files.backup(path, root=root, text=text)
+    if copy is not None:
+        with contextlib.suppress(RalphError):  # a list of git's that cannot be written stops nobody
+            hide_from_git(path.with_name(f"{path.name}.bak"), root, numbered=True)
+    return copy
 
 
 def add(
@@ -145,7 +164,17 @@ def edit(
         return replace(changed, updated_at=ids.today()) if changes[0] else record
 
     stored = library.replace(shelf, record_id, change)
-    return Edited(stored, changes[0], private)
+    same = _same_text(library, shelf, stored.record) if text is not None and changes[0] else ""
+    return Edited(stored, changes[0], private, same)
+
+
+def _same_text(library: Library, shelf: Shelf, record: Record) -> str:
+    """The id of another entry that says the same, or ""."""
+    from ralph.formats.lines import said  # noqa: PLC0415  (listing does not pay for it)
+
+    words = said(record.text)
+    others = (stored.record for stored in library.read(shelf) if stored.record.id != record.id)
+    return next((other.id for other in others if said(other.text) == words), "")
 
 
 def search(library: Library, shelf: Shelf, query: Query) -> tuple[Found, list[Stored]]:
@@ -163,13 +192,21 @@ def list_(
     tags: Sequence[str] = (),
     last: int | None = None,
 ) -> list[Stored]:
-    """Entries in file order; with `last`, the newest by date, then by place in the file."""
+    """Entries in file order; with `last`, the newest by date, then by their ids' time, then by place in the file."""
     query = Query(kinds=tuple(kinds), tags=tuple(tags))
     kept = [stored for stored in library.read(shelf) if query.accepts(stored.record)]
     if last is None:
         return kept
-    newest = sorted(range(len(kept)), key=lambda row: (kept[row].record.created_at, row))[-last:] if last > 0 else []
-    return [kept[row] for row in newest]
+    oldest_first = sorted(kept, key=lambda stored: (stored.record.created_at, _moment(stored.record.id)))
+    return oldest_first[-last:] if last > 0 else []
+
+
+def _moment(record_id: str) -> int:
+    """The milliseconds in an id, or 0 when it has no time that makes sense."""
+    match = ids.ID.fullmatch(record_id) if ids.date_of(record_id) else None
+    if match is None:
+        return 0
+    return int(match["unix"]) * (1 if len(match["unix"]) == len("1700000000000") else 1000)
 
 
 def prime(
@@ -216,7 +253,7 @@ def clean(
     while lines and not lines[0].strip():
         lines.pop(0)
     bare = "\n".join(lines)
-    if not bare.strip():
+    if not any(_is_visible(char) for char in bare):
         raise Refused(
             "the text is empty" + (" once its private parts are removed" if private else ""),
             hint="say what was learned, in a sentence",
@@ -224,12 +261,21 @@ def clean(
     return bare, private + _private_in_tags(tags, allow_secret, patterns)
 
 
+def _is_visible(char: str) -> bool:
+    """Whether somebody would see it; a zero-width character is as empty as a space."""
+    return not char.isspace() and unicodedata.category(char) != "Cf"
+
+
 def tidy_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Tags as they are written: private parts gone, trimmed, without `#`, each once."""
+    """Tags as they are written: private parts gone, trimmed, without `#`, each once (its first spelling wins)."""
     from ralph.capture import privacy  # noqa: PLC0415  (its rules are compiled only when something is written)
 
     bare, _ = privacy.strip_private(",".join(tags))
-    return tuple(dict.fromkeys(tidy for tag in bare.split(",") if (tidy := tag.strip().lstrip("#").strip())))
+    kept: dict[str, str] = {}
+    for tag in bare.split(","):
+        if tidy := tag.strip().lstrip("#").strip():
+            kept.setdefault(tidy.casefold(), tidy)
+    return tuple(kept.values())
 
 
 def _private_in_tags(tags: Sequence[str], allow_secret: bool, patterns: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """`ralph guardrails ...`: what must not go wrong again, in `.ralph/guardrails.md`.
 
 The same functions as for memories on another file, with its own ids and sections, and one verb
-more: `migrate` turns legacy Signs into structured entries. Guardrails stay until somebody
+more: `migrate` turns legacy Signs into structured entries, cleaned like every text that is stored; one that
+holds a secret stays a Sign. Guardrails stay until somebody
 removes them (docs/adr/0011).
 """
 
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from ralph.app import entries
 from ralph.app.entries import Added, Primed
+from ralph.errors import Refused
 from ralph.formats.sections import SectionsDocument, is_sign, parse
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
@@ -21,12 +23,22 @@ from ralph.store.library import Library, Stored
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """A Sign that may not be stored anew, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Migrated:
-    """One file's Signs that became entries, and the copy of the file as it was."""
+    """One file's Signs that became entries, those that were left, and the copy of the file as it was, if it changed."""
 
     path: Path
-    backup: Path
+    backup: Path | None
     ids: tuple[str, ...]
+    left: tuple[Left, ...] = ()
+    private_parts: int = 0
 
 
 def init(root: Path, *, force: bool = False) -> str:
@@ -100,42 +112,70 @@ def formats(root: Path) -> list[tuple[Path, str]]:
     return [(place, there.get(place, "none")) for place in library.guardrails.places]
 
 
-def migrate(root: Path) -> list[Migrated]:
-    """Turn every Sign into a structured fix; the rest of the file stays, and a backup is kept."""
+def migrate(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[Migrated]:
+    """Turn every Sign that may be stored into a structured fix; the rest of the file stays, and a backup is kept."""
     library = Library(root)
     done = []
-    for path, document in library.documents(library.guardrails):
-        if not _signs(document):
-            continue
-        copy = files.backup(path, root=root)
-        made: list[str] = []
 
-        def edit(text: str, made: list[str] = made) -> str:
+    def cleaned(document: SectionsDocument) -> _Cleaned:
+        return _cleaned(document, allow_secret, patterns)
+
+    for path, document in library.documents(library.guardrails):
+        first = cleaned(document)
+        if not first.signs:
+            done += [Migrated(path, None, (), first.left)] if first.left else []
+            continue
+        copy = entries.backup(path, root)
+        made: list[str] = []
+        last = [first]
+
+        def edit(text: str, made: list[str] = made, last: list[_Cleaned] = last) -> str:
             made.clear()
             current = parse(text, library.guardrails.layout)
-            signs = _signs(current)
-            for sign in reversed(signs):  # ids of Signs with one name are counted from the top
-                current = current.remove(sign.id)
-            for sign in signs:
-                record = _structured(sign, [entry.record for entry in current.entries], library)
-                current = current.add(record)
-                made.append(record.id)
+            last[:] = [cleaned(current)]
+            for old_id, _ in reversed(last[0].signs):  # ids of Signs with one name are counted from the top
+                current = current.remove(old_id)
+            for _, sign in last[0].signs:
+                new_id = entries.fresh_id(
+                    library.guardrails, MemoryKind.FIX, [entry.record for entry in current.entries]
+                )
+                current = current.add(replace(sign, id=new_id))
+                made.append(new_id)
             return str(current)
 
         files.update(path, edit, root=root)
-        if copy is not None:
-            done.append(Migrated(path, copy, tuple(made)))
+        done.append(Migrated(path, copy, tuple(made), last[0].left, last[0].private_parts))
     return done
 
 
-def _signs(document: SectionsDocument) -> list[Record]:
-    return [entry.record for entry in document.entries if is_sign(entry.record)]
+@dataclass(frozen=True, slots=True)
+class _Cleaned:
+    """A file's Signs as they may be stored, each with its old id, and those that may not."""
+
+    signs: tuple[tuple[str, Record], ...]
+    left: tuple[Left, ...]
+    private_parts: int
 
 
-def _structured(sign: Record, existing: Sequence[Record], library: Library) -> Record:
-    text = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
-    new_id = entries.fresh_id(library.guardrails, MemoryKind.FIX, existing)
+def _cleaned(document: SectionsDocument, allow_secret: bool, patterns: Sequence[str]) -> _Cleaned:
+    signs, left, private = [], [], 0
+    for entry in document.entries:
+        sign = entry.record
+        if not is_sign(sign):
+            continue
+        text = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
+        try:
+            text, parts = entries.clean(text, sign.tags, allow_secret=allow_secret, patterns=patterns)
+        except Refused as error:
+            left.append(Left(entry.line, str(error).replace("\n  ", "; ")))
+            continue
+        private += parts
+        signs.append((sign.id, _structured(sign, text)))
+    return _Cleaned(tuple(signs), tuple(left), private)
+
+
+def _structured(sign: Record, text: str) -> Record:
     return replace(
-        sign, id=new_id, kind=MemoryKind.FIX, text=text, label=MemoryKind.FIX.value, title="",
-        created_at=sign.created_at or ids.today(),
+        sign, kind=MemoryKind.FIX, text=text, label=MemoryKind.FIX.value, title="",
+        tags=entries.tidy_tags(sign.tags), created_at=sign.created_at or ids.today(),
     )  # fmt: skip

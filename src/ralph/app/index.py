@@ -7,23 +7,26 @@ it is read, it is made again and the question is asked once more.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app.project import GITIGNORE
-from ralph.errors import WriteFailed
+from ralph.app.project import _FOR_A_WORKTREE
+from ralph.errors import Conflict, RalphError, Unreadable, WriteFailed
 from ralph.model import ids
 from ralph.search import terms
 from ralph.store import db, files, rows
-from ralph.store.index import Index, Progress, Synced, digest_of, in_memory, stored
-from ralph.store.index import FAMILIES
-from ralph.store.sources import contents, sources
+from ralph.store.index import Index, Progress, Synced, in_memory
+from ralph.store.sources import Contents, Source, sources, told
 
 T = TypeVar("T")
+
+PATIENCE = 5.0
+"""Seconds to wait for another process that makes the index for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +62,40 @@ def rebuild(root: Path, progress: Progress | None = None) -> Synced:
 
 def verify(root: Path) -> list[str]:
     """Compare index and files record by record; one line for each difference, none when they agree."""
-    sync(root)
+    _keep_out_of_git(root)
     index = Index(root, terms.index_terms)
-    problems: list[str] = []
-    with closing(index.connect()) as connection, db.explained(index.path):
-        if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-            problems.append("the database is damaged")
-        held: dict[tuple[str, str], int] = {}
-        for family in FAMILIES:
-            for _, record in stored(connection, family, "1", ()):
-                held[record.id, digest_of(record)] = held.get((record.id, digest_of(record)), 0) + 1
-        for source in sources(root):
-            for placed in contents(source, files.read(source.path) or "").records:
-                name = (placed.record.id, digest_of(placed.record))
-                if held.get(name, 0) == 0:
-                    problems.append(f"{source.name}:{placed.line}: {placed.record.id} is not in the index as it stands")
-                held[name] = held.get(name, 0) - 1
-        problems += [f"{name[0]} is in the index but in no file" for name, count in held.items() if count > 0]
-    return problems
+    try:
+        if index.sync(trusting=True, patience=PATIENCE).busy:
+            raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
+        with db.explained(index.path), closing(index.connect()) as connection:
+            if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                return ["the database is damaged"]
+            return list(_differences(root, connection))
+    except (db.Damaged, Unreadable, ValueError) as error:
+        return [f"the database is damaged: {error}"]
+
+
+def _differences(root: Path, connection: sqlite3.Connection) -> Iterator[str]:
+    """Each source is read anew into an index of its own, and compared with its rows in the real one."""
+    known = {row["path"]: row["key"] for row in connection.execute("SELECT path, key FROM sources")}
+    words = rows.fingerprints(connection)
+    for source in sources(root):
+        with closing(in_memory([_told(source)], terms.index_terms)) as fresh:
+            searchable = rows.fingerprints(fresh)
+            said = list(rows.rows_of(fresh, 1))
+        held = list(rows.rows_of(connection, known.pop(source.name, 0)))
+        for ours, theirs in zip_longest(held, said):
+            words_held = words.pop(ours[0], 0) if ours is not None else 0
+            if ours is None:
+                yield f"{source.name}: {theirs[1]} is not in the index"
+            elif theirs is None:
+                yield f"{source.name}: {ours[1]} is in the index but not in the file"
+            elif ours[1:] != theirs[1:]:
+                yield f"{source.name}: {theirs[1]} is not in the index as it stands"
+            elif words_held != searchable.get(theirs[0], 0):
+                yield f"{source.name}: {theirs[1]} is not found by its words"
+    yield from (f"{name} is in the index but is no file" for name in known)
+    yield from (f"the words of record {key} are in the index, the record is not" for key in words)
 
 
 def status(root: Path) -> Size:
@@ -86,8 +105,11 @@ def status(root: Path) -> Size:
     size = sum(path.stat().st_size for path in index.parent.glob("ralph.db*") if path.is_file())
     if not index.exists():
         return Size({}, 0, logs, complete=False)
-    with closing(db.connect(index, read_only=True)) as connection, db.explained(index):
-        return Size(rows.counts(connection), size, logs, complete=True)
+    try:
+        with db.explained(index), closing(db.connect(index, read_only=True)) as connection:
+            return Size(rows.counts(connection), size, logs, complete=True)
+    except (db.Damaged, db.Busy, WriteFailed):
+        return Size({}, size, logs, complete=False)
 
 
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
@@ -99,7 +121,9 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
     found: list[Prunable] = []
     if days > 0:
         before = (ids.now() - timedelta(days=days)).timestamp()
-        found = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in logs if log.stat().st_mtime < before]
+        found = [
+            Prunable(log, f"older than {days} days", log.stat().st_size) for log in logs if log.stat().st_mtime < before
+        ]
     left = [log for log in logs if log not in {one.path for one in found}]
     total = sum(log.stat().st_size for log in left)
     for log in left if most_bytes > 0 else []:
@@ -117,35 +141,60 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
 def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
     """Ask the up-to-date index something; a damaged one is made again and asked once more."""
     for _ in range(2):
-        try:
-            with opened(root, progress) as connection:
+        with opened(root, progress) as connection:
+            try:
                 return question(connection)
-        except (db.Damaged, sqlite3.DatabaseError):
-            db.remove(paths.index_file(root))
-    with opened(root, progress) as connection:
+            except (sqlite3.DatabaseError, UnicodeDecodeError, Unreadable):
+                pass
+        with suppress(db.Busy, WriteFailed):  # somebody else is already making it again
+            Index(root, terms.index_terms).discard()
+    with closing(_from_files(root)) as connection:
         return question(connection)
 
 
 @contextmanager
 def opened(root: Path, progress: Progress | None = None) -> Iterator[sqlite3.Connection]:
     """A connection to the index, brought up to date first; in memory where the disk does not let us write."""
-    index = Index(root, terms.index_terms)
-    try:
-        _keep_out_of_git(root)
-        index.sync(progress=progress)
-        connection = index.connect()
-    except (WriteFailed, OSError, sqlite3.OperationalError):
-        told = [contents(source, files.read(source.path) or "") for source in sources(root)]
-        connection = in_memory(told, terms.index_terms)
-    with closing(connection):
+    with closing(_connection(root, progress)) as connection:
         yield connection
 
 
+def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
+    index = Index(root, terms.index_terms)
+    if not index.path.parent.exists() and not any(True for _ in sources(root)):
+        return _from_files(root)  # nothing to remember: leave no trace of having looked
+    try:
+        _keep_out_of_git(root)
+        if index.sync(progress=progress).busy and not index.built():
+            index.sync(progress=progress, patience=PATIENCE)
+        connection = index.connect()
+    except (RalphError, OSError, sqlite3.DatabaseError):
+        return _from_files(root)
+    with suppress(sqlite3.DatabaseError):  # one state of the index for all that is asked
+        connection.execute("BEGIN")
+    return connection
+
+
+def _from_files(root: Path) -> sqlite3.Connection:
+    """An index in memory, for one question."""
+    found = list(sources(root))
+    return in_memory(map(_told, found), terms.index_terms, [source.name for source in found])
+
+
+def _told(source: Source) -> Contents:
+    """What a source says; nothing when it may not be read."""
+    try:
+        return told(source)
+    except Unreadable:
+        return Contents()
+
+
 def _keep_out_of_git(root: Path) -> None:
-    """The index must not show up in anybody's `git status`."""
-    ignore = paths.state_root(root) / ".ralph" / ".gitignore"
-    if not ignore.exists():
-        files.write(ignore, GITIGNORE, expect="")
+    """The index must not show up in anybody's `git status`, nor the file that sees to it, until `ralph init`."""
+    ignore = paths.gitignore(paths.state_root(root))
+    if not ignore.exists() and not ignore.is_symlink():
+        with suppress(Conflict):  # another process was faster
+            files.write(ignore, _FOR_A_WORKTREE, expect="")
 
 
 def names(found: Sequence[Prunable], root: Path) -> list[str]:

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 NEAREST = 100
-"""How many records are offered by meaning alone."""
+"""How many records are offered by meaning alone, at most."""
+
+FAINT = 0.3
+"""A cosine below this is chance: offering such records found no more and showed noise (own-dev)."""
 
 WITH_SYNC = 200
 """How many records `ralph index sync` embeds at most."""
@@ -114,9 +117,7 @@ def nearness(
     return near
 
 
-def embed(
-    root: Path, settings: "Embedding", *, limit: int | None = None, progress: Progress | None = None
-) -> Embedded:
+def embed(root: Path, settings: "Embedding", *, limit: int | None = None, progress: Progress | None = None) -> Embedded:
     """Give vectors to records that have none; UsageError when no provider is set."""
     embedder = embedder_of(settings)
     if embedder is None:
@@ -210,9 +211,10 @@ def _cosines(embedder: Embedder, text: str, packed: Mapping[str, bytes]) -> dict
 
 
 def _offered(best: Mapping[int, float], keys: Sequence[int]) -> dict[int, float]:
-    """The cosines of these keys, and of the nearest of all."""
+    """The cosines of these keys, and of the nearest of all, unless that is by chance."""
     nearest = nlargest(NEAREST, best, key=lambda key: (best[key], key))
-    return {key: best[key] for key in (*keys, *nearest) if key in best}
+    found = {key: best[key] for key in nearest if best[key] >= FAINT}
+    return found | {key: best[key] for key in keys if key in best}
 
 
 def _waiting(cache: VectorCache, embedder: Embedder, held: Mapping[int, str]) -> list[int]:
@@ -256,6 +258,4 @@ def _packed(embedder: Embedder, records: Sequence[Record]) -> dict[str, bytes]:
     """The vectors of records under their digests; a record without words has none, and is not asked for again."""
     texts = [chunks_of(record) for record in records]
     rest = iter(meaning.pack(embedder.embed([text for each in texts for text in each])))
-    return {
-        digest_of(record): b"".join(islice(rest, len(each))) for record, each in zip(records, texts, strict=True)
-    }
+    return {digest_of(record): b"".join(islice(rest, len(each))) for record, each in zip(records, texts, strict=True)}

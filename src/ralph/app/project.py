@@ -6,6 +6,7 @@ made or moved outside of the project, wherever its links lead; only a worktree's
 main checkout, below a `.gitignore` that hides itself there, so that a merge may bring the real one.
 """
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ralph import paths
@@ -13,7 +14,7 @@ from ralph.app.config import hide_local_config, template
 from ralph.errors import Refused
 from ralph.formats import patterns
 from ralph.store import files
-from ralph.store.library import Library
+from ralph.store.library import Library, check_folders
 
 GITIGNORE = """\
 # Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
@@ -30,6 +31,14 @@ scratchpad.md
 .ralph-lock
 """
 
+_MUST_BE_IGNORED = {
+    "log/": ("log",),
+    "cache/": ("cache",),
+    "ralph.db*": ("ralph.db", "ralph.db-wal"),
+    "scratchpad.md": ("scratchpad.md",),
+}
+"""What stays on this machine: the line that makes git ignore it, and names that the line stands for."""
+
 _FOR_A_WORKTREE = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
 
 
@@ -45,11 +54,15 @@ def init(root: Path) -> list[str]:
     done += _made_folder(paths.knowledge_folder(root), root)
     done += _made_folder(paths.tasks_folder(root), root, within=paths.state_root(root))
     hidden = hide_local_config(root)
-    return done + _skills(root) + ([hidden] if hidden else [])
+    return done + _what_git_sees(root) + _skills(root) + ([hidden] if hidden else [])
 
 
 def _made(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
-    if path.exists() or path.is_symlink():
+    check_folders(path, root)
+    if path.is_symlink() and not path.exists():
+        gone = f"a symbolic link to {path.readlink()}, which does not exist"
+        return [f"left {paths.shown(path, root)}: {gone}; restore the target or remove the link, and run again"]
+    if path.exists():
         return []
     files.write(path, text, root=within or root, expect="")
     return [f"made {paths.shown(path, root)}"]
@@ -57,6 +70,41 @@ def _made(root: Path, path: Path, text: str, *, within: Path | None = None) -> l
 
 def _made_folder(path: Path, root: Path, *, within: Path | None = None) -> list[str]:
     return [f"made {paths.shown(path, root)}/"] if files.make_folder(path, root=within or root) else []
+
+
+def not_ignored(root: Path) -> tuple[str, ...]:
+    """The lines that somebody's own `.ralph/.gitignore` lacks, so that git would see what happened here."""
+    own = paths.gitignore(root)
+    found = paths.git_exclude(own)
+    if found is None or not own.is_file():
+        return ()
+    outer = [line for file in (found[0], root / ".gitignore") for line in (files.read(file) or "").splitlines()]
+    inner = (files.read(own) or "").splitlines()
+    return tuple(
+        line
+        for line, names in _MUST_BE_IGNORED.items()
+        if not _covers(outer, ".ralph") and not all(_covers(inner, n) or _covers(outer, f".ralph/{n}") for n in names)
+    )
+
+
+def _covers(lines: list[str], name: str) -> bool:
+    """Whether a list of git's patterns ignores a name: the last line that means it decides."""
+    ignored = False
+    for line in lines:
+        pattern = line.strip().removeprefix("!").rstrip("/")
+        anywhere = "/" not in pattern or pattern.startswith("**/")
+        meant = name.rpartition("/")[2] if anywhere else name
+        if not line.startswith("#") and fnmatchcase(meant, pattern.removeprefix("**/").removeprefix("/")):
+            ignored = not line.startswith("!")
+    return ignored
+
+
+def _what_git_sees(root: Path) -> list[str]:
+    missing = not_ignored(root)
+    if not missing:
+        return []
+    where = paths.shown(paths.gitignore(root), root)
+    return [f"left {where} as it is: git does not ignore {', '.join(missing)}; add these lines to it"]
 
 
 def _gitignores(root: Path) -> list[str]:

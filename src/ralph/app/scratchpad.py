@@ -12,13 +12,14 @@ from pathlib import Path
 from ralph import paths
 from ralph.capture import privacy
 from ralph.context import budget as budgets
+from ralph.context.tokens import estimate
 from ralph.errors import Refused
 from ralph.store import files
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The scratchpad, or its tail within a budget, and the headings that were left out."""
+    """The scratchpad, or its tail within a budget below a note of the headings that were left out."""
 
     text: str
     left_out: tuple[str, ...] = ()
@@ -27,10 +28,31 @@ class Shown:
 def show(root: Path, *, budget: int = 0) -> Shown:
     """The text; within a budget its tail, since the newest notes stand last."""
     text = files.read(paths.scratchpad(root)) or ""
-    if budget <= 0:
+    if budget <= 0 or estimate(text) <= budget:
         return Shown(text)
-    kept, left_out = budgets.tail(text, budget)
-    return Shown(kept, left_out)
+    safe = _cut(text, budget, budget // 4)
+    better = _cut(text, budget, estimate(_note(safe.left_out, budget // 4)))  # a short note leaves room for more
+    return better if estimate(better.text) <= budget else safe
+
+
+def _cut(text: str, budget: int, for_note: int) -> Shown:
+    """The tail of a text that is too long, with so many tokens of the budget kept for the note and the line's end."""
+    kept, left_out = budgets.tail(text, max(1, budget - for_note - 1))
+    shown = _note(left_out, budget // 4) + kept
+    ended = shown.rstrip("\n") + "\n"
+    return Shown(ended if estimate(ended) <= budget else shown, left_out)
+
+
+def _note(titles: Sequence[str], most: int) -> str:
+    """A line that names what was left out, in at most so many tokens; "" when not even the shortest fits."""
+    bare = [title.replace("-->", "-- >") for title in titles]
+    shorter = [[*bare[:count], f"{len(bare) - count} more"] for count in range(min(len(bare) - 1, most), 0, -1)]
+    counted = [[f"{len(bare)} headings"]] if len(bare) > 1 else []
+    for words in ([bare] if bare else []) + shorter + counted + [["the beginning"]]:
+        note = f"<!-- left out: {'; '.join(words)} -->\n"
+        if estimate(note) <= most:
+            return note
+    return ""
 
 
 def set_(root: Path, text: str, patterns: Sequence[str] = ()) -> privacy.Clean:

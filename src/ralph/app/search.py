@@ -5,14 +5,14 @@ says how many tokens it costs, by estimate. `ralph memory search` asks the same 
 memories only.
 """
 
+import os
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import paths
 from ralph.app import index, meaning
 from ralph.context import tokens
 from ralph.errors import NotFound
@@ -23,6 +23,7 @@ from ralph.search import engine
 from ralph.store import rows
 from ralph.store.index import Progress
 from ralph.store.library import Stored
+from ralph.store.sources import name_of
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding
@@ -61,6 +62,8 @@ def search(
 ) -> Answer:
     """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it."""
 
+    query = _within(root, query)
+
     def question(connection: sqlite3.Connection) -> Answer:
         words = query.text.split()
         if query.layer > Detail.INDEX and words and all(rows.key_of(connection, word) is not None for word in words):
@@ -73,22 +76,38 @@ def search(
     return index.ask(root, question, progress)
 
 
+def _within(root: Path, query: Query) -> Query:
+    """A query for the sessions of a folder: what was learned belongs to the project, so it counts only there."""
+    if not query.project:
+        return query
+    project = os.path.abspath(query.project)  # noqa: PTH100  (a name as hosts record it: links are not followed)
+    families = query.families if root.is_relative_to(project) else (Family.OBSERVATION,)
+    return replace(query, project=project, families=families)
+
+
 def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[Found, list[Stored]]:
     """The same search within some files, and where each hit stands in them."""
-    names = {paths.shown(place, root): place for place in places}
+    names = {name_of(place, root): place for place in places}
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def question(connection: sqlite3.Connection) -> tuple[Found, list[Stored]]:
         found = engine.search(connection, query, today=ids.now().date())
-        keys = [rows.key_of(connection, hit.record.id) for hit in found.hits]
-        at = rows.places(connection, [key for key in keys if key is not None])
-        stands = [at.get(key or 0, (next(iter(names)), 1)) for key in keys]
-        return found, [
-            Stored(hit.record, names.get(name, root / name), line)
-            for hit, (name, line) in zip(found.hits, stands, strict=True)
-        ]
+        taken: set[int] = set()
+        return found, [_place(connection, hit.record, query, names, taken) for hit in found.hits]
 
     return index.ask(root, question)
+
+
+def _place(
+    connection: sqlite3.Connection, record: Record, query: Query, names: Mapping[str, Path], taken: set[int]
+) -> Stored:
+    """Where a hit stands: of several records with one id, each is given once, those with the same words first."""
+    keys = [key for key in rows.keys_of(connection, record.id, replace(query, text="")) if key not in taken]
+    held = rows.records(connection, keys)
+    key = next((key for key in keys if held.get(key) == record), keys[0])
+    taken.add(key)
+    name, line_number = rows.places(connection, [key])[key]
+    return Stored(record, names[name], line_number)
 
 
 def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL) -> Answer:
@@ -106,7 +125,7 @@ def timeline(root: Path, record_id: str = "", *, since: str = "", until: str = "
         else:
             keys = rows.newest(connection, Query(since=since, until=until), limit)
             found = rows.records(connection, keys)
-            around = sorted(found.values(), key=lambda record: record.created_at)
+            around = [found[key] for key in reversed(keys) if key in found]
         hits = tuple(Hit(record, 0.0) for record in around)
         lines = [line(hit.record, None, _AROUND) for hit in hits]
         shown = (Shown(hit, text, tokens.estimate(text)) for hit, text in zip(hits, lines, strict=True))
@@ -135,9 +154,10 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int) -> list[
     """A record between its neighbours: those of its session, else those nearest in time."""
     key = rows.key_of(connection, record.id)
     near = [other for _, other, _ in rows.neighbours(connection, [key], reach)] if key is not None else []
-    found = rows.records(connection, near) if near else rows.records(connection, rows.beside(connection, record, reach))
-    everything = {**found, key or 0: record}
-    return sorted(everything.values(), key=lambda each: (each.created_at, each.id))
+    if not near and key is not None:
+        near = rows.beside(connection, key, record, reach)
+    everything = {**rows.records(connection, near), key or 0: record}
+    return [each for _, each in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
 
 
 def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
@@ -151,12 +171,15 @@ def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
 def line(record: Record, score: float | None, budget: int) -> str:
     """A record on one line within a budget: id, score, date and how it begins."""
     head = f"{record.id} {'' if score is None else f'{score:.2f} '}{record.created_at[5:10]} "
-    words = (f"{record.title}: {record.text}" if record.title else record.text)[: budget * _LONG_TOKEN].split()
-    start = bisect_left(range(len(words)), True, key=lambda n: tokens.estimate(head + " ".join(words[: n + 1])) > budget)
-    begin = " ".join(words[:start])
-    if not begin and words:
-        begin = words[0][:8]
-    return (head + begin + ("…" if start < len(words) else "")).rstrip()
+    text = f"{record.title}: {record.text}" if record.title else record.text
+    words = " ".join(text[: budget * _LONG_TOKEN].split())
+    if len(text) <= budget * _LONG_TOKEN and tokens.estimate(head + words) <= budget:
+        return (head + words).rstrip()
+    size = bisect_left(range(len(words)), True, key=lambda n: tokens.estimate(f"{head}{words[: n + 1]}…") > budget)
+    begin = words[:size]
+    if begin != words and not words[size].isspace() and " " in begin:
+        begin = begin.rpartition(" ")[0]
+    return f"{head}{begin}…"
 
 
 def full(record: Record) -> str:

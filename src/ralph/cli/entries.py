@@ -7,11 +7,13 @@ import click
 from ralph import paths
 from ralph.app.entries import Added, Primed, to_json
 from ralph.cli.context import Invocation, say
-from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible
+from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table, visible
 from ralph.formats import sections
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found
 from ralph.store.library import Stored
+
+_TAGS_COLUMNS = 24
 
 
 def print_added(added: Added, form: str, call: Invocation) -> None:
@@ -111,5 +113,5 @@ def _dated(day: str) -> str:
 def _row(stored: Stored) -> list[str]:
     record = stored.record
     text = f"{record.title}: {record.text}" if record.title else record.text
-    tags = one_line(", ".join(record.tags))
+    tags = cut(one_line(", ".join(record.tags)), _TAGS_COLUMNS)
     return [one_line(record.id), record.kind.value, ago(record.created_at), tags or "-", one_line(text)]

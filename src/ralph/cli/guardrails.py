@@ -5,7 +5,8 @@ import click
 from ralph import paths
 from ralph.app import guardrails
 from ralph.cli import shelves
-from ralph.cli.context import invocation
+from ralph.cli.context import invocation, warn
+from ralph.cli.entries import print_private
 from ralph.cli.options import format_option
 from ralph.cli.output import json_text
 from ralph.formats.sections import GUARDRAILS
@@ -70,26 +71,45 @@ cli = shelves.group(shelves.Shelf("guardrails", "guardrails", guardrails, GUARDR
 
 
 @cli.command("migrate")
+@click.option("--allow-secret", is_flag=True, help="Also turn Signs that look like they hold a secret.")
 @format_option("table", "json")
 @click.pass_context
-def migrate(ctx: click.Context, form: str) -> None:
+def migrate(ctx: click.Context, allow_secret: bool, form: str) -> int:
     """Turn legacy Signs into structured entries; keeps the rest of the file, and a backup.
+
+    Private parts are left out; a Sign that looks like it holds a secret stays as it is, and the exit code is 1.
 
     \b
     Examples:
       ralph guardrails migrate
     """
-    root = invocation(ctx).root
-    done = guardrails.migrate(root)
-    if form == "json":
-        shape = [{"file": str(one.path), "backup": str(one.backup), "ids": list(one.ids)} for one in done]
-        click.echo(json_text(shape))
-        return
+    call = invocation(ctx)
+    root = call.root
+    done = guardrails.migrate(root, allow_secret=allow_secret, patterns=call.config.privacy.patterns)
     for one in done:
-        click.echo(
-            f"{paths.shown(one.path, root)}: {len(one.ids)} Sign(s) became entries; "
-            f"the file as it was: {paths.shown(one.backup, root)}"
-        )
+        print_private(one.private_parts)
+        for left in one.left:
+            warn(f"{paths.shown(one.path, root)}:{left.line}: this Sign stays as it is: {left.reason}")
+    if form == "json":
+        click.echo(json_text([_shape(one) for one in done]))
+        return 1 if any(one.left for one in done) else 0
+    for one in done:
+        if one.backup is not None:
+            click.echo(
+                f"{paths.shown(one.path, root)}: {len(one.ids)} Sign(s) became entries; "
+                f"the file as it was: {paths.shown(one.backup, root)}"
+            )
     if not done:
         where = ", ".join(f"{paths.shown(path, root)}: {kind}" for path, kind in guardrails.formats(root))
         click.echo(f"There are no Signs to migrate ({where})")
+    return 1 if any(one.left for one in done) else 0
+
+
+def _shape(one: guardrails.Migrated) -> dict[str, object]:
+    return {
+        "file": str(one.path),
+        "backup": str(one.backup or ""),
+        "ids": list(one.ids),
+        "private_parts": one.private_parts,
+        "left": [{"line": left.line, "reason": left.reason} for left in one.left],
+    }

@@ -128,7 +128,9 @@ def status(ctx: click.Context, form: str) -> None:
 
 @cli.command("prune")
 @click.option("--days", type=click.IntRange(min=1), help="Logs older than so many days (default: retention_days).")
-@click.option("--max-mb", type=click.FloatRange(min=0), help="The oldest over so many megabytes (default: retention_mb).")
+@click.option(
+    "--max-mb", type=click.FloatRange(min=0), help="The oldest over so many megabytes (default: retention_mb)."
+)
 @click.option("--yes", is_flag=True, help="Do it; without this they are only listed.")
 @format_option("table", "json")
 @click.pass_context

@@ -2,9 +2,11 @@
 
 Each command lives in its own module and is loaded only when it is called, so that `ralph memory
 list` does not pay for the web server. Errors are explained here, once: a RalphError says what,
-where and what to do next; anything else is a bug and says so.
+where and what to do next; a stream or a folder that fails under us is the system's word and is passed on;
+anything else is a bug and says so.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -46,6 +48,7 @@ EXTRAS = {
 """Packages that come with an extra, so that a missing one can be named."""
 
 INTERRUPTED = 130
+_CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
 
 
 class LazyGroup(click.Group):
@@ -102,18 +105,18 @@ def cli(ctx: click.Context, root: Path | None) -> None:
       ralph memory prime --budget 2000
     """
     ctx.obj = Invocation(explicit_root=root)
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False
+    ctx.color = color()
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by whoever called
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+    output = sys.stdout
     try:
         code = cli.main(args=list(arguments), prog_name="ralph", standalone_mode=False)
     except RalphError as error:
-        click.echo(click.style("error: ", fg="red") + str(error), err=True, color=_color())
+        click.echo(click.style("error: ", fg="red") + str(error), err=True, color=color())
         return error.exit_code
     except click.ClickException as error:
         error.show()
@@ -122,11 +125,40 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except SystemExit as end:  # click's answer to a broken pipe: it wraps the stream and exits with 1
+        if sys.stdout is output:
+            return end.code if isinstance(end.code, int) else 1
+        _drop_output()
+        return 0
+    except OSError as error:
+        return _system(error)
     except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
         return _bug(error)
     return code if isinstance(code, int) else 0
+
+
+def _system(error: OSError) -> int:
+    """Put into words what the system said no to; files have names, what has none is the output."""
+    if os.environ.get("RALPH_DEBUG"):
+        import traceback  # noqa: PLC0415  (only on the way out)
+
+        traceback.print_exception(error)
+    said = error.strerror or str(error)
+    if error.filename is None and error.errno in _CANNOT_PRINT and sys.stdout is not None:
+        _drop_output()
+        click.echo(f"error: the output could not be printed: {said}", err=True)
+        click.echo("  what the command changed is changed; only what it had to say is lost", err=True)
+        return 1
+    click.echo(f"error: {error.filename or 'input or output failed'}: {said}", err=True)
+    click.echo("  run again with RALPH_DEBUG=1 to see where", err=True)
+    return 1
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere, so that the end of the process does not stumble over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _bug(error: Exception) -> int:
@@ -139,8 +171,9 @@ def _bug(error: Exception) -> int:
     return 1
 
 
-def _color() -> bool | None:
-    return False if os.environ.get("NO_COLOR") else None
+def color() -> bool | None:
+    """False when nobody wants colours or the terminal has none; None lets the stream decide."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 def _nearest(word: str) -> str:

@@ -2,16 +2,17 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
 from ralph.app import memory
 from ralph.cli import shelves
-from ralph.cli.context import invocation
+from ralph.cli.context import invocation, say
 from ralph.cli.entries import place, print_private
 from ralph.cli.options import Kinds, tags_option, text_argument
 from ralph.cli.output import visible
-from ralph.errors import Conflict, NotFound, UsageError
+from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.formats.sections import MEMORIES
 from ralph.model.kinds import MemoryKind
 
@@ -117,10 +118,12 @@ def edit(
             call.root, memory_id, text=text, kind=kind, tags=tags, expect=shown,
             allow_secret=allow_secret, patterns=call.config.privacy.patterns,
         )  # fmt: skip
-    except (Conflict, NotFound) as error:
-        if shown is not None and text is not None and text.strip() != shown.strip():
-            error.hint = f"{error.hint}; here is your text:\n\n{visible(text)}"
+    except (Conflict, NotFound, Refused) as error:
+        if shown is not None and text is not None and text.strip() not in ("", shown.strip()):
+            _give_back(error, text, call.config.privacy.patterns)
         raise
+    if edited.same_as:
+        say(f"note: {edited.same_as} already says the same")
     print_private(edited.private_parts)
     done = (
         f"Changed {memory_id} ({place(edited.stored, call)})" if edited.changed else f"Nothing changed in {memory_id}"
@@ -128,8 +131,24 @@ def edit(
     click.echo(done)
 
 
+def _give_back(error: RalphError, text: str, patterns: Sequence[str]) -> None:
+    """Put what was typed behind the error, so that it can be used again; a secret is left out of it."""
+    if isinstance(error, Refused):
+        from ralph.capture import privacy  # noqa: PLC0415  (only on the way out)
+
+        text = privacy.redact(text, patterns).text
+    error.hint = f"{error.hint}; here is your text:\n\n{visible(text)}"
+
+
 def _from_editor(text: str) -> str:
-    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not sys.stdin.isatty():
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError("there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags")
-    edited = click.edit(text + "\n", extension=".md")
+    try:
+        edited = click.edit(text + "\n", extension=".md")
+    except FileNotFoundError as error:
+        raise Unreadable("the editor left no file", hint="nothing was changed; save the text where it was") from error
+    except (click.ClickException, OSError) as error:
+        why = error.message if isinstance(error, click.ClickException) else error.strerror
+        hint = "nothing was changed; set $VISUAL or $EDITOR to an editor that works, or use --text"
+        raise Unreadable(f"the editor failed: {why}", hint=hint) from error
     return text if edited is None else edited

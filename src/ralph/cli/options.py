@@ -19,8 +19,8 @@ else:  # older click has no type argument here
     ParamType = click.ParamType
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
-_SENTENCE = re.compile(r"--?[^\s=]*\s")
-"""A text that begins with a dash: an option is one word, or has `=` before its value."""
+_TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
+"""A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
 
 class Kinds(ParamType):
@@ -55,7 +55,7 @@ class Command(click.Command):
         self.params.append(_root_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it, but `- text` and `--no-verify is banned` are no options: no option has a space in it."""
+        """As click does it, but `- text`, `--no-verify is banned` and `-5` are no options."""
         texts = set() if "--" in args else set(self._texts(args))
         if texts:
             rest = [word for number, word in enumerate(args) if number not in texts]
@@ -76,7 +76,7 @@ class Command(click.Command):
         for number, word in enumerate(args):
             begins = {word[:2], word.split(maxsplit=1)[0] if word.strip() else word}
             is_value = number > 0 and args[number - 1] in takes_value
-            if _SENTENCE.match(word) and not begins & names and not is_value:
+            if _TEXT.match(word) and not begins & names and not is_value:
                 yield number
 
 
@@ -100,6 +100,17 @@ def _root_option() -> click.Option:
 def _set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
     if value is not None:
         ctx.obj = Invocation(explicit_root=value)
+
+
+def kinds_option(what: str) -> Callable[[Fn], Fn]:
+    """`--type a,b`, given once or several times."""
+    return click.option("-t", "--type", "kinds", type=Kinds(), multiple=True, callback=_joined_kinds, help=what)
+
+
+def _joined_kinds(
+    ctx: click.Context, param: click.Parameter, value: tuple[tuple[MemoryKind, ...], ...]
+) -> tuple[MemoryKind, ...]:
+    return tuple(dict.fromkeys(kind for kinds in value for kind in kinds))
 
 
 def tags_option(what: str) -> Callable[[Fn], Fn]:
@@ -127,10 +138,20 @@ def text_argument(text: str | None, file: Path | None) -> str:
     if file is not None:
         return _decoded(_read(file), str(file))
     if text == "-":
-        return _decoded(sys.stdin.buffer.read(), "standard input")
+        return _decoded(_standard_input(), "standard input")
     if text is None:
         raise UsageError("no text was given", hint='put it in quotes, or use "-" for standard input, or --file PATH')
     return text
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise Unreadable("standard input is closed", hint="give the text as an argument, or with --file PATH")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        hint = "give the text as an argument, or with --file PATH"
+        raise Unreadable(f"standard input cannot be read: {error.strerror}", hint=hint) from error
 
 
 def _read(file: Path) -> bytes:

@@ -1,5 +1,6 @@
 """A progress line on a terminal, and nothing at all elsewhere."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ _FEW = 20
 @contextmanager
 def bar(what: str) -> Iterator[Progress | None]:
     """A function that shows how far something is; None when nobody is watching."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
     shown = False

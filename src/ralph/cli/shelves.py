@@ -15,7 +15,7 @@ import click
 from ralph.app.entries import Added, Primed
 from ralph.cli.context import invocation
 from ralph.cli.entries import place, print_added, print_found, print_list, print_one, print_primed
-from ralph.cli.options import Command, Fn, Group, Kinds, format_option, tags_option, text_argument
+from ralph.cli.options import Command, Fn, Group, Kinds, format_option, kinds_option, tags_option, text_argument
 from ralph.formats.sections import Layout
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
@@ -25,7 +25,7 @@ LIMIT = 5
 """How many hits a search shows unless all are asked for."""
 
 Tags = tuple[str, ...] | None
-Several = tuple[MemoryKind, ...] | None
+Several = tuple[MemoryKind, ...]
 
 
 class Verbs(Protocol):
@@ -87,7 +87,7 @@ def _filters(types: str) -> Callable[[Fn], Fn]:
 
     def decorate(function: Fn) -> Fn:
         function = tags_option("Only entries with any of these tags.")(function)
-        return click.option("-t", "--type", "kinds", type=Kinds(), help=types)(function)
+        return kinds_option(types)(function)
 
     return decorate
 
@@ -136,7 +136,7 @@ def _search(shelf: Shelf) -> click.Command:
     @format_option("table", "json", "markdown", "quiet")
     @click.pass_context
     def search(ctx: click.Context, query: str, kinds: Several, tags: Tags, everything: bool, form: str) -> None:
-        wanted = Query(query, tuple(kinds or ()), tuple(tags or ()), limit=None if everything else LIMIT)
+        wanted = Query(query, kinds, tuple(tags or ()), limit=None if everything else LIMIT)
         found, entries = shelf.verbs.search(invocation(ctx).root, wanted)
         print_found(found, entries, form, f"No {shelf.plural} found.", shelf.layout.kinds)
 
@@ -150,9 +150,10 @@ def _list(shelf: Shelf) -> click.Command:
     @format_option("table", "json", "markdown", "quiet")
     @click.pass_context
     def list_(ctx: click.Context, last: int | None, kinds: Several, tags: Tags, form: str) -> None:
-        entries = shelf.verbs.list_(invocation(ctx).root, kinds=kinds or (), tags=tags or (), last=last)
+        entries = shelf.verbs.list_(invocation(ctx).root, kinds=kinds, tags=tags or (), last=last)
         first = f'No {shelf.plural} yet. `ralph {shelf.name} add "..."` keeps the first one.'
-        print_list(entries, form, f"No {shelf.plural} found." if kinds or tags else first, shelf.layout.kinds)
+        narrowed = kinds or tags or last == 0
+        print_list(entries, form, f"No {shelf.plural} found." if narrowed else first, shelf.layout.kinds)
 
     return list_
 
@@ -186,7 +187,7 @@ def _prime(shelf: Shelf) -> click.Command:
         ctx: click.Context, /, budget: int, kinds: Several, tags: Tags, recent: int, form: str, **more: object
     ) -> None:
         primed = shelf.verbs.prime(
-            invocation(ctx).root, budget=budget, kinds=kinds or (), tags=tags or (), recent=recent, form=form, **more
+            invocation(ctx).root, budget=budget, kinds=kinds, tags=tags or (), recent=recent, form=form, **more
         )
         print_primed(primed, form)
 

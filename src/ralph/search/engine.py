@@ -15,7 +15,9 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
+from ralph.model import ids
 from ralph.model.query import Found, Hit, Query
 from ralph.model.record import Record
 from ralph.search import fuzzy, terms
@@ -49,6 +51,8 @@ class Recipe:
 
 STANDARD = Recipe()
 _MOST_PAIRS = 12
+_MOST_REPLACED = 8
+"""Looking for the nearest terms takes time: somebody's whole log as a question must not take for ever."""
 _FEW_WORDS = 3
 """A question of so few words also finds longer words that begin with one of them."""
 _LONGER = 0.5
@@ -89,23 +93,21 @@ def search(
     meaning: Meaning | None = None,
 ) -> Found:
     """The records that answer the query, best first; with an empty text the newest that pass the filters."""
-    named = rows.key_of(connection, query.text.strip()) if query.text.strip().isprintable() else None
-    if named is not None:
-        found = rows.records(connection, [named])
-        hits = tuple(Hit(record, 1.0, ("id",)) for record in found.values() if query.accepts(record))
-        return Found(hits, len(hits))
+    text = query.text.strip()
+    if text and (rows.key_of(connection, text) is not None or ids.date_of(text)):
+        return _named(connection, query)
     asked = _asked(connection, query.text)
     if not asked:
         return _newest(connection, query) if not query.text.strip() else Found((), 0)
-    scores = _candidates(connection, query, asked, recipe)
+    scores, total = _candidates(connection, query, asked, recipe)
     near = meaning(query.text, list(scores)) if meaning is not None else {}
     fused = _fused(scores, near, recipe)
-    order = sorted(fused, key=lambda key: (fused[key], key), reverse=True)
+    order = _ordered(connection, query, fused)
     judged = _judge(connection, query, asked, order, fused, near, today, recipe)
     kept = judged if any(_answers(each, recipe) for each in judged[:5]) else []
     hits = tuple(Hit(each.record, round(each.score, 4), each.why) for each in kept[: query.limit])
-    instead = tuple((each.word, each.terms) for each in asked if each.replaced and each.terms)
-    return Found(hits, _total(len(kept), len(order), recipe), instead)
+    instead = tuple((each.word, _spoken(each.terms, hits)) for each in asked if each.replaced and each.terms)
+    return Found(hits, max(total, len(order)) if kept else 0, instead)
 
 
 def _answers(judged: "_Judged", recipe: Recipe) -> bool:
@@ -113,15 +115,38 @@ def _answers(judged: "_Judged", recipe: Recipe) -> bool:
     return judged.cover >= recipe.floor or judged.evidence >= recipe.evidence or judged.close >= recipe.close
 
 
-def _total(kept: int, candidates: int, recipe: Recipe) -> int:
-    """How many answers there are; beyond those that were judged, the candidates are counted as they are."""
-    return kept if candidates <= recipe.judged else max(kept, kept + candidates - recipe.judged)
+def _named(connection: sqlite3.Connection, query: Query) -> Found:
+    """Whoever asks by an id gets the record that has it, and every other one that has it, too."""
+    keys = rows.keys_of(connection, query.text.strip(), query)
+    found = rows.records(connection, keys[: query.limit])
+    return Found(tuple(Hit(found[key], 1.0, ("id",)) for key in keys[: query.limit] if key in found), len(keys))
+
+
+def _ordered(connection: sqlite3.Connection, query: Query, fused: dict[int, float]) -> list[int]:
+    """The keys that pass the filters, best first; equal ones by time and place, as in any index of these files."""
+    for key in fused.keys() - rows.passing(connection, list(fused), query):
+        del fused[key]
+    stand = rows.standing(connection, list(fused)) if len(set(fused.values())) < len(fused) else {}
+    return sorted(fused, key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
+
+
+def _spoken(found: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
+    """Terms as people write them: the shortest word of the hits for each; the bare terms when no hit has one."""
+    words: dict[str, str] = {}
+    for hit in hits[:5]:
+        record = hit.record
+        for word in terms.words(" ".join((record.title, *record.tags, record.text[:20_000]))):
+            for term in terms.word_terms(word):
+                if term in found and len(word) < len(words.get(term, word + ".")):
+                    words[term] = word.lower()
+    return tuple(dict.fromkeys(words[term] for term in found if term in words)) or tuple(found)
 
 
 def _newest(connection: sqlite3.Connection, query: Query) -> Found:
-    keys = rows.newest(connection, query, None)
-    found = rows.records(connection, keys[: query.limit])
-    return Found(tuple(Hit(found[key], 0.0) for key in keys[: query.limit] if key in found), len(keys))
+    keys = rows.newest(connection, query, query.limit)
+    found = rows.records(connection, keys)
+    total = len(keys) if query.limit is None else rows.count(connection, query)
+    return Found(tuple(Hit(found[key], 0.0) for key in keys if key in found), total)
 
 
 def _asked(connection: sqlite3.Connection, text: str) -> list[Asked]:
@@ -130,9 +155,10 @@ def _asked(connection: sqlite3.Connection, text: str) -> list[Asked]:
     known = rows.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
     count = max(rows.size(connection), 2)
     asked: list[Asked] = []
+    replaced = 0
     for word in words:
         if terms.is_cjk(word.text):
-            asked += [Asked(term, (term,), _PAIR * _weight(count, known.get(term, 0)), known.get(term, 0)) for term in word.terms]
+            asked += [_pair(connection, term, count, known.get(term, 0)) for term in word.terms]
             continue
         there = tuple(term for term in word.terms if term in known)
         if there:
@@ -141,10 +167,20 @@ def _asked(connection: sqlite3.Connection, text: str) -> list[Asked]:
             postings = sum(known[term] for term in there) + sum(more.values())
             asked.append(Asked(word.text, there, _weight(count, rarest), postings, longer=tuple(more)))
             continue
-        near = fuzzy.nearest(connection, word)
+        replaced += 1
+        near = fuzzy.nearest(connection, word) if replaced <= _MOST_REPLACED else {}
         weight = _weight(count, min(near.values(), default=0))
         asked.append(Asked(word.text, tuple(near), weight, sum(near.values()), replaced=True))
     return asked
+
+
+def _pair(connection: sqlite3.Connection, term: str, count: int, holding: int) -> Asked:
+    """Two characters, as the index has them; a character of its own is also looked for inside of pairs."""
+    if len(term) > 1 or holding:
+        return Asked(term, (term,), _PAIR * _weight(count, holding), holding)
+    around = fuzzy.around(connection, term)
+    weight = _PAIR * _weight(count, min(around.values(), default=0))
+    return Asked(term, (), weight, sum(around.values()), longer=tuple(around))
 
 
 def _weight(count: int, holding: int) -> float:
@@ -154,16 +190,18 @@ def _weight(count: int, holding: int) -> float:
 
 def _candidates(
     connection: sqlite3.Connection, query: Query, asked: Sequence[Asked], recipe: Recipe
-) -> dict[int, float]:
-    """Keys and text scores by BM25: of all terms, or of the rarest when all would be too many to count."""
+) -> tuple[dict[int, float], int]:
+    """Keys and text scores by BM25, and how many match: of all terms, or of the rarest when all would be too many."""
     if not any(each.postings for each in asked):
-        return {}
+        return {}, 0
     match = " OR ".join(f'"{term}"' for term in _rarest(asked, recipe.common))
-    scores = dict(rows.matching(connection, match, recipe.fields, recipe.candidates, query))
-    for key, score in _side_by_side(connection, asked, recipe):
+    most = -1 if query.limit is None else max(recipe.candidates, query.limit)
+    scores = dict(rows.matching(connection, match, recipe.fields, most, query))
+    total = rows.count_matching(connection, match, query) if len(scores) == most else len(scores)
+    for key, score in _side_by_side(connection, asked, most, recipe):
         if key in scores:
             scores[key] += recipe.pairs * score
-    return _with_neighbours(connection, scores, recipe)
+    return _with_neighbours(connection, scores, recipe), total
 
 
 def _rarest(asked: Sequence[Asked], most: int) -> list[str]:
@@ -181,17 +219,17 @@ def _rarest(asked: Sequence[Asked], most: int) -> list[str]:
 
 
 def _side_by_side(
-    connection: sqlite3.Connection, asked: Sequence[Asked], recipe: Recipe
+    connection: sqlite3.Connection, asked: Sequence[Asked], most: int, recipe: Recipe
 ) -> list[tuple[int, float]]:
     """The scores of candidates in which two words of the question stand next to each other."""
     pairs = [
         f'"{left.terms[-1]} {right.terms[0]}"'
-        for left, right in zip(asked, asked[1:], strict=False)
+        for left, right in pairwise(asked)
         if left.terms and right.terms and not (left.replaced or right.replaced)
     ]
     if not pairs:
         return []
-    return rows.matching(connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, recipe.candidates)
+    return rows.matching(connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most)
 
 
 def _with_neighbours(connection: sqlite3.Connection, scores: dict[int, float], recipe: Recipe) -> dict[int, float]:
@@ -211,7 +249,7 @@ def _fused(scores: Mapping[int, float], near: Mapping[int, float], recipe: Recip
     for key, value in near.items():
         close = (value - low) / (high - low) if high > low else 1.0
         fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
-    return fused
+    return {key: round(value, 9) for key, value in fused.items()}  # sums in another order are no other scores
 
 
 def _judge(
@@ -247,7 +285,10 @@ def _judge(
         if near.get(key, 0.0) >= recipe.close:
             why = (*why, f"meaning: {near[key]:.2f}")
         judged.append(_Judged(key, record, score / whole, cover, evidence, near.get(key, 0.0), why))
-    return sorted(judged, key=lambda each: (each.score, each.record.created_at, each.key), reverse=True)
+    place = {key: -at for at, key in enumerate(wanted)}
+    return sorted(
+        judged, key=lambda each: (round(each.score, 9), each.record.created_at, place[each.key]), reverse=True
+    )
 
 
 def _together(own: Mapping[str, float], others: Sequence[Mapping[str, float]], recipe: Recipe) -> dict[str, float]:

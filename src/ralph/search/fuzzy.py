@@ -6,11 +6,14 @@ costs no more than a small one: what begins like the word, and what differs by o
 
 import sqlite3
 
-from ralph.search.terms import Word, one_typo
+from ralph.search.terms import Word, is_cjk, one_typo
 from ralph.store import rows
 
 _SHORTEST = 3
+_LONGEST = 40
+"""Longer terms are hashes, or no words at all, and trying every part of one takes for ever."""
 _MOST = 8
+_PAIRS = 50
 _RANGE = 20_000
 
 
@@ -18,7 +21,7 @@ def nearest(connection: sqlite3.Connection, word: Word) -> dict[str, int]:
     """Indexed terms to look for instead, with the number of records that hold them; often none."""
     found: dict[str, int] = {}
     for term in word.terms:
-        if len(term) < _SHORTEST or not term.isascii():
+        if len(term) < _SHORTEST or is_cjk(term):
             continue
         longer = rows.terms_between(connection, term, _after(term), 200)
         longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
@@ -30,15 +33,20 @@ def nearest(connection: sqlite3.Connection, word: Word) -> dict[str, int]:
 
 def beginning_with(connection: sqlite3.Connection, term: str) -> dict[str, int]:
     """Indexed terms that begin with a term and are longer, the shortest first."""
-    if len(term) < _SHORTEST or not term.isascii():
+    if len(term) < _SHORTEST or is_cjk(term):
         return {}
     longer = [pair for pair in rows.terms_between(connection, term, _after(term), 200) if pair[0] != term]
     return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
 
 
+def around(connection: sqlite3.Connection, character: str) -> dict[str, int]:
+    """The indexed pairs that a Chinese, Japanese or Korean character is part of."""
+    return dict(rows.terms_with(connection, character, _PAIRS))
+
+
 def _inside(connection: sqlite3.Connection, term: str) -> dict[str, int]:
     """Terms that contain the word, else the longest ones that are part of it."""
-    if len(term) <= _SHORTEST:
+    if not _SHORTEST < len(term) <= _LONGEST:
         return {}
     around = dict(rows.terms_with(connection, term, _MOST))
     if around:

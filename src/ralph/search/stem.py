@@ -7,6 +7,7 @@ stemmer that is built into SQLite's FTS5.
 """
 
 from functools import lru_cache
+from itertools import pairwise
 
 _STEP2 = (
     ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
@@ -50,7 +51,7 @@ def _vowels(word: str) -> list[bool]:
 def _measure(word: str) -> int:
     """How often a vowel is followed by a consonant."""
     marks = _vowels(word)
-    return sum(1 for before, after in zip(marks, marks[1:], strict=False) if before and not after)
+    return sum(1 for before, after in pairwise(marks) if before and not after)
 
 
 def _has_vowel(word: str) -> bool:
@@ -64,13 +65,13 @@ def _short(word: str) -> bool:
 
 
 def _plurals(word: str) -> str:
-    if word.endswith("sses") or word.endswith("ies"):
+    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 def _endings(word: str) -> str:
-    if word.endswith("eed"):
+    if word.endswith("eed") and len(word) > 3:
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for ending in ("ed", "ing"):
         base = word[: -len(ending)]

@@ -15,8 +15,11 @@ from functools import lru_cache
 from ralph.search.stem import stem as stemmed
 
 STOP_WORDS = frozenset(
-    "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not of on or our "
-    "so that the their them then there these they this to us was we were what when where which who why will with you your".split()
+    (
+        "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not "
+        "of on or our so that the their them then there these they this to us was we were what when where which who "
+        "why will with you your"
+    ).split()
 )
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
@@ -51,6 +54,11 @@ class Word:
 
     text: str
     terms: tuple[str, ...]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as they stand there; an identifier or a path is one."""
+    return _WORD.findall(text)
 
 
 def index_terms(text: str) -> str:

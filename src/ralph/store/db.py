@@ -82,6 +82,8 @@ def explained(path: Path) -> Iterator[None]:
     """Turn SQLite's complaints into ours: Busy, Damaged, WriteFailed, or the error itself."""
     try:
         yield
+    except UnicodeDecodeError as error:  # in the middle of SQLite's own complaint about a damaged file
+        raise Damaged(f"{path}: holds what is no text", hint="it is made again from the files") from error
     except sqlite3.DatabaseError as error:
         words = str(error).lower()
         if "locked" in words or "busy" in words:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.errors import Conflict, NotFound
+from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
 from ralph.model.record import Record
 from ralph.store import files
@@ -80,12 +80,15 @@ class Library:
         """The one record with this id; NotFound or Conflict otherwise."""
         found = [stored for stored in self.read(shelf) if stored.record.id == record_id]
         if not found:
-            raise NotFound(f"{shelf.noun.capitalize()} not found: {record_id}", hint=_list_hint(shelf))
+            raise _not_found(shelf, record_id)
         if len(found) > 1:
             places = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for stored in found)
+            in_one_file = len({stored.path for stored in found}) == 1
             raise Conflict(
                 f"{len(found)} entries have the id {record_id}: {places}",
-                hint="run `ralph doctor --fix` to give each its own id",
+                hint="run `ralph doctor --fix` to give each its own id"
+                if in_one_file
+                else "delete one of the two in its file, or give it another id there",
             )
         return found[0]
 
@@ -101,6 +104,7 @@ class Library:
         AlreadyThere carries the first record, if any, of which `unless` is true; then nothing is added.
         """
         home = shelf.home
+        check_folders(home, self.root)
         elsewhere = replace(shelf, places=tuple(place for place in shelf.places if place != home))
         others = self.read(elsewhere)
         done: list[tuple[Record, SectionsDocument]] = []
@@ -128,7 +132,7 @@ class Library:
             document = parse(text, shelf.layout)
             current = next((entry.record for entry in document.entries if entry.record.id == record_id), None)
             if current is None:
-                raise NotFound(f"{shelf.noun.capitalize()} not found: {record_id}", hint=_list_hint(shelf))
+                raise _not_found(shelf, record_id)
             changed[:] = [change(current)]
             return str(document.replace(record_id, changed[0]) if changed[0] != current else document)
 
@@ -139,9 +143,29 @@ class Library:
     def remove(self, shelf: Shelf, record_id: str) -> Stored:
         """Take one record out of its file; gives what was removed."""
         stored = self.find(shelf, record_id)
-        files.update(stored.path, lambda text: str(parse(text, shelf.layout).remove(record_id)), root=self.root)
+
+        def edit(text: str) -> str:
+            document = parse(text, shelf.layout)
+            if all(entry.record.id != record_id for entry in document.entries):  # somebody was faster
+                raise _not_found(shelf, record_id)
+            return str(document.remove(record_id))
+
+        files.update(stored.path, edit, root=self.root)
         return stored
 
 
-def _list_hint(shelf: Shelf) -> str:
-    return f"`ralph {'memory' if shelf.noun == 'memory' else 'guardrails'} list` shows the ids"
+def check_folders(path: Path, root: Path) -> None:
+    """Refuse a path below something in the project that should be a folder and is none."""
+    for folder in path.parents:
+        if folder == root or not folder.is_relative_to(root):
+            return
+        if folder.exists() and not folder.is_dir():
+            raise Refused(
+                f"{folder}: is a file, but a folder is needed here for {path.name}",
+                hint="move it away and run the command again; nothing was written",
+            )
+
+
+def _not_found(shelf: Shelf, record_id: str) -> NotFound:
+    command = "memory" if shelf.noun == "memory" else "guardrails"
+    return NotFound(f"{shelf.noun.capitalize()} not found: {record_id}", hint=f"`ralph {command} list` shows the ids")

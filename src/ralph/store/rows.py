@@ -315,7 +315,8 @@ def _condition(query: Query) -> tuple[str, list[object]]:
 
 
 def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
-    wheres, values = [], []
+    wheres: list[str] = []
+    values: list[object] = []
     if query.kinds:
         wheres.append(f"{_KIND[family]} IN ({', '.join('?' * len(query.kinds))})")
         values += [kind.value for kind in query.kinds]
@@ -339,7 +340,7 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
         values += [Scope.PROJECT.value, query.scope.value]
     if query.project and family is Family.OBSERVATION:
         folder = query.project.rstrip("/")
-        test = "s.id = session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
+        test = "s.id = observations.session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
         wheres.append(f"EXISTS (SELECT 1 FROM sessions s WHERE {test})")  # noqa: S608  (our own names)
         values += [folder, len(folder) + 1, folder + "/"]
     if family is Family.MEMORY:

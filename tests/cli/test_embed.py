@@ -1,0 +1,120 @@
+"""`ralph index embed` and search by meaning as people call them, with the real model where it is installed."""
+
+import os
+
+import pytest
+from tests.cli.runner import Block, Project, numbered
+
+from ralph.search import embedders
+from ralph.search.embedders import LocalEmbedder
+
+real_model = pytest.mark.skipif(
+    bool(embedders.missing("local")) and os.environ.get("CI") != "true", reason="the local extra is not installed"
+)
+CHARGED = "Customers were charged twice when the payment webhook was retried; store its event id first"
+OTHERS = ("Run the linter before every commit", "The colour palette follows the brand guide")
+QUESTION = "a buyer's credit card got billed two times for one order"
+
+
+@pytest.fixture
+def project(ralph: Project) -> Project:
+    """A project with three memories."""
+    ralph.memories(*(Block(text, id=numbered(number)) for number, text in enumerate((CHARGED, *OTHERS))))
+    return ralph
+
+
+@pytest.fixture
+def without_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the extra were not installed."""
+    monkeypatch.setattr(embedders, "_LOCAL_NEEDS", ("no_such_module_here",))
+
+
+@real_model
+def test_embed_gives_every_record_a_vector_and_search_finds_by_meaning(project: Project) -> None:
+    assert "Nothing found." in project("search", QUESTION).out
+    said = project("index", "embed")
+    assert (said.code, said.out) == (0, f"3 record(s) embedded by {LocalEmbedder.name}.\n")
+    assert project("index", "embed").out == "Every record has its vector.\n"
+    found = project("search", QUESTION, "--format", "json")
+    assert found.err == ""
+    assert found.json["hits"][0]["id"] == numbered(0)
+    assert found.json["hits"][0]["why"][-1].startswith("meaning: ")
+    assert "meaning: " in project("search", QUESTION, "--explain").out
+
+
+@real_model
+def test_a_limit_leaves_the_rest_and_json_says_how_many(project: Project) -> None:
+    said = project("index", "embed", "--limit", "2", "--format", "json")
+    assert said.json == {"model": LocalEmbedder.name, "embedded": 2, "left": 1}
+    assert "1 record(s) embedded" in project("index", "embed", "--limit", "2").out
+
+
+@real_model
+def test_sync_embeds_what_is_new_and_says_so_aside(project: Project) -> None:
+    first = project("index", "sync")
+    assert first.out == "1 file(s) read, 0 gone.\n"
+    assert first.err == f"3 record(s) embedded by {LocalEmbedder.name}.\n"
+    second = project("index", "sync")
+    assert (second.out, second.err) == ("Up to date.\n", "")
+    assert project("index", "embed").out == "Every record has its vector.\n"
+
+
+def test_provider_none_embeds_nothing(project: Project) -> None:
+    project.put("ralph.yml", "embedding:\n  provider: none\n")
+    assert project("index", "sync").err == ""
+    said = project("index", "embed")
+    assert said.code == 2
+    assert "no embedding provider is set" in said.err
+    assert not project.file(".ralph/cache/vectors.db").exists()
+
+
+@pytest.mark.usefixtures("without_model")
+def test_without_the_extra_sync_and_search_are_silent_and_embed_names_the_extra(project: Project) -> None:
+    assert project("index", "sync").err == ""
+    assert project("search", "linter").err == ""
+    said = project("index", "embed")
+    assert said.code == 2
+    assert "ralph-memory[local]" in said.err
+
+
+@pytest.mark.usefixtures("without_model")
+def test_a_provider_that_is_named_but_not_installed_is_told(project: Project) -> None:
+    project.put("ralph.yml", "embedding:\n  provider: local\n")
+    said = project("index", "embed")
+    assert said.code == 1
+    assert "no_such_module_here" in said.err
+    assert "ralph-memory[local]" in said.err
+
+
+def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy")
+    monkeypatch.setenv("RALPH_EMBEDDING_URL", "http://127.0.0.1:9")  # nobody listens on the discard port
+    project.put("ralph.yml", "embedding:\n  provider: compatible\n  model: m\n")
+    said = project("index", "embed")
+    assert said.code == 1
+    assert said.out == "0 record(s) embedded by compatible:m; 3 left, `ralph index embed` does them.\n"
+    assert "compatible at 127.0.0.1:9: cannot be reached" in said.err
+    found = project("search", "linter")
+    assert (found.code, found.err) == (0, "")
+    assert numbered(1) in found.out
+
+
+def test_an_address_in_the_projects_own_file_is_not_followed(project: Project) -> None:
+    project.put("ralph.yml", "embedding:\n  provider: compatible\n  model: m\n  url: http://127.0.0.1:9\n")
+    said = project("index", "embed")
+    assert said.code == 2
+    assert "ralph.yml:4: embedding.url is ignored here" in said.err
+    assert "needs an address" in said.err
+
+
+def test_prune_takes_its_size_from_the_config(project: Project) -> None:
+    for name in ("old", "new"):
+        project.put(f".ralph/log/sessions/{name}.jsonl", '{"type":"session","id":"x"}\n' + " " * 700_000)
+    os.utime(project.file(".ralph/log/sessions/old.jsonl"), (1, 1))
+    assert project("index", "prune", "--format", "json").json == {"would_remove": []}
+    project.put("ralph.yml", "retention_mb: 1\n")
+    (found,) = project("index", "prune", "--format", "json").json["would_remove"]
+    assert found["file"].endswith("old.jsonl")
+    assert project("index", "prune", "--max-mb", "5", "--format", "json").json == {"would_remove": []}

@@ -1,0 +1,86 @@
+"""`ralph index`: sync, rebuild, verify, status and prune as people call them."""
+
+import os
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+from tests.cli.runner import Block, Project, numbered
+from tests.store.test_index import LOG, seen
+
+from ralph import paths
+from ralph.model import ids
+from ralph.store import db
+
+
+@pytest.fixture
+def project(ralph: Project) -> Project:
+    ralph.memories(Block("alpha", numbered(1)), Block("beta", numbered(2)))
+    ralph.put(LOG, "".join(seen(f"step {n}", n) for n in range(5)))
+    return ralph
+
+
+def test_sync_says_what_it_read(project: Project) -> None:
+    assert project("index", "sync").out == "2 file(s) read, 0 gone.\n"
+    assert project("index", "sync").out == "Up to date.\n"
+    project.file(LOG).unlink()
+    assert project("index", "sync").out == "0 file(s) read, 1 gone.\n"
+    assert project("index", "rebuild").out == "1 file(s) read, 0 gone.\n"
+
+
+def test_a_second_one_at_the_same_time_gives_up_politely(project: Project) -> None:
+    project("index", "sync")
+    with db.sole_writer(paths.index_file(project.root)):
+        said = project("index", "sync")
+        assert (said.code, said.out) == (0, "Another process is bringing the index up to date.\n")
+        assert project("index", "rebuild").code == 1
+
+
+def test_verify_ends_with_1_when_something_differs(project: Project) -> None:
+    said = project("index", "verify")
+    assert (said.code, said.out) == (0, "Index and files agree.\n")
+    with closing(sqlite3.connect(paths.index_file(project.root))) as connection, connection:
+        connection.execute("UPDATE records SET text = 'forged' WHERE text = 'alpha'")
+    said = project("index", "verify")
+    assert said.code == 1
+    assert f".agent/memories.md: {numbered(1)} is not in the index as it stands" in said.out
+    assert project("index", "verify", "--format", "json").json != []
+    project("index", "rebuild")
+    assert project("index", "verify", "--format", "json").json == []
+
+
+def test_status_shows_rows_and_sizes(project: Project) -> None:
+    assert "no index yet" in project("index", "status").out
+    project("index", "sync")
+    told = project("index", "status", "--format", "json").json
+    assert told["rows"]["records"] == 2
+    assert told["rows"]["observations"] == 5
+    assert told["database_bytes"] > 0
+    assert told["log_bytes"] == project.file(LOG).stat().st_size
+    assert "observations:  5" in project("index", "status").out
+
+
+def test_prune_lists_first_and_takes_its_days_from_the_settings(project: Project) -> None:
+    old = project.put(".ralph/log/sessions/old.jsonl", seen("ancient", 9, "old"))
+    then = (ids.now() - timedelta(days=20)).timestamp()
+    os.utime(old, (then, then))
+    assert project("index", "prune").out == "Nothing to prune.\n"
+    project.put("ralph.yml", "retention_days: 10\n")
+    said = project("index", "prune")
+    assert "would remove .ralph/log/sessions/old.jsonl" in said.out
+    assert "older than 10 days" in said.out
+    assert "Nothing was removed; --yes does it." in said.out
+    assert old.exists()
+    assert project("index", "prune", "--days", "30").out == "Nothing to prune.\n"
+    assert "would_remove" in project("index", "prune", "--format", "json").json
+    assert "removed .ralph/log/sessions/old.jsonl" in project("index", "prune", "--yes").out
+    assert not old.exists()
+    assert project("search", "ancient").out == "Nothing found.\n"
+    assert project("memory", "search", "alpha", "--format", "json").ids == [numbered(1)]
+
+
+def test_prune_by_size(project: Project) -> None:
+    said = project("index", "prune", "--max-mb", "0.0001")
+    assert f"would remove {LOG}" in said.out
+    assert project.file(LOG).exists()

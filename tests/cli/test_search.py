@@ -1,0 +1,174 @@
+"""`ralph search` at the front door: layers, filters, formats, reasons; and no query is an error."""
+
+import os
+import string
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal
+from tests.store.test_index import LOG, ended, seen
+
+from ralph.formats import jsonl
+from ralph.model import ids
+from ralph.model.kinds import Outcome
+
+LONG = "the whole story of the connection pool, with `code` and numbers. " * 200
+
+
+@pytest.fixture
+def project(ralph: Project) -> Project:
+    """Memories of three kinds, a session with three observations, and a journal of five entries."""
+    ralph.memories(
+        Block("JWT tokens expire after 15 minutes", numbered(1), "auth, security", "2025-01-01", "decision"),
+        Block("Retry the JWT refresh once", numbered(2), "auth", "2025-01-02", "fix"),
+        Block("parseHttpHeader splits at the first colon", numbered(3), "http", "2025-01-03"),
+        Block(LONG, numbered(4), "", "2025-01-04", "context"),
+    )
+    session = jsonl.encode_line("session", {"id": "s1", "project_path": str(ralph.root)})
+    ralph.put(LOG, session + "".join(seen(f"ran pytest for the JWT tests, step {n}", n) for n in range(3)))
+    ralph.put(".ralph/log/runs/r.jsonl", "".join(ended(out, n, f"jwt notes {n}") for n, out in enumerate(Outcome)))
+    return ralph
+
+
+def found(project: Project, *words: str) -> list[str]:
+    said = project("search", "--format", "json", "--all", *words)
+    assert said.code == 0, said.err
+    assert said.json["total"] == len(said.json["hits"])
+    return [hit["id"] for hit in said.json["hits"]]
+
+
+def test_everything_that_ralph_knows_is_searched(project: Project) -> None:
+    names = found(project, "jwt")
+    assert {name.partition("-")[0] for name in names} == {"mem", "obs", "j"}
+    assert len(names) == 2 + 3 + 5
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("jwt", "--kind", "memory"), 2),
+        (("jwt", "--kind", "memory", "--kind", "journal"), 7),
+        (("jwt", "--type", "decision"), 1),
+        (("jwt", "-t", "Fix,tool_use"), 4),
+        (("jwt", "--type", "interrupted"), 1),
+        (("jwt", "--tag", "security", "--tag", "http"), 1),
+        (("jwt", "--tags", "AUTH"), 2),
+        (("jwt", "--kind", "memory", "--since", "2025-01-02"), 1),
+        (("jwt", "--kind", "memory", "--until", "2025-01-01"), 1),
+        (("jwt", "--kind", "memory", "--since", "7d"), 0),
+        (("jwt", "--kind", "observation", "--project", "."), 3),
+        (("jwt", "--kind", "observation", "--project", "/elsewhere"), 0),
+        (("--kind", "memory"), 4),
+        (("xylophone",), 0),
+    ],
+)
+def test_filters(project: Project, words: tuple[str, ...], count: int) -> None:
+    assert len(found(project, *words)) == count
+
+
+def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
+    said = project("search", "jwt")
+    assert len(said.out.splitlines()) == 5
+    assert said.err == "5 more; --all shows every one\n"
+    assert len(project("search", "jwt", "--limit", "2").out.splitlines()) == 2
+    assert len(project("search", "jwt", "--all").out.splitlines()) == 10
+    assert project("search", "jwt", "--limit", "0").code == 2
+
+
+def test_a_line_has_the_id_the_score_the_date_and_how_it_begins(project: Project) -> None:
+    said = project("search", "parseHttpHeader colon", "--kind", "memory")
+    assert said.out.startswith(f"{numbered(3)} ")
+    assert " 01-03 parse" in said.out
+
+
+def test_explain_says_why(project: Project) -> None:
+    lines = project("search", "security jwt", "--explain", "--limit", "1").out.splitlines()
+    assert lines[1] == "  tag: security; text: jwt"
+    hit = project("search", "security jwt", "--format", "json").json["hits"][0]
+    assert (hit["id"], hit["family"], hit["why"]) == (numbered(1), "memory", ["tag: security", "text: jwt"])
+    assert 0 < hit["score"] <= 1.5
+    assert hit["tokens"] > 0
+
+
+def test_layer_2_shows_what_is_around_and_layer_3_all(project: Project) -> None:
+    around = project("search", "--layer", "2", "step 1", "--kind", "observation", "--limit", "1").out
+    assert [line.split(" step ")[-1] for line in around.splitlines()] == ["0", "1", "2"]
+    cut = project("search", "--layer", "3", "connection pool").out
+    assert f"[cut; `ralph search --layer 3 {numbered(4)}` has all of it]" in cut
+    whole = project("search", "--layer", "3", numbered(4))
+    assert LONG.strip() in whole.out
+    both = project("search", "--layer", "3", numbered(1), numbered(2)).out
+    assert both.index(numbered(1)) < both.index(numbered(2))
+
+
+def test_nothing_found_is_no_error(project: Project) -> None:
+    said = project("search", "xylophone")
+    assert (said.code, said.out, said.err) == (0, "Nothing found.\n", "")
+    said = project("search", "xylophone", "--format", "json")
+    assert said.json == {"hits": [], "total": 0, "tokens": 0}
+    said = project("search", "xylophone", "--format", "markdown")
+    assert (said.out, said.err) == ("", "Nothing found.\n")
+
+
+def test_a_replaced_word_is_told_in_words_that_people_write(project: Project) -> None:
+    said = project("search", "expyre")
+    assert "nothing has 'expyre'; looked for expire instead" in said.err
+
+
+@pytest.mark.parametrize("words", [("--type", "nonsense"), ("--since", "yesterday"), ("--kind", "x"), ("--layer", "4")])
+def test_wrong_options_are_wrong_usage(project: Project, words: tuple[str, ...]) -> None:
+    assert project("search", "jwt", *words).code == 2
+
+
+QUERIES = [
+    *string.punctuation,
+    "AND OR NOT NEAR",
+    '"x',
+    "C++",
+    "don't",
+    "🔥",
+    "x" * 10_000,
+    "",
+    "the of",
+    "\x00",
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("layer", ["1", "2", "3"])
+def test_no_query_is_ever_an_error(project: Project, layer: str) -> None:
+    for query in QUERIES:
+        said = project("search", "--layer", layer, "--format", "json", "--", query)
+        assert (said.code, said.err) == (0, ""), query
+        assert isinstance(said.json["hits"], list)
+
+
+def test_nothing_is_printed_but_the_answer_while_the_index_is_made(project: Project) -> None:
+    for number in range(60):
+        project.put(f".ralph/knowledge/k{number}.md", f"---\ntitle: K{number}\ntags: [a]\n---\n\njwt\n")
+    said = executable(project.root, "search", "parseHttpHeader", "--limit", "1")
+    assert (said.returncode, said.stderr) == (0, b"")
+    for path in (project.root / ".ralph").glob("ralph.db*"):
+        path.unlink()
+    seen_there = on_a_terminal(
+        project.root, "search", "parseHttpHeader", "--limit", "1", env={"HOME": os.environ["HOME"]}
+    )
+    assert b"reading the files: 40 of " in seen_there
+    assert seen_there.count(b"\x1b[K") == 1
+    again = on_a_terminal(project.root, "search", "parseHttpHeader", "--limit", "1", env={"HOME": os.environ["HOME"]})
+    assert b"reading" not in again
+
+
+def test_a_span_counts_back_from_now(ralph: Project) -> None:
+    ralph.memories(
+        Block("old note", numbered(1), created="2020-01-01"), Block("new note", numbered(2), created=ids.today())
+    )
+    for span in ("7d", "24h", "2w", "3m"):
+        assert found(ralph, "note", "--since", span) == [numbered(2)]
+        assert found(ralph, "note", "--until", span) == [numbered(1)]
+
+
+def test_a_search_in_a_folder_without_memory_leaves_it_alone(ralph: Project) -> None:
+    assert ralph("search", "x").out == "Nothing found.\n"
+    assert ralph.files() == []
+    assert not Path(ralph.root, ".ralph").exists()

@@ -1,0 +1,256 @@
+"""The ranking: what comes first and why, what is filtered out, what is no answer, and that the order is firm."""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+
+import pytest
+
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.query import Found, Query
+from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.search import engine, terms
+from ralph.store.index import in_memory
+from ralph.store.sources import Contents, Placed
+
+TODAY = date(2025, 6, 1)
+
+
+def memory(text: str, number: int = 1, **more: object) -> Record:
+    values: dict[str, object] = {"created_at": "2025-05-01", **more}
+    return Record(f"mem-{1_700_000_000 + number}-a{number:03x}", MemoryKind.PATTERN, text, **values)  # type: ignore[arg-type] # a test's shorthand for fields
+
+
+def observation(text: str, number: int, session: str = "s1", **more: object) -> Record:
+    values: dict[str, object] = {"created_at": f"2025-05-01T10:{number % 60:02}:00Z", "scope": Scope.SESSION, **more}
+    name = f"obs-{1_700_000_000 + number}-b{number:03x}"
+    origin = Origin(session=session)
+    return Record(name, ObservationKind.TOOL_USE, text, Family.OBSERVATION, origin=origin, **values)  # type: ignore[arg-type] # see above
+
+
+@contextmanager
+def indexed(*records: Record, lines: tuple[tuple[str, dict[str, object]], ...] = ()) -> Iterator[sqlite3.Connection]:
+    """An index in memory of these records, in one source."""
+    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
+    connection = in_memory([Contents(placed, lines=lines)], terms.index_terms)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def ask(records: list[Record], query: Query | str, **more: object) -> Found:
+    """What a query finds among some records."""
+    wanted = Query(query, limit=None) if isinstance(query, str) else query
+    with indexed(*records) as connection:
+        return engine.search(connection, wanted, today=TODAY)
+
+
+def texts(found: Found) -> list[str]:
+    return [hit.record.text for hit in found.hits]
+
+
+NOISE = [memory(f"unrelated remark {word} about something else", 100 + n) for n, word in enumerate("abcdefghijklmnop")]
+
+
+def test_the_newer_of_two_equal_ones_comes_first() -> None:
+    old, new = (
+        memory("deploy by hand", 1, created_at="2023-01-01"),
+        memory("deploy by hand", 2, created_at="2025-05-30"),
+    )
+    for pair in ([old, new], [new, old]):
+        assert [hit.record for hit in ask([*pair, *NOISE], "deploy").hits] == [new, old]
+
+
+def test_a_tag_counts_more_than_a_word_and_the_reasons_are_told() -> None:
+    tagged = memory("rotate the keys", 1, tags=("security",))
+    said = memory("security is a word here", 2)
+    hits = ask([said, tagged, *NOISE], "security").hits
+    assert [(hit.record, hit.why) for hit in hits] == [(tagged, ("tag: security",)), (said, ("text: security",))]
+    titled = memory("x", 3, title="Rollout plan", origin=Origin(files=("src/db/schema.ts",)))
+    assert ask([titled, *NOISE], "rollout schema").hits[0].why == ("title: rollout", "path: schema")
+
+
+def test_words_side_by_side_come_before_words_apart() -> None:
+    apart = memory("the pool was full and after that a connection was made", 1)
+    beside = memory("the connection pool was full", 2)
+    assert texts(ask([apart, beside, *NOISE], "connection pool"))[0] == beside.text
+
+
+def test_what_matched_in_the_neighbours_of_a_session_counts() -> None:
+    before = observation("error: relation users does not exist", 1)
+    mine = observation("ran the migration again", 2)
+    other = observation("ran the migration again", 3, "s2", created_at=mine.created_at)
+    hits = ask(
+        [before, mine, *(observation("idle", n, "s3") for n in range(10, 16)), other, *NOISE],
+        "relation users migration",
+    ).hits
+    order = [hit.record for hit in hits]
+    assert order.index(mine) < order.index(other)
+
+
+@pytest.mark.parametrize(
+    "query", ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"]
+)
+def test_a_miss_is_a_miss(query: str) -> None:
+    assert ask([memory("deploy by hand", 1), memory("rotate the keys of the database", 2), *NOISE], query) == Found(
+        (), 0
+    )
+
+
+def test_one_common_word_of_many_is_no_answer() -> None:
+    found = ask(NOISE, "remark quantum chromodynamics lattice simulation")
+    assert found.hits == ()
+
+
+def test_a_retired_record_is_not_found_by_words_or_among_the_newest() -> None:
+    gone = memory("deploy by hand", 1, status=Status.RETIRED)
+    assert ask([gone, *NOISE], "deploy").hits == ()
+    assert gone not in [hit.record for hit in ask([gone, *NOISE], "").hits]
+
+
+EVERY = [
+    memory("alpha one", 1, tags=("Db", "infra"), created_at="2025-01-10"),
+    memory("alpha two", 2, tags=("ui",), created_at="2025-02-10T08:00:00Z"),
+    observation("alpha three", 3, created_at="2025-03-10T08:00:00Z", tags=("db",)),
+    Record(
+        "j-1",
+        Outcome.FAILED,
+        "alpha four",
+        Family.JOURNAL,
+        origin=Origin(run="r"),
+        created_at="2025-04-10",
+        scope=Scope.RUN,
+    ),
+]
+FILTERS: list[tuple[Query, str]] = [
+    (Query(), "one two three four"),
+    (Query(families=(Family.MEMORY,)), "one two"),
+    (Query(families=(Family.OBSERVATION, Family.JOURNAL)), "three four"),
+    (Query(kinds=(Outcome.FAILED, ObservationKind.TOOL_USE)), "three four"),
+    (Query(kinds=(MemoryKind.FIX,)), ""),
+    (Query(tags=("DB",)), "one three"),
+    (Query(tags=("infra", "ui")), "one two"),
+    (Query(tags=("none", "\ud800")), ""),
+    (Query(since="2025-02-10"), "two three four"),
+    (Query(until="2025-02-10"), "one two"),
+    (Query(until="2025-02"), "one two"),
+    (Query(since="2025-02-10T07:00:00", until="2025-03-10T08:00:00"), "two three"),
+    (Query(since="2026"), ""),
+    (Query(scope=Scope.SESSION), "three"),
+    (Query(scope=Scope.RUN), "four"),
+    (Query(scope=Scope.PROJECT, tags=("ui",)), "two"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"), FILTERS, ids=lambda value: str(value)[:60] if isinstance(value, str) else ""
+)
+def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str) -> None:
+    from dataclasses import replace
+
+    names = [f"alpha {word}" for word in wanted.split()]
+    for text in ("alpha", ""):
+        found = ask([*EVERY], replace(query, text=text, limit=None))
+        assert sorted(texts(found)) == sorted(names)
+        assert found.total == len(names)
+    for record in EVERY:
+        by_id = ask([*EVERY], replace(query, text=record.id))
+        assert texts(by_id) == ([record.text] if record.text in names else [])
+
+
+def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
+    lines = tuple(
+        ("session", {"id": name, "project_path": path})
+        for name, path in (("a", "/w/app"), ("b", "/w/app/web"), ("c", "/w/application"), ("d", "/W/App"))
+    )
+    records = [observation(f"alpha {name}", n, name) for n, name in enumerate("abcd", 1)]
+    with indexed(*records, lines=lines) as connection:
+        for folder, wanted in (
+            ("/w/app", "ab"),
+            ("/w/app/", "ab"),
+            ("/w/app/web", "b"),
+            ("/w", "abc"),
+            ("/w/a_p", ""),
+            ("/%", ""),
+        ):
+            query = Query("alpha", project=folder, families=(Family.OBSERVATION,), limit=None)
+            found = engine.search(connection, query, today=TODAY)
+            assert sorted(text[-1] for text in texts(found)) == list(wanted)
+
+
+@pytest.mark.parametrize("count", [3, 59, 61, 450])
+def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(count: int) -> None:
+    chance = random.Random(count)
+    words = "alpha beta gamma delta".split()
+    records = [memory(f"alpha {chance.choice(words)} {n}", n, created_at=f"2025-0{1 + n % 5}-10") for n in range(count)]
+    with indexed(*records) as connection:
+        everything = engine.search(connection, Query("alpha", limit=None), today=TODAY)
+        assert everything.total == len(everything.hits) == count
+        for limit in (1, 5, 100):
+            some = engine.search(connection, Query("alpha", limit=limit), today=TODAY)
+            assert (len(some.hits), some.total) == (min(limit, count), count)
+        newest = engine.search(connection, Query(limit=7), today=TODAY)
+        assert (len(newest.hits), newest.total) == (min(7, count), count)
+
+
+def test_the_order_does_not_depend_on_the_order_of_writing_when_times_differ() -> None:
+    records = [memory("alpha beta", n, created_at=f"2025-05-{1 + n:02}") for n in range(20)]
+    shuffled = random.Random(1).sample(records, len(records))
+    first = ask([*records, *NOISE], "alpha").hits
+    assert first == ask([*shuffled, *NOISE], "alpha").hits == ask([*records, *NOISE], "alpha").hits
+    assert [hit.record for hit in first] == list(reversed(records))
+
+
+def test_without_words_the_newest_come_first_and_of_one_day_the_last_in_the_file() -> None:
+    records = [memory("a", 1, created_at="2025-01-02"), memory("b", 2, created_at=""),
+               memory("c", 3, created_at="2025-01-03"), memory("d", 4, created_at="2025-01-02")]  # fmt: skip
+    assert texts(ask(records, "")) == ["c", "d", "a", "b"]
+    assert texts(ask(records, "  \n")) == ["c", "d", "a", "b"]
+
+
+def test_records_that_share_an_id_are_all_found_by_it() -> None:
+    twins = [memory("first", 1), memory("second", 1), memory("third", 2)]
+    found = ask(twins, twins[0].id)
+    assert (texts(found), found.total, found.hits[0].why) == (["first", "second"], 2, ("id",))
+
+
+def test_a_word_that_occurs_nowhere_is_replaced_and_told_as_people_write_it() -> None:
+    found = ask([memory("Authentication uses tokens", 1), *NOISE], "authentcation")
+    assert texts(found) == ["Authentication uses tokens"]
+    assert found.instead == (("authentcation", ("authentication",)),)
+
+
+def test_a_word_inside_another_is_found_only_when_it_stands_nowhere_itself() -> None:
+    inside, alone = memory("a recalculation of sums", 1), memory("the calc is off", 2)
+    assert texts(ask([inside, alone, *NOISE], "calc"))[0] == alone.text
+    assert texts(ask([inside, *NOISE], "calcul")) == [inside.text]
+
+
+def test_a_common_word_in_a_large_index_does_not_choose_the_candidates() -> None:
+    from dataclasses import replace
+
+    records = [observation(f"the common word {n}", n, f"s{n}") for n in range(200)]
+    records[77] = observation("the common word zebra", 77, "s77")
+    recipe = replace(engine.STANDARD, common=50)
+    with indexed(*records) as connection:
+        found = engine.search(connection, Query("common zebra"), today=TODAY, recipe=recipe)
+    assert texts(found)[0] == "the common word zebra"
+
+
+def test_nearness_in_meaning_finds_what_shares_no_word() -> None:
+    records = [memory("the cache was stale", 1), *NOISE]
+    with indexed(*records) as connection:
+        key = connection.execute("SELECT key FROM records WHERE text LIKE '%stale%'").fetchone()[0]
+        found = engine.search(connection, Query("outdated copies"), today=TODAY, meaning=lambda text, keys: {key: 0.9})
+        assert texts(found) == ["the cache was stale"]
+        assert found.hits[0].why == ("meaning: 0.90",)
+        retired = engine.search(
+            connection,
+            Query("outdated copies", kinds=(MemoryKind.FIX,)),
+            today=TODAY,
+            meaning=lambda text, keys: {key: 0.9},
+        )
+        assert retired.hits == ()
