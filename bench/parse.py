@@ -1,12 +1,12 @@
 """How parsing, listing, priming and searching a 10 MB memories.md compare with plain string work."""
 
 import tempfile
+import time
 from pathlib import Path
 
 from bench.timing import Bar, best, report
 
 from bench import big
-from ralph import paths
 from ralph.app import memory
 from ralph.formats.sections import parse
 from ralph.model.query import Query
@@ -19,11 +19,11 @@ def read(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
-def first_search(root: Path) -> None:
-    """A search where there is no index yet."""
-    for part in paths.index_file(root).parent.glob("ralph.db*"):
-        part.unlink()
+def first_search(root: Path) -> float:
+    """How many milliseconds a search takes where there is no index yet."""
+    begun = time.perf_counter()
     memory.search(root, Query("scheduler migrations"))
+    return (time.perf_counter() - begun) * 1000
 
 
 def run() -> list[str]:
@@ -33,7 +33,7 @@ def run() -> list[str]:
         small, path = big.write(half, COUNT // 2), big.write(whole, COUNT)
         text = read(path)
         records = [entry.record for entry in parse(text).entries]
-        memory.search(whole, Query("scheduler migrations"))  # the first one makes the index
+        built = first_search(whole)
         times = best(
             {
                 "read and split into lines": lambda: path.open(encoding="utf-8", newline="").read().splitlines(),
@@ -46,10 +46,10 @@ def run() -> list[str]:
                 "search, two words": lambda: memory.search(whole, Query("scheduler migrations")),
                 "search, a rare word": lambda: memory.search(whole, Query("cache_424")),
                 "search, a typo": lambda: memory.search(whole, Query("schedulr migraton")),
-                "search that makes the index": lambda: first_search(whole),
             }
         )
         lines = [f"memories.md: {len(text) / 1e6:.1f} MB, {len(records)} entries"]
+    times["search that makes the index, once"] = built
     bars = [
         Bar("parse / read and split into lines", "parse", "read and split into lines", 10),
         Bar("list / parse", "list", "parse", 2),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import parse, startup  # noqa: E402  (the path comes first)
+from bench import parse, startup
 
 
 def main() -> int:

@@ -5,8 +5,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import big
 from bench.timing import Bar, medians, report
+
+from bench import big
 
 COUNT = 100
 
@@ -28,7 +29,12 @@ def run() -> list[str]:
             }
         )
     bars = [
-        Bar("ralph memory list / import click", f"ralph memory list ({COUNT} entries)", "python -I -c 'import click'", 2.5)
+        Bar(
+            "ralph memory list / import click",
+            f"ralph memory list ({COUNT} entries)",
+            "python -I -c 'import click'",
+            2.5,
+        )
     ]
     return [f"start-up with {COUNT} entries", *report(times, bars)]
 

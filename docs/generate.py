@@ -38,7 +38,9 @@ def commands(command: click.Command, path: tuple[str, ...] = ("ralph",)) -> Iter
 def help_text(name: str, command: click.Command) -> str:
     """What `--help` prints, at a fixed width."""
     names = ["-h", "--help"]
-    with click.Context(command, info_name=name, max_content_width=100, terminal_width=100, help_option_names=names) as ctx:
+    with click.Context(
+        command, info_name=name, max_content_width=100, terminal_width=100, help_option_names=names
+    ) as ctx:
         return command.get_help(ctx).rstrip()
 
 

@@ -68,7 +68,9 @@ def learn(demo: Demo) -> None:
     demo.say("One memory of each type")
     demo.ralph('memory add "Uses barrel exports in each module" --tags style,modules')
     demo.ralph('memory add "Chose Zod over Yup for run-time speed" -t decision --tags validation')
-    demo.ralph("memory add - -t fix --tags docker,dev", given="ECONNREFUSED on 5432: run `docker compose up -d db` first")
+    demo.ralph(
+        "memory add - -t fix --tags docker,dev", given="ECONNREFUSED on 5432: run `docker compose up -d db` first"
+    )
     demo.ralph('memory add "결제 서비스의 인증은 services/auth 에 있다" -t context --tags auth')
     demo.ralph('guardrails add "npm test fails: run npm run build first" --tags build,test')
     demo.ralph('memory add "uses barrel exports in each module."')
@@ -109,7 +111,9 @@ def protect(demo: Demo) -> None:
     demo.say("Private parts and secrets never reach the disk")
     demo.ralph("memory add -", given=f"Deploy with GITHUB_TOKEN={FAKE_TOKEN}", expect=1)
     demo.ralph("memory add - -t context", given="Staging is rebuilt at night <private>by Jo, 555-0100</private>")
-    leaked = [path for path in demo.project.rglob("*") if path.is_file() and FAKE_TOKEN in path.read_text(encoding="utf-8")]
+    leaked = [
+        path for path in demo.project.rglob("*") if path.is_file() and FAKE_TOKEN in path.read_text(encoding="utf-8")
+    ]
     if leaked or "555-0100" in demo.memories().read_text(encoding="utf-8"):
         raise SystemExit("the demo failed: something private is on disk")
     demo.say("Where does a learning belong, and is everything in order?")

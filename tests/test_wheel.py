@@ -20,7 +20,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = next(folder.glob("*.whl"))
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
+    pip = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "-c",
+        str(ROOT / "constraints.txt"),
+    ]
     subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
     return folder
 

@@ -22,7 +22,18 @@ _HOME = {
     "Library": "ralph.store.library",
 }
 
-__all__ = ["Config", "Library", "Link", "MemoryKind", "Origin", "RalphError", "Record", "Scope", "Status", "__version__"]
+__all__ = [
+    "Config",
+    "Library",
+    "Link",
+    "MemoryKind",
+    "Origin",
+    "RalphError",
+    "Record",
+    "Scope",
+    "Status",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -84,9 +84,7 @@ class Project:
         out, err = io.BytesIO(), io.BytesIO()
         before = sys.stdin
         sys.stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
-        streams = [
-            io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, err)
-        ]
+        streams = [io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, err)]
         try:
             with (
                 contextlib.chdir(cwd or self.root),

@@ -30,9 +30,7 @@ def ralph(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     return code, out, err
 
 
-def test_show_prints_values_and_where_they_come_from(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_show_prints_values_and_where_they_come_from(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = ralph(capfd, "show", "--origin")
     rows = [line.split() for line in out.splitlines()]
     assert code == 0
@@ -96,9 +94,7 @@ def test_set_refuses_where_it_cannot_change_one_key(project: Path, capfd: pytest
     assert "error: ralph.yml:1: cannot be changed here" in err
 
 
-def test_set_tells_of_an_error_elsewhere_but_does_its_work(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_set_tells_of_an_error_elsewhere_but_does_its_work(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / ".ralph.toml").write_text("[execution]\nverify = 1\n", encoding="utf-8", newline="")
     code, out, err = ralph(capfd, "set", "memories.budget", "5")
     assert code == 0
@@ -106,9 +102,7 @@ def test_set_tells_of_an_error_elsewhere_but_does_its_work(
     assert "warning: .ralph.toml:2: execution.verify: expected true or false" in err
 
 
-def test_a_wrong_value_in_a_file_is_told_with_its_line(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_value_in_a_file_is_told_with_its_line(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "ralph.yml").write_text("\nmemories:\n  budget: many\n", encoding="utf-8", newline="")
     code, out, err = ralph(capfd, "show")
     assert (code, out) == (2, "")

@@ -307,3 +307,13 @@ def test_json_says_what_can_be_fixed(ralph: Project) -> None:
     fixable = {one["code"]: one["fixable"] for one in said.json["findings"]}
     assert fixable == {"duplicate-id": True, "bad-date": False}
     assert all(one["what"] and one["hint"] for one in said.json["findings"])
+
+
+def test_fix_leaves_a_file_with_an_open_merge_alone(ralph: Project) -> None:
+    text = "## Fixes\n\n<<<<<<< HEAD\n### mem-1705751400-a3f8\n> one\n=======\n### mem-1705751400-a3f8\n> two\n>>>>>>> x\n"
+    path = ralph.root / ".agent" / "memories.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    assert ralph("doctor", "--fix").code == 1
+    assert path.read_text(encoding="utf-8") == text
+    assert [each.name for each in path.parent.iterdir()] == ["memories.md"]

@@ -62,9 +62,7 @@ def test_add_appends_to_the_section_of_its_type_and_says_where(ralph: Project) -
     assert said.code == 0
     assert said.out == f"Added fix {new_id} (.agent/memories.md:{_line(ralph, new_id)})\n"
     day = datetime.now(UTC).date().isoformat()
-    block = (
-        f"### {new_id}\n> ECONNREFUSED: run docker compose up\n<!-- tags: docker, dev | created: {day} -->\n"
-    )
+    block = f"### {new_id}\n> ECONNREFUSED: run docker compose up\n<!-- tags: docker, dev | created: {day} -->\n"
     assert ralph.read() == page(THREE).replace(str(THREE), f"{THREE}\n{block}")
 
 
@@ -102,9 +100,7 @@ def test_the_type_is_read_in_any_case(ralph: Project, word: str) -> None:
     assert ralph("memory", "add", "First", "-t", word, "--format", "json").json["type"] == "fix"
 
 
-@pytest.mark.parametrize(
-    "verb", [["add", "First"], ["list"], ["search", "x"], ["prime"], ["edit", "mem-1-a"]]
-)
+@pytest.mark.parametrize("verb", [["add", "First"], ["list"], ["search", "x"], ["prime"], ["edit", "mem-1-a"]])
 def test_an_unknown_type_is_wrong_usage_and_names_the_valid_ones(ralph: Project, verb: list[str]) -> None:
     said = ralph("memory", *verb, "--type", "bug")
     assert (said.code, said.out) == (2, "")
@@ -113,9 +109,7 @@ def test_an_unknown_type_is_wrong_usage_and_names_the_valid_ones(ralph: Project,
     assert ralph.files() == []
 
 
-TRICKY = (
-    "`make lint` needs $HOME, \"quotes\", 'single' and \\n\n\n    indented\n<!-- tags: no -->\n## Fixes\n-->"
-)
+TRICKY = "`make lint` needs $HOME, \"quotes\", 'single' and \\n\n\n    indented\n<!-- tags: no -->\n## Fixes\n-->"
 
 
 def test_text_from_stdin_arrives_as_it_was_sent(ralph: Project) -> None:
@@ -163,9 +157,7 @@ def test_what_cannot_be_kept_is_refused_with_nothing_written(
     assert ralph.files() == []
 
 
-@pytest.mark.parametrize(
-    "again", ["Uses barrel exports", "uses  BARREL\nexports.", " Uses barrel exports!? "]
-)
+@pytest.mark.parametrize("again", ["Uses barrel exports", "uses  BARREL\nexports.", " Uses barrel exports!? "])
 def test_what_is_already_there_is_said_and_not_added(ralph: Project, again: str) -> None:
     ralph.memories(ONE)
     before = ralph.marks()
@@ -298,14 +290,10 @@ def test_the_second_place_of_memories_is_read_and_written_when_it_is_the_only_on
 
 def test_control_characters_are_shown_and_never_sent_to_a_terminal(ralph: Project) -> None:
     ralph.memories(Block("red \x1b[31m, title \x1b]0;owned\x07, csi \x9b2J", ONE.id, "a\x1b[1m"))
-    ralph.put(
-        ".ralph/guardrails.md", "# Guardrails\n\n### Sign: name \x1b]0;owned\x07\n- **Trigger**: \x1b[2J\n"
-    )
+    ralph.put(".ralph/guardrails.md", "# Guardrails\n\n### Sign: name \x1b]0;owned\x07\n- **Trigger**: \x1b[2J\n")
     verbs = (["list"], ["show", ONE.id], ["search", "red"])
     calls = [
-        ["memory", *verb, *form]
-        for verb in verbs
-        for form in ([], ["--format", "markdown"], ["--format", "json"])
+        ["memory", *verb, *form] for verb in verbs for form in ([], ["--format", "markdown"], ["--format", "json"])
     ]
     calls += [
         ["memory", "prime"],

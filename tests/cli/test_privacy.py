@@ -87,10 +87,7 @@ def test_private_parts_never_reach_the_disk(ralph: Project, text: str) -> None:
     ralph("scratchpad", "set", text)
     ralph("scratchpad", "append", text)
     entry_id = ralph("memory", "list", "--format", "json").ids[0]
-    assert (
-        ralph("memory", "edit", entry_id, "--text", text + " again" if "closed" not in text else text).code
-        == 0
-    )
+    assert ralph("memory", "edit", entry_id, "--text", text + " again" if "closed" not in text else text).code == 0
     assert ralph("memory", "init", "--force").code == 0
     assert ralph("guardrails", "init", "--force").code == 0
     everything = ralph.everything()

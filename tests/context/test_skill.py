@@ -26,9 +26,7 @@ def test_the_skill_names_the_commands_that_an_agent_needs(words: str) -> None:
     assert words in skill.text()
 
 
-@pytest.mark.parametrize(
-    "words", ["red tests", "one-off", "AGENTS.md", "CLAUDE.md", "secrets", "progress", "code"]
-)
+@pytest.mark.parametrize("words", ["red tests", "one-off", "AGENTS.md", "CLAUDE.md", "secrets", "progress", "code"])
 def test_the_skill_says_what_not_to_add(words: str) -> None:
     _, _, refusals = skill.text().partition("Do not add:")
     assert words in refusals.partition("\n## ")[0]

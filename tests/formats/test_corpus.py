@@ -13,9 +13,7 @@ from ralph.model.record import Record
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("memories/*.md"), *CORPUS.glob("guardrails/*.md")])
-NEW = Record(
-    "mem-1705751400-ffff", MemoryKind.FIX, "new\n\nwords", label="fix", tags=("a",), created_at="2025-01-20"
-)
+NEW = Record("mem-1705751400-ffff", MemoryKind.FIX, "new\n\nwords", label="fix", tags=("a",), created_at="2025-01-20")
 
 pytestmark = [
     pytest.mark.skipif(not FILES, reason="the folder with real files is not here"),

@@ -22,9 +22,7 @@ scalars = st.one_of(
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)),
     max_leaves=12,
 )
 objects = st.dictionaries(st.text(max_size=4), values, max_size=5)
@@ -110,9 +108,7 @@ def test_setting_a_member_changes_nothing_but_its_value(
     assert text[: root.start] == changed[: after.start]
     assert text[root.end :] == changed[after.end :]
     if key not in value and value:  # what is dropped again leaves no trace
-        assert (
-            splice(changed, after, object_text(changed, after, style_of(changed, after), {key: DROP})) == text
-        )
+        assert splice(changed, after, object_text(changed, after, style_of(changed, after), {key: DROP})) == text
 
 
 @given(st.lists(values, min_size=1, max_size=5), styles, values, st.data())

@@ -30,9 +30,7 @@ words = st.text(st.characters(exclude_characters="\x00"), max_size=8)
 names = words.filter(bool)
 extras = st.dictionaries(
     names,
-    st.one_of(
-        words, st.integers(), st.booleans(), st.none(), st.lists(words, max_size=2), st.just({"a": [1.5]})
-    ),
+    st.one_of(words, st.integers(), st.booleans(), st.none(), st.lists(words, max_size=2), st.just({"a": [1.5]})),
     max_size=3,
 )
 maybe = st.one_of(st.none(), words)
@@ -179,9 +177,7 @@ def test_a_new_story_takes_the_layout_of_its_neighbours() -> None:
     new = '"US-2", "title": "B", "passes": false},\r\n\t\t{"id": "US-3", "title": "C", "description": "", '
     assert new in added.text
     assert added.remove("US-3").text == HAND
-    assert prd().remove("US-2").text == HAND.replace(
-        ',\r\n\r\n\t\t{"id": "US-2", "title": "B", "passes": false}', ""
-    )
+    assert prd().remove("US-2").text == HAND.replace(',\r\n\r\n\t\t{"id": "US-2", "title": "B", "passes": false}', "")
 
 
 def test_unknown_keys_are_surfaced_and_keep_their_place() -> None:

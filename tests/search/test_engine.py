@@ -162,7 +162,7 @@ def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str)
 
 
 def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
-    lines = tuple(
+    lines: tuple[tuple[str, dict[str, object]], ...] = tuple(
         ("session", {"id": name, "project_path": path})
         for name, path in (("a", "/w/app"), ("b", "/w/app/web"), ("c", "/w/application"), ("d", "/W/App"))
     )

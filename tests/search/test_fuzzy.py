@@ -56,3 +56,12 @@ def test_longer_words_that_begin_with_a_term(connection: sqlite3.Connection) -> 
 
 def test_a_character_is_found_inside_of_pairs(connection: sqlite3.Connection) -> None:
     assert fuzzy.around(connection, "锁") == {"死锁": 1, "锁问": 1}
+
+
+def test_in_a_large_index_the_inside_of_terms_is_left_alone(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzzy, "_SMALL", 0)
+    assert nearest(connection, "calcul") == set()
+    assert nearest(connection, "authentcation") == {"authent"}
+    assert fuzzy.around(connection, "锁") == {"锁问": 1}

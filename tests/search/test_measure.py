@@ -87,9 +87,7 @@ def test_percentiles_are_values_that_were_measured() -> None:
 
 
 def test_categories_keep_their_order_and_unnamed_ones_are_left_out() -> None:
-    found = metrics.by_category(
-        [answered("a", "a", category="z"), answered("", "a", category="b"), answered("", "a")]
-    )
+    found = metrics.by_category([answered("a", "a", category="z"), answered("", "a", category="b"), answered("", "a")])
     assert list(found) == ["z", "b"]
     assert found["z"].any5 == 1
     assert found["b"].any5 == 0
@@ -370,9 +368,7 @@ def test_the_bare_match_asks_for_the_terms_that_the_engine_chose(tmp_path: Path)
         assert "databas" in match
         assert "timeout" in match
         assert hits > 0
-        assert (
-            connection.execute("SELECT count(*) FROM search WHERE search MATCH ?", (match,)).fetchone()[0] > 0
-        )
+        assert connection.execute("SELECT count(*) FROM search WHERE search MATCH ?", (match,)).fetchone()[0] > 0
 
 
 def test_promises_are_told_for_the_sizes_that_were_measured() -> None:

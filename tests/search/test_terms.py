@@ -142,9 +142,7 @@ def test_one_letter_too_few_too_many_changed_or_swapped_is_one_typo(left: str, r
     assert terms.one_typo(right, left)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")]
-)
+@pytest.mark.parametrize(("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")])
 def test_two_letters_are_not_one_typo(left: str, right: str) -> None:
     assert not terms.one_typo(left, right)
     assert not terms.one_typo(right, left)

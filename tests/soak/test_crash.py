@@ -236,9 +236,7 @@ def test_a_change_killed_at_any_line_of_the_store_is_done_wholly_or_not_at_all(
 
 
 @pytest.mark.parametrize("verb", ["append", "append without space"])
-def test_an_append_killed_at_any_line_of_the_store_glues_no_lines(
-    in_memory: Path, start: Start, verb: str
-) -> None:
+def test_an_append_killed_at_any_line_of_the_store_glues_no_lines(in_memory: Path, start: Start, verb: str) -> None:
     ledger = LogLedger(in_memory / "log.jsonl")
     program = start("every-line", ledger.path, verb)
     torn = 0
@@ -280,9 +278,7 @@ def test_lines_that_many_processes_append_while_others_are_forgotten_all_stay(
 
 
 @needs_proc
-def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(
-    tmp_path: Path, start: Start
-) -> None:
+def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(tmp_path: Path, start: Start) -> None:
     path = tmp_path / "log" / "session.jsonl"
     files.append(path, "first\n")
     program = start("log", path, 1, 5)
@@ -299,9 +295,7 @@ def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(
 # --- the lock ----------------------------------------------------------------------------------
 
 
-def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(
-    tmp_path: Path, start: Start
-) -> None:
+def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(tmp_path: Path, start: Start) -> None:
     folder, other, trail = tmp_path / "real", tmp_path / "link", tmp_path / "trail" / "log"
     folder.mkdir()
     other.symlink_to("real")
@@ -331,9 +325,7 @@ def test_whoever_holds_the_lock_and_is_killed_lets_go(tmp_path: Path, start: Sta
     assert [path.name for path in tmp_path.iterdir()] == ["a.md"]
 
 
-def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(
-    tmp_path: Path, start: Start, rounds: Rounds
-) -> None:
+def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(tmp_path: Path, start: Start, rounds: Rounds) -> None:
     path = tmp_path / "number"
     path.write_bytes(b"0")
     programs = [start("count-up", path, rounds(500, 50)) for _ in range(4)]
@@ -346,9 +338,7 @@ def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(
 
 
 @needs_proc
-def test_a_folder_that_git_replaced_while_somebody_waited_is_locked_anew(
-    tmp_path: Path, start: Start
-) -> None:
+def test_a_folder_that_git_replaced_while_somebody_waited_is_locked_anew(tmp_path: Path, start: Start) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with files.lock(folder / "a.md"):

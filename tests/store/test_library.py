@@ -282,9 +282,7 @@ def test_what_is_no_file_of_the_project_is_refused_and_nothing_is_made(tmp_path:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, link("memories.md")], ids=["fifo", "folder", "loop"])
-def test_reading_what_is_no_file_is_told_and_does_not_hang(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
+def test_reading_what_is_no_file_is_told_and_does_not_hang(tmp_path: Path, make: Callable[[Path], None]) -> None:
     place = tmp_path / ".agent" / "memories.md"
     place.parent.mkdir()
     make(place)

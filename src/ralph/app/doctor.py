@@ -94,7 +94,10 @@ def fix(root: Path) -> list[Mended]:
 
 
 def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
-    codes = {problem.code for problem in parse(files.read(path) or "", shelf.layout).problems}
+    document = parse(files.read(path) or "", shelf.layout)
+    if document.has_conflict:
+        return []  # the merge comes first: a person decides which side's entries stay
+    codes = {problem.code for problem in document.problems}
     what = []
     if "duplicate-id" in codes:
         what.append("gave entries with a used id their own")

@@ -30,9 +30,7 @@ class Sizes(ParamType):
 
     name = "sizes"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         """The sizes that were named."""
         words = [word.strip().replace("_", "") for word in str(value).split(",") if word.strip()]
         if not words or not all(word.isdecimal() and 1 <= int(word) <= LARGEST for word in words):
@@ -52,16 +50,10 @@ def cli() -> None:
 
 
 @cli.command("retrieval")
-@click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="The folder that holds the data sets."
-)
-@click.option(
-    "--set", "names", multiple=True, metavar="NAME", help="Only this data set; may be given several times."
-)
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="The folder that holds the data sets.")
+@click.option("--set", "names", multiple=True, metavar="NAME", help="Only this data set; may be given several times.")
 @click.option("--meaning", is_flag=True, help="Also with the local model's vectors (takes minutes).")
-@click.option(
-    "--baselines/--no-baselines", default=True, show_default=True, help="Also what Ralph is compared with."
-)
+@click.option("--baselines/--no-baselines", default=True, show_default=True, help="Also what Ralph is compared with.")
 @format_option("table", "json")
 def retrieval(data: Path, names: tuple[str, ...], meaning: bool, baselines: bool, form: str) -> None:
     """Measure what search finds on data sets with known answers, beside substring, grep and plain FTS5.
@@ -132,10 +124,7 @@ def speed(sizes: tuple[int, ...], form: str) -> None:
     bars = bench.speed_bars(measured)
     if bars:
         click.echo()
-        shown = [
-            (bar.what, f"{bar.measured:.2f}", f"{bar.at_most:g}", "ok" if bar.kept else "BROKEN")
-            for bar in bars
-        ]
+        shown = [(bar.what, f"{bar.measured:.2f}", f"{bar.at_most:g}", "ok" if bar.kept else "BROKEN") for bar in bars]
         click.echo(table(("promise", "measured", "at most", ""), shown))
 
 

@@ -29,8 +29,12 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 
 @click.command(name="search", cls=Command)
 @click.argument("words", nargs=-1)
-@click.option("--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 a line, 2 what is around, 3 all.")
-@click.option("--kind", "families", multiple=True, type=click.Choice([f.value for f in Family]), help="Only this family.")
+@click.option(
+    "--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 a line, 2 what is around, 3 all."
+)
+@click.option(
+    "--kind", "families", multiple=True, type=click.Choice([f.value for f in Family]), help="Only this family."
+)
 @click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only these types, comma-separated.")
 @tags_option("Only records with any of these tags.")
 @click.option("--tag", "more_tags", multiple=True, metavar="TAG", help="The same as --tags, one at a time.")
@@ -89,7 +93,9 @@ def show(answer: Answer, form: str, *, explain: bool = False) -> None:
             click.echo(f"  {plain('; '.join(each.hit.why))}")
     if not answer.shown:
         click.echo("Nothing found.", err=form != "table")
-    notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in answer.found.instead]
+    notes = [
+        f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in answer.found.instead
+    ]
     if answer.found.total > len(answer.shown):
         notes.append(f"{answer.found.total - len(answer.shown)} more; --all shows every one")
     for note in notes:
@@ -113,5 +119,7 @@ def when(words: str) -> str:
         hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
         return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
     if words and not re.fullmatch(r"\d{4}-\d\d(-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?)?", words):
-        raise UsageError(f"{words!r} is not a time", hint="use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m")
+        raise UsageError(
+            f"{words!r} is not a time", hint="use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
+        )
     return words

@@ -36,5 +36,8 @@ def cli(ctx: click.Context, form: str) -> None:
     click.echo(f"memories:     {found.memories}")
     click.echo(f"guardrails:   {found.guardrails}")
     click.echo(f"observations: {size.counts.get('observations', 0)} in {size.counts.get('sessions', 0)} session(s)")
-    click.echo(f"index:        {size.database / 1e6:.1f} MB" + ("" if size.complete else " (none yet; the first search makes it)"))
+    click.echo(
+        f"index:        {size.database / 1e6:.1f} MB"
+        + ("" if size.complete else " (none yet; the first search makes it)")
+    )
     click.echo(f"logs:         {size.logs / 1e6:.1f} MB")

@@ -24,18 +24,14 @@ _OUTCOME = re.compile(r"Outcome: (done|failed|retried|blocked|interrupted)")
 _STATED = re.compile(r"[-*_ \t]*(?:status|outcome|result)[*_]{0,2}:", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9']+")
 _DONE = frozenset({"complete", "completed", "done", "pass", "passed", "passes"})
-_NEGATED = frozenset(
-    {"not", "no", "never", "without", "isn't", "aren't", "wasn't", "doesn't", "didn't", "until"}
-)
+_NEGATED = frozenset({"not", "no", "never", "without", "isn't", "aren't", "wasn't", "doesn't", "didn't", "until"})
 
 
 def as_block(record: Record) -> Record:
     """What is left of a journal record in this file: outcome, title, words and thread."""
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
-        raise Refused(
-            "a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`"
-        )
+        raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
     body = writable(record.text, "block").split("\n") if record.text.strip() else []
     link = str(record.extra.get("thread") or _thread_in(body))
     return _record(title, "\n".join(trimmed(body)), record.kind, link)

@@ -148,6 +148,4 @@ def bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
     """A bullet as it is written: the further lines are indented to its words."""
     first, *rest = text.split("\n")
     indent = " " * pad
-    return "".join(
-        [lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)]
-    )
+    return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])

@@ -148,9 +148,7 @@ def _fields(root: "yaml.Node | None", front: str, offset: int) -> list[Field]:
             continue
         items = None
         if isinstance(node, yaml.SequenceNode):
-            items = tuple(
-                item.value for item in node.value if isinstance(item, yaml.ScalarNode) and item.tag != _NULL
-            )
+            items = tuple(item.value for item in node.value if isinstance(item, yaml.ScalarNode) and item.tag != _NULL)
         out.append(
             Field(
                 key.value,
@@ -208,9 +206,7 @@ def _end(node: "yaml.Node", front: str) -> int:
     return _end(last[1] if isinstance(node, yaml.MappingNode) else last, front)
 
 
-def changed(
-    text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
-) -> str:
+def changed(text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str) -> str:
     """The text with other values in its front matter and without some keys; a new key goes to the end."""
     edits = []
     gone = [field for field in map(matter.get, removed) if field is not None]

@@ -134,9 +134,7 @@ def keep_odd(node: Node, changes: dict[str, object], keys: Iterable[str]) -> Non
             changes[key] = [*new, *(item.value for item in old.items if not isinstance(item.value, str))]
 
 
-def joined(
-    named: Mapping[str, object], extra: Mapping[str, object], known: Collection[str]
-) -> dict[str, object]:
+def joined(named: Mapping[str, object], extra: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
     """Named members, then further ones; Refused when a further one takes a name of the format."""
     for key in extra:
         if key in known:

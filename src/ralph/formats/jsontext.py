@@ -173,9 +173,7 @@ def _tree(text: str) -> Node:
                 place = _to_value(text, after.end(), frame)
                 break
             if after is None or char != frame.closer:
-                raise json.JSONDecodeError(
-                    f"expected a comma or {frame.closer}", text, skip_blanks(text, end)
-                )
+                raise json.JSONDecodeError(f"expected a comma or {frame.closer}", text, skip_blanks(text, end))
             stack.pop()
             end = after.end(1)
             node = frame.closed(end)
@@ -194,9 +192,7 @@ def read(text: str) -> Node | Problem:
         if conflict is not None:
             line = text.count("\n", 0, conflict.start()) + 1
             hint = "choose a side, delete the marker lines, and save the file"
-            return Problem(
-                line, "a git conflict marker stands in this JSON file", hint, "error", "conflict-marker"
-            )
+            return Problem(line, "a git conflict marker stands in this JSON file", hint, "error", "conflict-marker")
         what = f"this is not JSON: {error.msg} (column {error.colno})"
         hint = "mend the file by hand; until then it is left as it is and not read"
         return Problem(error.lineno, what, hint, "error", "not-json")

@@ -58,9 +58,7 @@ def _id_and_title(fields: Fields, thing: str) -> tuple[str, str] | None:
     title = fields.text("title")
     if not name:
         what = f"a {thing} without an id is not read"
-        fields.tell(
-            fields.node.start, what, 'add an "id" with a text that no other one has', "error", "no-id"
-        )
+        fields.tell(fields.node.start, what, 'add an "id" with a text that no other one has', "error", "no-id")
         return None
     if title is None:
         hint = 'add a "title" that says in one line what to do'
@@ -108,9 +106,7 @@ def _task(node: Node, line_of: Callable[[int], int], problems: list[Problem]) ->
 def _story(node: Node, line_of: Callable[[int], int], problems: list[Problem]) -> Story | None:
     if not isinstance(node.value, dict):
         hint = 'write the story as {"id": ..., "title": ...}; the value is kept but not used'
-        problems.append(
-            Problem(line_of(node.start), "a story should be an object", hint, "error", "wrong-type")
-        )
+        problems.append(Problem(line_of(node.start), "a story should be an object", hint, "error", "wrong-type"))
         return None
     fields = Fields(node, line_of, problems)
     names = _id_and_title(fields, "story")
@@ -130,9 +126,7 @@ def _story(node: Node, line_of: Callable[[int], int], problems: list[Problem]) -
 def _root(text: str, problems: list[Problem]) -> Node | None:
     """The object that a file holds; None, with a Problem, when it holds none."""
     if is_blank(text):
-        problems.append(
-            Problem(1, "the file is empty", "write it with `ralph task add`", "note", "empty-file")
-        )
+        problems.append(Problem(1, "the file is empty", "write it with `ralph task add`", "note", "empty-file"))
         return None
     root = read(text)
     if isinstance(root, Problem):
@@ -266,9 +260,7 @@ class PrdDocument:
 
     def _free(self, story_id: str) -> None:
         if any(story.id == story_id for story in self.stories):
-            raise Conflict(
-                f"there is a story {story_id} already", hint="choose another id, or replace that one"
-            )
+            raise Conflict(f"there is a story {story_id} already", hint="choose another id, or replace that one")
 
     def add(self, story: Story) -> "PrdDocument":
         """The document with one more story, at the end."""
@@ -287,9 +279,7 @@ class PrdDocument:
         if not isinstance(stories.value, list):
             raise unreadable(self.problems)
         return parse_prd(
-            jsonedit.splice(
-                self.text, stories, jsonedit.array_text(self.text, stories, style, added=[members])
-            )
+            jsonedit.splice(self.text, stories, jsonedit.array_text(self.text, stories, style, added=[members]))
         )
 
     def replace(self, story_id: str, story: Story) -> "PrdDocument":
@@ -302,9 +292,7 @@ class PrdDocument:
         changes = jsonedit.difference(_story_members(self.stories[place]), members)
         jsonedit.keep_odd(node, changes, ["acceptanceCriteria"])
         style = jsonedit.style_of(self.text, root or node)
-        return parse_prd(
-            jsonedit.splice(self.text, node, jsonedit.object_text(self.text, node, style, changes))
-        )
+        return parse_prd(jsonedit.splice(self.text, node, jsonedit.object_text(self.text, node, style, changes)))
 
     def remove(self, story_id: str) -> "PrdDocument":
         """The document without one story."""

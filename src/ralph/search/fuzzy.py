@@ -15,6 +15,8 @@ _LONGEST = 40
 _MOST = 8
 _PAIRS = 50
 _RANGE = 20_000
+_SMALL = 10_000
+"""Records: only in an index of up to so many are terms looked for by what is inside of them; it reads them all."""
 
 
 def nearest(connection: sqlite3.Connection, word: Word) -> dict[str, int]:
@@ -41,6 +43,8 @@ def beginning_with(connection: sqlite3.Connection, term: str) -> dict[str, int]:
 
 def around(connection: sqlite3.Connection, character: str) -> dict[str, int]:
     """The indexed pairs that a Chinese, Japanese or Korean character is part of."""
+    if rows.size(connection) > _SMALL:
+        return dict(rows.terms_between(connection, character, _after(character), _PAIRS))
     return dict(rows.terms_with(connection, character, _PAIRS))
 
 
@@ -48,9 +52,9 @@ def _inside(connection: sqlite3.Connection, term: str) -> dict[str, int]:
     """Terms that contain the word, else the longest ones that are part of it."""
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
-    around = dict(rows.terms_with(connection, term, _MOST))
-    if around:
-        return around
+    known = dict(rows.terms_with(connection, term, _MOST)) if rows.size(connection) <= _SMALL else {}
+    if known:
+        return known
     for size in range(len(term) - 1, max(_SHORTEST, len(term) // 2), -1):
         parts = [term[at : at + size] for at in range(len(term) - size + 1)]
         known = rows.frequencies(connection, parts)

@@ -46,9 +46,7 @@ class VectorCache:
                 some = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 query = f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({marks})"  # noqa: S608  (marks only)
-                found.update(
-                    (str(row[0]), bytes(row[1])) for row in self._connection.execute(query, (model, *some))
-                )
+                found.update((str(row[0]), bytes(row[1])) for row in self._connection.execute(query, (model, *some)))
             return found
 
         return self._work(read) if wanted else {}

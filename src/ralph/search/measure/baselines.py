@@ -77,9 +77,7 @@ def plain_fts5(records: Sequence[Record], *, quoted: bool = False) -> Iterator[A
 def naive_match(text: str, *, quoted: bool = False) -> str:
     """The full-text expression that the naive builder makes of a question."""
     words = [word for word in text.split() if len(word) >= _SHORTEST][:_WORDS]
-    return (
-        " OR ".join('"' + word.replace('"', '""') + '"' for word in words) if quoted else " OR ".join(words)
-    )
+    return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) if quoted else " OR ".join(words)
 
 
 def _texts(records: Sequence[Record]) -> list[tuple[Record, str]]:

@@ -116,9 +116,7 @@ def _conversation(told: Json, name: str, sessions: bool) -> Collection:
     known = {record.id for record in records}
     questions = []
     for number, qa in enumerate(_objects(told, "qa", name), 1):
-        turns = {
-            f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)
-        }
+        turns = {f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)}
         right = turns & known
         if right:  # a few questions have no usable evidence: nobody can say what answers them
             wanted = frozenset(turn.partition(":")[0] for turn in right) if sessions else frozenset(right)
@@ -164,9 +162,7 @@ def _haystack(told: Json, name: str) -> Collection:
     names = _texts(told, "haystack_session_ids", name)
     turns = told.get("haystack_sessions")
     if not isinstance(turns, list) or len(turns) != len(names):
-        raise _unreadable(
-            name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length"
-        )
+        raise _unreadable(name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length")
     days = told.get("haystack_dates")
     dates = days if isinstance(days, list) and len(days) == len(names) else [""] * len(names)
     records = {
@@ -175,9 +171,7 @@ def _haystack(told: Json, name: str) -> Collection:
     }
     right = frozenset(_texts(told, "answer_session_ids", name)) & records.keys()
     category = str(told.get("question_type") or "")
-    question = Question(
-        str(told.get("question_id", "")), _text(told, "question", name), frozenset(right), category
-    )
+    question = Question(str(told.get("question_id", "")), _text(told, "question", name), frozenset(right), category)
     return Collection(tuple(records.values()), (question,) if right else ())
 
 
@@ -255,9 +249,7 @@ def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str)
         if belief.get("user_id") != user or not set(_texts(belief, "scope", name)) & set(scopes):
             continue
         over = (
-            belief.get("superseded_by")
-            or belief.get("resolved_at")
-            or belief.get("epistemic_status") == "superseded"
+            belief.get("superseded_by") or belief.get("resolved_at") or belief.get("epistemic_status") == "superseded"
         )
         yield Record(
             _text(belief, "_id", name), MemoryKind.CONTEXT, _text(belief, "content", name),
@@ -271,15 +263,11 @@ def _case(case: Json, name: str) -> Question:
 
     def listed(section: str, key: str) -> frozenset[str]:
         found = expect.get(section)
-        return (
-            frozenset(_texts(found, key, name)) if isinstance(found, dict) and key in found else frozenset()
-        )
+        return frozenset(_texts(found, key, name)) if isinstance(found, dict) and key in found else frozenset()
 
     right = listed("relevantBeliefs", "shouldOnlyInclude") | listed("pinnedFacts", "mustInclude")
     allowed = listed("openQuestions", "mustInclude") - right
-    return Question(
-        _text(case, "caseId", name), _text(case, "query", name), right, str(case["category"]), allowed
-    )
+    return Question(_text(case, "caseId", name), _text(case, "query", name), right, str(case["category"]), allowed)
 
 
 def _day(created: str) -> date | None:

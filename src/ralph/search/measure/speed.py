@@ -89,9 +89,7 @@ class Bar:
         return self.measured <= self.at_most
 
 
-def measure(
-    size: int, folder: Path, *, questions: int = QUESTIONS, recipe: engine.Recipe = engine.STANDARD
-) -> Speed:
+def measure(size: int, folder: Path, *, questions: int = QUESTIONS, recipe: engine.Recipe = engine.STANDARD) -> Speed:
     """Make a project of so many records in an empty folder, and measure it."""
     words = Words(size)
     logs = write(folder, size, words)
@@ -178,9 +176,7 @@ def write(folder: Path, size: int, words: Words) -> int:
         created = END - timedelta(minutes=(size - first) / 4)
         head = {"id": session, "project_path": str(folder), "mode": "agent", "started_at": _stamp(created)}
         lines = [jsonl.encode_line("session", head)]
-        lines += (
-            jsonl.encode(_observation(number, session, words, created)) for number in range(first, last)
-        )
+        lines += (jsonl.encode(_observation(number, session, words, created)) for number in range(first, last))
         text = "".join(lines)
         files.append(_log(folder, session), text)
         written += len(text.encode("utf-8"))
@@ -195,9 +191,7 @@ def _observation(number: int, session: str, words: Words, created: datetime) -> 
     )  # fmt: skip
 
 
-def _questions(
-    index: Index, asked: Sequence[str], recipe: engine.Recipe
-) -> tuple[list[float], list[float], float]:
+def _questions(index: Index, asked: Sequence[str], recipe: engine.Recipe) -> tuple[list[float], list[float], float]:
     """The times of the engine and of the bare match, in turns, and the share of questions with an answer."""
     searched, bare, found = [], [], 0
     with closing(index.connect()) as connection:
@@ -220,9 +214,7 @@ def _questions(
     return searched, bare, found / len(asked)
 
 
-def chosen_terms(
-    connection: sqlite3.Connection, query: Query, today: date, recipe: engine.Recipe
-) -> tuple[str, int]:
+def chosen_terms(connection: sqlite3.Connection, query: Query, today: date, recipe: engine.Recipe) -> tuple[str, int]:
     """The first full-text expression that the engine asks for, and how many hits it then gives."""
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
