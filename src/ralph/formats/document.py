@@ -6,7 +6,9 @@ is told as a Problem. `tests/formats/laws.py` holds the laws as property tests; 
 test file runs them.
 """
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -76,6 +78,19 @@ def find(entries: Sequence[Entry], record_id: str) -> Entry:
             hint="run `ralph doctor --fix` to give each its own id",
         )
     return found[0]
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Let Python's collector rest while a parser makes many values: none of them is garbage, and it would look
+    at all of them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def newline_of(text: str) -> str:

@@ -1,12 +1,11 @@
 """What a scan of memories.md or guardrails.md finds: blocks, sections, and where nothing may go.
 
 Values without behaviour, apart from the scanner that fills them (`scan.py`) and the codec that
-makes records of them (`sections.py`). A block that stands in the very form that we write is a
-Usual: a tuple, since a large file holds tens of thousands.
+makes records of them (`sections.py`). What stands in the very form that we write never becomes a
+Block: the codec makes its Entry at once, since a large file holds tens of thousands.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ralph.model.kinds import SECTIONS, kind_of
 
@@ -37,19 +36,6 @@ class Block:
         self.odd = False
         self.made = False
         self.torn: int | None = None
-
-
-class Usual(NamedTuple):
-    """A structured entry in the very form that we write."""
-
-    id: str
-    quote: str
-    tags: str
-    created: str
-    section: str | None
-    start: int
-    end: int
-    line: int
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ralph.formats.document import Entry, Problem
-from ralph.formats.found import Block, Usual
+from ralph.formats.found import Block
 from ralph.formats.scan import Scan
 from ralph.model.kinds import kind_of
 
@@ -60,7 +60,7 @@ def _text_problems(text: str) -> Iterable[Problem]:
         yield Problem(at, "a NUL character, which text never holds", "remove it", "warning", "nul")
 
 
-def _entry_problems(found: Block | Usual, entry: Entry) -> Iterable[Problem]:
+def _entry_problems(found: Block | Entry, entry: Entry) -> Iterable[Problem]:
     if not entry.record.text.strip():
         yield Problem(
             entry.line,
@@ -69,7 +69,7 @@ def _entry_problems(found: Block | Usual, entry: Entry) -> Iterable[Problem]:
             "warning",
             "no-text",
         )
-    elif isinstance(found, Usual):
+    elif isinstance(found, Entry):
         return
     elif found.mark == "plain":
         yield Problem(

@@ -8,9 +8,10 @@ costs one dispatch on its first character, so that 10 MB stay a fraction of a se
 """
 
 import re
+from collections.abc import Callable
 
-from ralph.formats.document import Problem
-from ralph.formats.found import Block, Region, Section, Usual
+from ralph.formats.document import Entry, Problem
+from ralph.formats.found import Block, Region, Section
 from ralph.formats.metadata import DATE, Ahead, metadata_of, torn_metadata
 from ralph.model.ids import ID
 
@@ -27,6 +28,9 @@ _USUAL = re.compile(
 )
 """An entry as we write it: heading, quote, metadata, with nothing between; only for texts without CR."""
 
+ReadUsual = Callable[[re.Match[str], str | None, int], Entry]
+"""Makes the entry of such a match, below a heading, at a line."""
+
 
 class Scan:
     """The result: blocks, sections and problems in file order.
@@ -34,8 +38,9 @@ class Scan:
     `fence` is the one that is never closed; `words` is the first line with text that belongs to no entry.
     """
 
-    def __init__(self, text: str) -> None:
-        self.blocks: list[Block | Usual] = []
+    def __init__(self, text: str, usual: ReadUsual) -> None:
+        self.blocks: list[Block | Entry] = []
+        self._usual = usual
         self.sections: list[Section] = []
         self.regions: list[Region] = []
         self.problems: list[Problem] = []
@@ -50,9 +55,7 @@ class Scan:
         self._comment = False
         self._opened: tuple[int, int] = (0, 0)
         self._conflict: tuple[int, int] | None = None
-        self._line = 0
-        self._start = 0
-        self._end = 0
+        self._line = self._start = self._end = 0
         self._walk(text)
 
     @property
@@ -67,10 +70,12 @@ class Scan:
         while place <= length:
             self._line += 1
             if quick and text.startswith("###", place) and (found := usual(text, place)) and self._is_free():
-                self._take_usual(found)
-                place = found.end() + 1
+                place = self._take_usual(found, found.end()) + 1
                 continue
             end = text.find("\n", place)
+            if end == place and self._block is None and self._is_free():
+                place += 1
+                continue
             if end < 0:
                 end = length
             self._start = place
@@ -82,17 +87,15 @@ class Scan:
     def _is_free(self) -> bool:
         return self.fence is None and not self._comment and self._conflict is None
 
-    def _take_usual(self, found: re.Match[str]) -> None:
-        section, end = self._section, found.end()
-        heading = None
+    def _take_usual(self, found: re.Match[str], end: int) -> int:
+        section, heading = self._section, None
         if section is not None:
             heading, section.end, section.footer = section.heading, end, None
             section.entries += 1
-        quote = found[2]
-        self.blocks.append(Usual(found[1], quote, found[3], found[4], heading, found.start(), end, self._line))
-        self._line += quote.count("\n") + 2
-        self._block = None
-        self._unread = False
+        self.blocks.append(self._usual(found, heading, self._line))
+        self._line += found[2].count("\n") + 2
+        self._block, self._unread = None, False
+        return end
 
     def _feed(self, line: str) -> None:
         first = line[:1]

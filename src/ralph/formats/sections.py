@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ralph.errors import Refused
-from ralph.formats.document import Entry, Problem, find, newline_of
-from ralph.formats.found import Block, Section, Usual
-from ralph.formats.metadata import MADE, check_metadata, comment, tags_of, with_metadata
+from ralph.formats.document import Entry, Problem, find, newline_of, no_collection
+from ralph.formats.entries import SIGN_LABEL, entries_of, usual_reader
+from ralph.formats.found import Block, Section
+from ralph.formats.metadata import check_metadata, comment
 from ralph.formats.oddities import oddities
 from ralph.formats.scan import Scan
 from ralph.model import ids
-from ralph.model.kinds import SECTIONS, MemoryKind, kind_of, label_of
+from ralph.model.kinds import SECTIONS, MemoryKind
 from ralph.model.record import Record
 
-SIGN_LABEL = "Sign"
 _OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
 _WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")
 _NO_METADATA = "<!-- tags:  -->"
@@ -54,8 +54,9 @@ class SectionsDocument:
     def __init__(self, text: str, layout: Layout = MEMORIES) -> None:
         self.text = text
         self.layout = layout
-        self._scan = Scan(text)
-        self.entries: tuple[Entry, ...] = tuple(_entries(self._scan.blocks))
+        with no_collection():
+            self._scan = Scan(text, usual_reader())
+            self.entries: tuple[Entry, ...] = tuple(entries_of(self._scan.blocks))
 
     def __str__(self) -> str:
         return self.text
@@ -116,7 +117,7 @@ class SectionsDocument:
         texts = (self.text[:start] + self.text[end:] for start, end in zip(cuts, ends, strict=True))
         return self._spliced(texts, gone=entry, come=None)
 
-    def _whole(self, entry: Entry) -> Block | Usual:
+    def _whole(self, entry: Entry) -> Block | Entry:
         """The entry's block; refused when a merge conflict runs through it, whose markers must not get lost."""
         found = next(found for found in self._scan.blocks if found.start == entry.start)
         if isinstance(found, Block) and found.torn is not None and found.torn < found.end:
@@ -289,7 +290,7 @@ def is_sign(record: Record) -> bool:
 def sign(record: Record) -> str:
     """A legacy Sign as it stands in its file; a fence that it never closes is closed, so that others may follow."""
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
-    fence = Scan(written).fence
+    fence = Scan(written, usual_reader()).fence
     meta = comment(record)
     return "\n".join([written, *([fence] if fence else []), *([meta] if meta != _NO_METADATA else [])])
 
@@ -310,70 +311,6 @@ def _reads_back(come: Record, found: Record) -> bool:
 def _lasting(record: Record) -> Record:
     """What must stay when something else changes; a Sign's id may not, since it counts those of the same name."""
     return replace(record, id="") if is_sign(record) else record
-
-
-def _entries(blocks: Sequence[Block | Usual]) -> Iterable[Entry]:
-    kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
-    tags: dict[str, tuple[str, ...]] = {}
-    names = _SignIds(blocks)
-    for found in blocks:
-        if isinstance(found, Block) and found.name:
-            found.id = names.next(found.name)
-            yield Entry(_record(found, MemoryKind.FIX, SIGN_LABEL), found.start, found.end, found.line)
-            continue
-        place = (found.section, found.id[: found.id.index("-")])
-        if place not in kinds:
-            kinds[place] = _kind(*place)
-        kind, label = kinds[place]
-        if isinstance(found, Block):
-            yield Entry(_record(found, kind, label), found.start, found.end, found.line)
-            continue
-        block_id, quote, words, created, _, start, end, line = found
-        if words not in tags:
-            tags[words] = tags_of(words)
-        record = Record.quick(block_id, kind, _unquoted(quote), label, tags[words], created)
-        yield Entry(record, start, end, line)
-
-
-def _unquoted(quote: str) -> str:
-    if "\n" not in quote:
-        return quote[2:] if quote.startswith("> ") else quote[1:]
-    return "\n".join([line[2:] if line.startswith("> ") else line[1:] for line in quote.split("\n")])
-
-
-def _kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
-    known = kind_of(section) if section is not None else None
-    if section is not None and known is not None:
-        return known, label_of(section)
-    return kind_of(prefix) or MemoryKind.CONTEXT, section or ""
-
-
-def _record(found: Block, kind: MemoryKind, label: str) -> Record:
-    text = "\n".join(found.lines)
-    meta = found.meta
-    if meta is not None and meta.endswith(MADE):
-        meta = meta[: -len(MADE)]
-        found.made = True
-    dated = "" if found.name else ids.date_of(found.id)
-    plain = Record(found.id, kind, text, label=label, title=found.name, created_at=dated)
-    return plain if meta is None else with_metadata(plain, meta)
-
-
-class _SignIds:
-    """Ids from names: the second of a name ends in `-2`, and none is like any other entry's."""
-
-    def __init__(self, blocks: Sequence[Block | Usual]) -> None:
-        self._taken = {found.id for found in blocks}
-        self._count: dict[str, int] = {}
-
-    def next(self, name: str) -> str:
-        base = "sign-" + (ids.slug(name) or ids.derived("name", name))
-        while True:
-            number = self._count[base] = self._count.get(base, 0) + 1
-            candidate = base if number == 1 else f"{base}-{number}"
-            if candidate not in self._taken:
-                self._taken.add(candidate)
-                return candidate
 
 
 def _before_gap(text: str, at: int) -> int:
