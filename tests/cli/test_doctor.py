@@ -310,7 +310,8 @@ def test_json_says_what_can_be_fixed(ralph: Project) -> None:
 
 
 def test_fix_leaves_a_file_with_an_open_merge_alone(ralph: Project) -> None:
-    text = "## Fixes\n\n<<<<<<< HEAD\n### mem-1705751400-a3f8\n> one\n=======\n### mem-1705751400-a3f8\n> two\n>>>>>>> x\n"
+    one, two = "### mem-1705751400-a3f8\n> one\n", "### mem-1705751400-a3f8\n> two\n"
+    text = f"## Fixes\n\n<<<<<<< HEAD\n{one}=======\n{two}>>>>>>> x\n"
     path = ralph.root / ".agent" / "memories.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
