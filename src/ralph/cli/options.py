@@ -51,6 +51,7 @@ class Command(click.Command):
     """A command that takes --root wherever people put it, and a text that begins with a dash as a text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.params.append(_root_option())
 
@@ -86,6 +87,7 @@ class Group(click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.params.append(_root_option())
 

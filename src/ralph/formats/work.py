@@ -4,7 +4,7 @@ The values are `model/work.py`'s. A change is found by comparing two values memb
 and only the members that differ are written (`jsonedit.py`): a loop that ticks one story off
 leaves a person's indentation, key order and own keys alone. What has the wrong type is told and
 counts as absent, so that a task with an odd priority is still a task. tasks.jsonl is for import
-and export: one task a line. `tests/formats/test_work.py` holds the laws and `tests/golden/work/`.
+and export: one task a line. `tests/formats/test_work.py` holds the laws and the golden files beside it.
 """
 
 from collections.abc import Callable

@@ -35,11 +35,11 @@ class Recipe:
     fields: tuple[float, float, float, float] = (1.2, 1.5, 1.0, 0.8)
     pairs: float = 0.5
     near: tuple[float, ...] = (0.45, 0.25)
-    recency: float = 0.3
+    recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
     cover: float = 0.4
-    beside: float = 0.7
+    beside: float = 0.8
     meaning: float = 0.5
     close: float = 0.45
     floor: float = 0.4

@@ -78,7 +78,9 @@ class Index:
         try:
             with db.sole_writer(self.path, patience=patience):
                 ours = db.seal(self.path) == self._sealed() or not self.path.exists()
-                if not ours and not trusting and not self._sound():
+                if not self.path.exists():
+                    files.delete(self._seal)  # before the new one is there: `built` asks in the other order
+                elif not ours and not trusting and not self._sound():
                     self._remove()
                 try:
                     done = self._sync(within, progress)
@@ -103,7 +105,7 @@ class Index:
 
     def built(self) -> bool:
         """Whether it was ever brought up to date: one that is being made for the first time holds but a part."""
-        return bool(self._sealed())
+        return self.path.exists() and bool(self._sealed())
 
     @property
     def _seal(self) -> Path:

@@ -2,7 +2,8 @@
 
 Words are drawn as in natural text (the nth word about 1/n as often as the first), from a vocabulary of
 everyday words, made-up words, identifiers and file names; a session has sixty observations, each of
-about eighty words. A question is some words of a record, common ones among them. Each question is put
+about forty words: the tool calls of real hosts have 80 to 350 characters of input and result, these 400.
+A question is some words of a record, common ones among them. Each question is put
 to the engine and, in turns on the same connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the
 very terms that the engine chose; which ones these are is read from the statement that it ran. The same
 size always gives the same project.
@@ -32,7 +33,7 @@ from ralph.store.index import Index
 SESSION = 60
 """Observations a session, as many as an agent's tool calls."""
 
-WORDS = 80
+WORDS = 40
 QUESTIONS = 100
 APPENDS = 15
 END = datetime(2025, 12, 31, 12, tzinfo=UTC)
