@@ -50,10 +50,14 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> s
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, files.PRIVATE))
         connection = sqlite3.connect(path, timeout=busy_ms / 1000, isolation_level=None)
     connection.row_factory = sqlite3.Row
-    if not read_only:
-        with explained(path):
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        if not read_only:
+            with explained(path):
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
