@@ -358,8 +358,8 @@ def test_the_same_size_gives_the_same_texts() -> None:
 
 
 def test_the_bare_match_asks_for_the_terms_that_the_engine_chose(tmp_path: Path) -> None:
-    words = speed.Words(60)
-    speed.write(tmp_path, 60, words)
+    words = speed.Words(600)
+    speed.write(tmp_path, 600, words)
     index = Index(tmp_path, terms.index_terms)
     index.rebuild()
     with closing(index.connect()) as connection:
