@@ -111,10 +111,8 @@ def protect(demo: Demo) -> None:
     demo.say("Private parts and secrets never reach the disk")
     demo.ralph("memory add -", given=f"Deploy with GITHUB_TOKEN={FAKE_TOKEN}", expect=1)
     demo.ralph("memory add - -t context", given="Staging is rebuilt at night <private>by Jo, 555-0100</private>")
-    leaked = [
-        path for path in demo.project.rglob("*") if path.is_file() and FAKE_TOKEN in path.read_text(encoding="utf-8")
-    ]
-    if leaked or "555-0100" in demo.memories().read_text(encoding="utf-8"):
+    everything = b"".join(path.read_bytes() for path in demo.project.rglob("*") if path.is_file())
+    if FAKE_TOKEN.encode() in everything or b"555-0100" in everything:
         raise SystemExit("the demo failed: something private is on disk")
     demo.say("Where does a learning belong, and is everything in order?")
     demo.ralph("where error")
