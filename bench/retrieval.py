@@ -15,17 +15,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ralph import __version__
+from ralph.app import bench
+from ralph.cli.bench import HEADINGS, SPEED_HEADINGS, cells, number, speed_cells
+from ralph.errors import NotFound
+from ralph.search.measure.loaders import DataSet
+from ralph.search.measure.runs import Result
+from ralph.search.measure.speed import Speed
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from ralph import __version__  # noqa: E402  (the path comes first)
-from ralph.app import bench  # noqa: E402
-from ralph.cli.bench import HEADINGS, SPEED_HEADINGS, cells, number, speed_cells  # noqa: E402
-from ralph.errors import NotFound  # noqa: E402
-from ralph.search.measure.loaders import DataSet  # noqa: E402
-from ralph.search.measure.runs import Result  # noqa: E402
-from ralph.search.measure.speed import Speed  # noqa: E402
-
 OWN = ROOT / "bench" / "own"
 RESULTS = ROOT / "bench" / "results"
 DATA = Path(os.environ.get("RALPH_BENCH_DATA") or ROOT.parent / "shared" / "bench-data")

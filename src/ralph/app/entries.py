@@ -372,6 +372,6 @@ def json_array(records: Sequence[Record]) -> str:
 def shared(budget: int, guardrails: Primed) -> tuple[int, int]:
     """How guardrails and memories share a budget: guardrails first, at most half."""
     from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
-    from ralph.context import tokens  # noqa: PLC0415
+    from ralph.context import tokens  # noqa: PLC0415  (as above)
 
     return budgets.share(budget, tokens.estimate(guardrails.text))

@@ -5,7 +5,8 @@ public o200k vocabulary is the yardstick. Each character costs a weight that dep
 on the group of the character before it: a letter within a word is nearly free, one after a digit
 begins a token. The weights were fitted by a regression on the logarithm of estimate / exact over 7,000
 excerpts (15 tokens and more: prose, code, JSON, logs, ids, memory files, 20 languages), leaning to the
-high side. Measured estimate / exact on the texts of `tests/context/samples.py`, which were not fitted:
+high side. Measured estimate / exact on the texts of `tests/context/samples.py`, which the regression did not see
+(the weight of Han characters was set by hand after looking at the Chinese ones, so those rows are not blind):
 the whole text, then the lowest and highest of its excerpts of 20 tokens (`test_tokens.py` holds bounds):
 
     English prose         1.06 0.95-1.11    Chinese               1.22 1.04-1.42
