@@ -1,8 +1,9 @@
 """How well and how fast search finds: our own set, whatever else is there, and two sizes of projects.
 
 `make bench` calls `run`; `python bench/retrieval.py [DIR] [--set NAME] [--no-baselines] [--speed SIZES]
-[--dry-run]` chooses. The data sets are not part of the project: DIR (or RALPH_BENCH_DATA) holds them.
-Results go to bench/results/<date>-retrieval.json and .md, with the versions that they depend on.
+[--save]` chooses. The other data sets are not part of the project: DIR (or RALPH_BENCH_DATA) holds them, and
+where there are none our own is measured alone, its development half. With `--save` the results go to
+bench/results/<date>-retrieval.json and .md, with the versions that they depend on.
 """
 
 import argparse
@@ -93,29 +94,28 @@ def keep(results: Sequence[Result], speeds: Sequence[Speed], lines: Sequence[str
 
 def run(
     data: Path = DATA, names: Sequence[str] = (), sizes: Sequence[int] = SIZES, *,
-    baselines: bool = True, kept: bool = True,
+    baselines: bool = True, save: bool = False,
 ) -> list[str]:  # fmt: skip
-    """The tables and the promises."""
+    """The tables and the promises; the results are kept only when that is asked for."""
     results = list(bench.retrieval(list(sets_in((data, OWN), names)), baselines=baselines))
     speeds = list(bench.speed(sizes))
     lines = report(results, speeds)
-    if kept:
+    if save:
         keep(results, speeds, lines)
     return lines
 
 
 def main() -> int:
-    """Run what is asked for; without a size no speed is measured, and a part is not kept."""
+    """Run what is asked for; without a size no speed is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=DATA)
     parser.add_argument("--set", action="append", default=[], dest="names")
     parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument("--speed", default="", help="numbers of records, separated by commas")
-    parser.add_argument("--dry-run", action="store_true", help="keep no results")
+    parser.add_argument("--save", action="store_true", help="keep the results in bench/results")
     said = parser.parse_args()
     sizes = [int(size) for size in said.speed.split(",") if size]
-    kept = not (said.dry_run or said.names or said.no_baselines)
-    lines = run(said.data, said.names, sizes, baselines=not said.no_baselines, kept=kept)
+    lines = run(said.data, said.names, sizes, baselines=not said.no_baselines, save=said.save)
     print("\n".join(lines))
     return 1 if any(line.endswith("BROKEN") for line in lines) else 0
 

@@ -1,23 +1,32 @@
-"""`make bench`: every benchmark, one after the other; exit 1 when a promise is broken."""
+"""`make bench`: every benchmark, one after the other; exit 1 when a promise is broken.
 
+`python bench/run.py [DIR] [--save]`: DIR holds data sets for retrieval besides our own (or RALPH_BENCH_DATA, or
+`../shared/bench-data` where it is there); `--save` keeps the retrieval results in bench/results.
+"""
+
+import argparse
 import platform
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import parse, startup
+from bench import parse, retrieval, startup
 
 
 def main() -> int:
     """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=retrieval.DATA)
+    parser.add_argument("--save", action="store_true", help="keep the retrieval results in bench/results")
+    said = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     lines: list[str] = []
-    for bench in (startup, parse):
-        print("\n".join(found := ["", *bench.run()]), flush=True)
+    for run in (startup.run, parse.run, partial(retrieval.run, said.data, save=said.save)):
+        print("\n".join(found := ["", *run()]), flush=True)
         lines += found
-    broken = [line for line in lines if line.endswith("BROKEN")]
-    return 1 if broken else 0
+    return 1 if any(line.endswith("BROKEN") for line in lines) else 0
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ a hook that only needs one module must not pay for the rest. `tests/test_exports
 that every name in `__all__` is there and that importing the package loads none of them.
 """
 
-from importlib import import_module
-from typing import Any
+TYPE_CHECKING = False  # the name that type checkers know; `typing` itself would cost a hook more than its work
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -36,9 +37,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load a public name from its module the first time it is asked for."""
     if name in _HOME:
+        from importlib import import_module  # noqa: PLC0415 - only when it is needed
+
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'ralph' has no attribute {name!r}")
 

@@ -7,11 +7,14 @@ for a misspelt key.
 `load` is a function of its arguments: layers from the lowest to the highest are defaults, the
 user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`, `ralph.local.yml`,
 the environment, flags. A wrong value is a ConfigError with `file:line`, an unknown key a warning;
-`tests/test_config.py` proves that arbitrary files give nothing else.
+`tests/test_config.py` proves that arbitrary files give nothing else. What a project names to be run or
+sent to (`TRUSTED`) counts only when the user's own trust file holds that very value for that very folder:
+whoever clones a repository runs nothing of it. `ralph.app.trust` writes that file.
 """
 
 import contextlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -48,9 +51,18 @@ def _keys(tree: Any, prefix: str = "") -> Iterator[Key]:
         if "section" in meta:
             yield from _keys(part.default, f"{prefix}{meta['section']}.")
             continue
+        limits.pop("trusted", None)
         if "parts" in limits:
             limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
         yield Key(prefix + part.name, meta["kind"], part.default, meta["doc"], **limits)
+
+
+def _trusted(tree: Any, prefix: str = "") -> Iterator[str]:
+    for part in fields(tree):
+        if "section" in part.metadata:
+            yield from _trusted(part.default, f"{prefix}{part.metadata['section']}.")
+        elif part.metadata["limits"].get("trusted"):
+            yield prefix + part.name
 
 
 def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
@@ -67,9 +79,12 @@ KEYS = (*_keys(Config()), _LEARN)
 """Every key, in the order of the classes."""
 
 BY_NAME: Mapping[str, Key] = MappingProxyType({key.name: key for key in KEYS})
+TRUSTED = frozenset(_trusted(Config()))
+"""The keys that count in a project's file once its user trusts their value."""
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
+TRUST = "`ralph trust` shows what it is and records that you trust it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +108,42 @@ class Complaint(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """What a file of the project names to be run or sent to, and whether its user trusts that value."""
+
+    key: str
+    value: object
+    place: Place
+    trusted: bool
+
+    @property
+    def digest(self) -> str:
+        """The value's fingerprint: another value needs to be trusted anew."""
+        import hashlib  # noqa: PLC0415  (few projects name anything, every command starts)
+
+        words = json.dumps(as_json(self.value), ensure_ascii=True, sort_keys=True)
+        return hashlib.sha256(words.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Trusted:
+    """One line of the trust file: this value of this key, in the project with this real path."""
+
+    root: str
+    key: str
+    digest: str
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """The config, each key's value and place, and what its authors should know."""
+    """The config, each key's value and place, what its authors should know, and what the project names."""
 
     config: Config
     values: Mapping[str, object]
     origins: Mapping[str, Place]
     complaints: tuple[Complaint, ...]
+    named: tuple[Named, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,7 +161,7 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[Place, Pat
 
 def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
     """Every layer, merged; ConfigError for a wrong value or a file that cannot be read."""
-    loading = _Loading()
+    loading = _Loading(root, env)
     for place, path in sources(root, env):
         if (text := _read(path, place)) is not None:
             loading.file(place, text)
@@ -128,24 +172,63 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
             node = from_text(key, value) if isinstance(value, str) else settings.node_of(value)
             loading.put(key, node, Place(Layer.FLAG))
     config: Config = _build(Config(), loading.values)
-    return Loaded(config, loading.values, loading.origins, tuple(loading.complaints))
+    return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.named))
+
+
+def trust_file(env: Mapping[str, str]) -> Path | None:
+    """Where the user's trust is kept, beside the user's config; None when there is no home to keep it in."""
+    user = paths.user_config_file(env)
+    return None if user is None else user.with_name("trust.json")
+
+
+def trusted(text: str) -> tuple[Trusted, ...]:
+    """What a trust file holds; a line that is not as we write it trusts nothing."""
+    try:
+        said = json.loads(text)["trusted"] if text.strip() else []
+        return tuple(Trusted(**{part.name: str(one[part.name]) for part in fields(Trusted)}) for one in said)
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return ()
+
+
+def real_root(root: Path) -> str:
+    """The project's folder as the trust file names it."""
+    return os.path.realpath(root)
 
 
 class _Loading:
     """The layers so far: later ones overwrite."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
+        self.root, self.trust_file = root, trust_file(env)
+        self.named: list[Named] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, Place(Layer.DEFAULT))
         self.complaints: list[Complaint] = []
 
     def put(self, key: Key, node: Node, place: Place) -> None:
-        if key.personal and place.layer in _FILES:
-            what = f"{key.name} is ignored here: a project must not decide where texts are sent"
+        if key.name in TRUSTED and place.layer in _FILES:
+            named = self.name(key, checked(key, node, place), place)
+            if not named.trusted:
+                what = f"{key.name} is ignored here: what a project names is not used until you trust it"
+                self.complaints.append(Complaint(place, what, hint=TRUST))
+                return
+        elif key.personal and place.layer in _FILES:
+            what = f"{key.name} is ignored here: a project must not decide this for its users"
             self.complaints.append(Complaint(place, what, hint=PERSONAL))
-        elif not key.ignored:
+            return
+        if not key.ignored:
             self.values[key.name] = checked(key, node, place)
             self.origins[key.name] = place
+
+    def name(self, key: Key, value: object, place: Place) -> Named:
+        """What the project's file names here, with whether it is trusted; the trust file is read only for this."""
+        text = _read(self.trust_file, Place(Layer.USER, str(self.trust_file))) if self.trust_file else None
+        named = Named(key.name, value, place, trusted=False)
+        held = {(one.root, one.key, one.digest) for one in trusted(text or "")}
+        if self.root is not None and (real_root(self.root), key.name, named.digest) in held:
+            named = replace(named, trusted=True)
+        self.named.append(named)
+        return named
 
     def file(self, place: Place, text: str) -> None:
         if place.layer is Layer.SHELL:
@@ -281,11 +364,17 @@ def _default(key: Key) -> str:
     return json.dumps(as_json(key.default)).strip('"')
 
 
+def _limit(key: Key) -> str:
+    if key.name in TRUSTED:
+        return "In a project's files only after `ralph trust`."
+    return "Not in a project's files." if key.personal else ""
+
+
 def keys_table() -> str:
     """The table of every key, for docs/config.md."""
     rows = ["| key | value | default | variable | what it does |", "|---|---|---|---|---|"]
     for key in KEYS:
         default = f"`{_default(key)}`" if _default(key) and not key.ignored else "-"
-        doc = f"{key.doc} Not in a project's files." if key.personal else key.doc
+        doc = f"{key.doc} {_limit(key)}".rstrip()
         rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {doc} |")
     return "\n".join(rows) + "\n"

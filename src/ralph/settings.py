@@ -3,7 +3,9 @@
 `setting(default, doc)` is a key, `section(...)` a group of keys; `ralph.config` reads the keys off these
 classes and builds `Config` from the files. Here is no reading and no checking, so that whoever needs a
 value's type imports nothing else. Only the section `ralph:` is called `loop` in Python. A `personal` key
-counts in nobody's repository: what decides where texts and a key are sent must be the user's own word.
+counts in nobody's repository: what decides where texts and a key are sent, what is run and where Ralph
+records must be the user's own word. A personal key that is also `trusted` may stand in a project's file, and
+counts there once its user has said so with `ralph trust`.
 """
 
 # ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
@@ -138,8 +140,24 @@ class Embedding:
         Provider.AUTO, "The model for search by meaning; auto: local where it is installed.", choices=tuple(Provider)
     )
     model: str = setting("", "The server's model; empty: the provider's usual one.")
-    url: str = setting("", "The server's address; empty: the provider's own.", personal=True)
-    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True)
+    url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=True)
+    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True, trusted=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The section `capture`: where sessions are recorded."""
+
+    everywhere: bool = setting(False, "Record in folders without Ralph's files, too.", personal=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """The section `summarize`: who may improve the summary of a session."""
+
+    command: str = setting(
+        "", "A command that reads a session's summary and prints a better one.", personal=True, trusted=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,5 +170,7 @@ class Config:
     context: Context = section(Context(), "context")
     privacy: Privacy = section(Privacy(), "privacy")
     embedding: Embedding = section(Embedding(), "embedding")
+    capture: Capture = section(Capture(), "capture")
+    summarize: Summarize = section(Summarize(), "summarize")
     retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
     retention_mb: int = setting(0, "The oldest session logs over so many megabytes may be removed; 0 keeps them.")

@@ -1,6 +1,7 @@
 """The verbs behind `ralph bench`: which data sets a folder holds, and what is said about them."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Hit
 from ralph.model.record import Record
+from ralph.search.embedders import ProviderFailed
+from ralph.search.meaning import Matrix
+from ralph.search.measure import runs
 from ralph.search.measure.metrics import Figures
 from ralph.search.measure.runs import Result
 from ralph.testing import HashEmbedder
@@ -27,6 +31,21 @@ OWN_QUERIES = [
     {"id": "q1", "text": "upload", "relevant": ["m1"], "category": "keywords"},
     {"id": "q2", "text": "kubernetes", "relevant": [], "category": "negative"},
 ]
+
+
+class Failing(HashEmbedder):
+    """An embedder that answers so many times and then never again."""
+
+    def __init__(self, answers: int) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """One unit row a text, or a failure."""
+        if self.answers == 0:
+            raise ProviderFailed("refused")
+        self.answers -= 1
+        return super().embed(texts)
 
 
 def put(path: Path, value: object) -> None:
@@ -84,10 +103,27 @@ def test_meaning_is_one_more_system(data: Path) -> None:
     assert "upload retry" in embedder.texts
 
 
+def test_a_benchmark_by_meaning_measures_what_a_search_in_a_project_does(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    put(tmp_path / "data" / "changelog" / "changelog.json", {"docs": DOCS, "queries": QUERIES})
+    (data_set,) = bench.data_sets(tmp_path / "data")
+    with bench.by_meaning(HashEmbedder()) as meant, runs.with_engine(meant=meant)(data_set.collections[0]) as ask:
+        hits = ask("upload retry", 5)
+    assert any(why.startswith("meaning: ") for why in hits[0].why)
+
+
+def test_a_provider_that_fails_gives_no_figures(data: Path) -> None:
+    pytest.importorskip("numpy")
+    sets = bench.data_sets(data, ["changelog"])
+    for answers in (0, 1):
+        with bench.by_meaning(Failing(answers)) as meant, pytest.raises(ProviderFailed):
+            list(bench.retrieval(sets, meant=meant, baselines=False))
+
+
 def test_bars_compare_only_ralph_s_own_search_and_name_the_category() -> None:
     reached = Figures(10, any5=0.96, silent=0.5)
     korean = {"korean": Figures(2, any5=0.8)}
-    results = [Result("own-dev", "ralph", reached, korean), Result("own-dev", "substring", reached, korean)]
+    results = [Result("own-heldout", "ralph", reached, korean), Result("own-heldout", "substring", reached, korean)]
     bars = bench.bars(results)
     assert [(bar.figure, bar.measured, bar.verdict) for bar in bars] == [
         ("any5", 0.96, "target"),
@@ -106,7 +142,7 @@ def test_results_for_a_program_leave_out_what_is_unknown() -> None:
 def test_an_answer_costs_what_its_lines_in_layer_1_cost() -> None:
     record = Record("m1", MemoryKind.FIX, "one two three " * 50, created_at="2025-01-20T10:00:00Z")
     one = bench.cost([Hit(record, 0.5)])
-    assert one == tokens.estimate(search.line(record, 0.5, bench.LINE))
+    assert one == tokens.estimate(search.line(record, 0.5) + "\n")
     assert bench.cost([Hit(record, 0.5)] * 5) == 5 * one
     assert bench.cost([]) == 0
 

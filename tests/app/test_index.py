@@ -26,7 +26,7 @@ from ralph.formats import jsonl
 from ralph.model import ids
 from ralph.model.kinds import Outcome
 from ralph.model.query import Query
-from ralph.store import db, rows
+from ralph.store import db, lookup
 from ralph.store.index import SCHEMA_VERSION
 
 QUESTIONS = ("alpha", "ran pytest", "number", "schema", "", "authentcation", "数据库", "nothing like it at all")
@@ -419,9 +419,9 @@ def test_a_gitignore_of_ones_own_is_left_alone(root: Path) -> None:
 def test_one_state_of_the_index_answers_a_whole_question(root: Path) -> None:
     index.sync(root)
     with index.opened(root) as connection:
-        count = rows.size(connection)
+        count = lookup.size(connection)
         put(root, ".agent/memories.md", page())
         index.sync(root)
-        assert rows.size(connection) == count
+        assert lookup.size(connection) == count
     with index.opened(root) as connection:
-        assert rows.size(connection) == count - 41
+        assert lookup.size(connection) == count - 41

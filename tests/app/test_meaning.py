@@ -18,7 +18,7 @@ from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
 from ralph.search import embedders
 from ralph.search.embedders import LocalEmbedder, ProviderFailed
-from ralph.search.meaning import Matrix, cosines
+from ralph.search.meaning import Matrix
 from ralph.settings import Embedding, Provider
 from ralph.store import rows
 from ralph.store.vectors import VectorCache
@@ -166,6 +166,49 @@ class TestEmbed:
         (paths.cache_folder(tmp_path) / "vectors.db").write_bytes(b"no database" * 1000)
         assert meaning.embed_with(tmp_path, HashEmbedder()).done == 3
 
+    def test_a_piece_that_is_damaged_or_gone_is_read_from_the_cache_and_made_again(self, tmp_path: Path) -> None:
+        put(tmp_path, *TEXTS)
+        embedder = HashEmbedder()
+        meaning.embed_with(tmp_path, embedder)
+        piece = paths.cache_folder(tmp_path) / "vectors.packed"
+        assert piece.stat().st_mode & 0o777 == 0o600
+        whole = piece.read_bytes()
+        told = near(tmp_path, embedder, TEXTS[0])
+        assert told[0][0] == TEXTS[0]
+        for broken in (b"", b"{}\n", b"[]\n" + whole, whole[:-1], whole + b"x", whole.replace(b"hash:64", b"hash:65")):
+            piece.write_bytes(broken)
+            assert near(tmp_path, embedder, TEXTS[0]) == told
+            meaning.embed_with(tmp_path, embedder)
+            assert piece.read_bytes() == whole
+        piece.unlink()
+        assert near(tmp_path, embedder, TEXTS[0]) == told
+
+    def test_a_few_new_vectors_are_kept_in_a_small_piece_until_there_are_many(self, tmp_path: Path) -> None:
+        texts = [f"memory number {number}" for number in range(40)]
+        put(tmp_path, *texts)
+        embedder = HashEmbedder()
+        meaning.embed_with(tmp_path, embedder)
+        large, small = (paths.cache_folder(tmp_path) / f"vectors.{name}" for name in ("packed", "recent"))
+        before = large.read_bytes()
+        put(tmp_path, *texts, "quartz violin")
+        meaning.embed_with(tmp_path, embedder)
+        assert (large.read_bytes(), small.exists()) == (before, True)
+        assert near(tmp_path, embedder, "quartz violin")[0][0] == "quartz violin"
+        put(tmp_path, *texts, "quartz violin", *(f"another {number}" for number in range(10)))
+        meaning.embed_with(tmp_path, embedder)
+        assert (large.read_bytes() != before, small.exists()) == (True, False)
+        assert near(tmp_path, embedder, "quartz violin")[0][0] == "quartz violin"
+        put(tmp_path, *texts)
+        meaning.embed_with(tmp_path, embedder)
+        assert large.read_bytes() == before
+
+    def test_where_no_piece_can_be_written_searches_read_the_cache(self, tmp_path: Path) -> None:
+        put(tmp_path, *TEXTS)
+        embedder = HashEmbedder()
+        (paths.cache_folder(tmp_path) / "vectors.packed").mkdir(parents=True)
+        assert meaning.embed_with(tmp_path, embedder).done == 3
+        assert near(tmp_path, embedder, TEXTS[0])[0][0] == TEXTS[0]
+
     def test_no_provider_and_one_that_is_not_installed_are_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -196,7 +239,7 @@ class TestNearness:
         found = [
             value for text, value in near(tmp_path, embedder, question, candidates=True) if text.startswith("filler0")
         ]
-        best = max(cosines(embedder.embed([question]), embedder.embed(embedder.texts[:chunks])))
+        best = (embedder.embed(embedder.texts[:chunks]) @ embedder.embed([question])[0]).max()
         assert found == [pytest.approx(best, abs=0.02)]
 
     def test_candidates_are_judged_and_the_nearest_are_added(self, tmp_path: Path) -> None:
@@ -287,6 +330,22 @@ def served() -> Iterator[Served]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class TestHeld:
+    def test_records_of_an_index_in_memory_get_vectors_and_are_offered_as_in_the_product(self, tmp_path: Path) -> None:
+        put(tmp_path / "project", *TEXTS)
+        embedder = HashEmbedder()
+
+        def question(connection: sqlite3.Connection) -> set[float]:
+            assert meaning.embed_held(tmp_path / "elsewhere", embedder, connection).done == 3
+            ask = meaning.nearness(tmp_path / "elsewhere", embedder, connection, warn=pytest.fail)
+            return set(ask("the payment webhook was retried", []).values())
+
+        held = index.ask(tmp_path / "project", question)
+        meaning.embed_with(tmp_path / "project", embedder)
+        assert held == {value for _, value in near(tmp_path / "project", embedder, "the payment webhook was retried")}
+        assert held
 
 
 class TestSearch:

@@ -4,6 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, put, seen
 
@@ -12,8 +14,9 @@ from ralph.app import search as verbs
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.formats import jsonl
+from ralph.model.kinds import MemoryKind
 from ralph.model.query import Detail, Query
-from ralph.model.record import Family
+from ralph.model.record import Family, Link, Origin, Record
 
 LONG = {
     "prose": "The scheduler retries the migration when the connection pool is exhausted, and then it gives up. " * 200,
@@ -48,18 +51,97 @@ def test_layer_1_is_at_most_a_hundred_tokens_for_five_hits(tmp_path: Path, long_
     for query in ("number", "marker", ""):
         answer = verbs.search(tmp_path, Query(query))
         assert len(answer.shown) == 5
-        assert answer.tokens == sum(tokens.estimate(each.text) for each in answer.shown) <= 100
+        assert answer.tokens == sum(tokens.estimate(each.text + "\n") for each in answer.shown) <= 100
         for each in answer.shown:
             assert each.text.startswith(each.hit.record.id)
             assert "\n" not in each.text
-            assert len(each.text) > len(f"{each.hit.record.id} 0.00 01-01 ")
+            assert len(each.text) > len(f"{each.hit.record.id} .00 Jan1 ")
+
+
+RECORDS = st.builds(
+    Record,
+    st.text(st.characters(exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=90),
+    st.just(MemoryKind.FIX),
+    st.text(max_size=300),
+    title=st.text(max_size=40),
+    created_at=st.sampled_from(["", "2025-01-20", "2025-12-31T23:59:59Z", "9999-99-99", "soon"]),
+)
+
+
+@given(RECORDS, st.none() | st.floats(0, 1.5), st.integers(1, 2000))
+def test_a_line_costs_at_most_20_tokens_and_an_id_is_never_cut(record: Record, score: float | None, count: int) -> None:
+    said = verbs.line(record, score, count)
+    assert said == record.id or said.startswith(f"{record.id} ")
+    assert "\n" not in said
+    assert said == record.id or tokens.estimate(said + "\n") <= verbs.LINE
+
+
+def test_a_line_gives_up_the_summary_then_the_date_then_the_score() -> None:
+    def said(name: str, text: str = "Use tabs in the Makefile") -> str:
+        return verbs.line(Record(name, MemoryKind.FIX, text, created_at="2025-01-20"), 0.87)
+
+    assert said("mem-1") == "mem-1 .87 Jan20 Use tabs in the Makefile"
+    assert (
+        said(numbered(1), "Use tabs in the Makefile, never spaces")
+        == f"{numbered(1)} .87 Jan20 Use tabs in the Makefile,"
+    )
+    assert said(numbered(1), "인증 토큰은 삼십 분 뒤에 만료된다") == f"{numbered(1)} .87 Jan20 인증 토큰은 삼십 분"
+    assert said("k-rotate-the-signing-keys-every-year").startswith("k-rotate-the-signing-keys-every-year .87 Use tabs")
+    longer = "k-" + "rotate-the-signing-keys-" * 4
+    assert said(longer) == longer
+
+
+def test_a_line_says_how_often_and_has_no_score_where_there_is_none() -> None:
+    record = Record("mem-1", MemoryKind.FIX, "ran the tests", created_at="2025-01-02")
+    assert verbs.line(record, 1.0, 3) == "mem-1 1 Jan2 3x ran the tests"
+    assert verbs.line(record, 0.0) == verbs.line(record, None) == "mem-1 Jan2 ran the tests"
+
+
+def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -> None:
+    put(tmp_path, LOG, "".join(seen("ran pytest", n) for n in range(3)))
+    put(tmp_path, ".ralph/log/sessions/s9.jsonl", seen("ran pytest", 9, "s9"))
+    answer = verbs.search(tmp_path, Query("pytest", limit=2))
+    assert sorted((each.count, len(each.repeats)) for each in answer.shown) == [(1, 0), (3, 2)]
+    (again,) = (each for each in answer.shown if each.count == 3)
+    assert {again.hit.record.id, *again.repeats} == {obs(0), obs(1), obs(2)}
+    assert " 3x ran pytest" in again.text
+    assert sum(each.count for each in answer.shown) == answer.found.total
+    whole = verbs.search(tmp_path, Query("pytest", layer=Detail.FULL)).shown
+    assert sum("repeated: 3 times in this session" in each.text for each in whole) == 1
+    assert len(verbs.show(tmp_path, [obs(0), obs(2)]).shown) == 2
+
+
+def test_memories_with_the_same_words_are_all_shown(tmp_path: Path) -> None:
+    put(tmp_path, ".agent/memories.md", page(Block("same", numbered(1)), Block("same", numbered(2))))
+    assert [each.count for each in verbs.search(tmp_path, Query("same")).shown] == [1, 1]
+
+
+def test_layer_2_also_names_what_a_record_is_linked_to(tmp_path: Path) -> None:
+    note = f"---\ntitle: New way\ntags: [a]\n---\n\nSee [[{numbered(1)}]] and [[Somewhere else]].\n"
+    put(tmp_path, ".ralph/knowledge/new.md", note)
+    put(tmp_path, ".agent/memories.md", page(Block("the old way", numbered(1))))
+    (shown,) = verbs.search(tmp_path, Query("new way", layer=Detail.TIMELINE, limit=1)).shown
+    assert f"links to: {numbered(1)} the old way" in shown.text.splitlines()
+    assert "links to: Somewhere else" in shown.text.splitlines()
+
+
+def test_a_whole_record_has_all_that_is_known_of_it(tmp_path: Path) -> None:
+    record = Record(
+        "mem-1", MemoryKind.FIX, "text", label="gotcha", title="Title", tags=("a", "b"), updated_at="2025-02-01",
+        origin=Origin(session="s1", task="t-1", commit="abc", files=("x.py",)), links=(Link("links_to", "mem-2"),),
+        extra={"설명": ["하나"]},
+    )  # fmt: skip
+    assert verbs.full(record).splitlines() == [
+        "mem-1 (memory, fix)", "Title", "label: gotcha", "tags: a, b", "updated: 2025-02-01",
+        "links: links to mem-2", "session: s1", "task: t-1", "commit: abc", "files: x.py", '설명: ["하나"]', "", "text",
+    ]  # fmt: skip
 
 
 def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for query in ("number", "marker"):
         for each in verbs.search(tmp_path, Query(query, layer=Detail.TIMELINE)).shown:
-            assert each.tokens == tokens.estimate(each.text) <= 300
+            assert each.tokens == tokens.estimate(each.text + "\n") <= 300
             names = [line.split()[0] for line in each.text.splitlines()]
             assert each.hit.record.id in names
             assert names == sorted(names)
@@ -69,7 +151,7 @@ def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(t
 def test_layer_3_is_at_most_a_thousand_tokens_a_record_and_says_what_was_cut(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for each in verbs.search(tmp_path, Query("marker", layer=Detail.FULL)).shown:
-        assert each.tokens == tokens.estimate(each.text) <= 1000
+        assert each.tokens == tokens.estimate(each.text + "\n") <= 1000
         whole = each.hit.record.text in each.text
         assert whole or f"ralph search --layer 3 {each.hit.record.id}" in each.text
 
@@ -92,6 +174,10 @@ def test_an_id_that_nobody_has_is_told(tmp_path: Path) -> None:
         verbs.show(tmp_path, ["mem-1-nope"])
     with pytest.raises(NotFound):
         verbs.timeline(tmp_path, "mem-\ud800")
+    for layer in (Detail.TIMELINE, Detail.FULL):
+        with pytest.raises(NotFound, match="there is no record mem-1705751400-ffff"):
+            verbs.search(tmp_path, Query(f"{numbered(1)} mem-1705751400-ffff", layer=layer))
+    assert verbs.search(tmp_path, Query("mem-1705751400-ffff")).found.total == 0
 
 
 def test_around_an_observation_is_its_session_in_its_order(tmp_path: Path) -> None:
@@ -149,6 +235,8 @@ def test_the_project_filter_knows_the_root_a_folder_below_and_elsewhere(tmp_path
     assert found(str(tmp_path / "web")) == ["alpha in s2"]
     assert found("/elsewhere") == ["alpha in s3"]
     assert found("/nowhere") == []
+    learned = Query("alpha", project="/elsewhere", families=(Family.MEMORY,))
+    assert verbs.search(tmp_path, learned).found.hits == ()
 
 
 def test_deleted_and_edited_records_are_no_longer_found(tmp_path: Path) -> None:

@@ -44,6 +44,12 @@ def test_a_category_stays_above_its_floor(result: Result, category: str) -> None
     assert found.any5 >= CATEGORY_ANY5[category]
 
 
+def test_no_promise_that_the_benchmark_prints_is_broken(result: Result) -> None:
+    bars = bench.bars([result])
+    assert {bar.figure: bar.floor for bar in bars} == {"any5": 0.86, "korean any5": 0.90, "silent": 0.90}
+    assert [bar.figure for bar in bars if bar.verdict == "BROKEN"] == []
+
+
 def test_five_lines_stay_cheap(result: Result) -> None:
     assert result.figures.tokens is not None
     assert result.figures.tokens <= TOKENS_AT_MOST

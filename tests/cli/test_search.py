@@ -78,7 +78,7 @@ def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
 def test_a_line_has_the_id_the_score_the_date_and_how_it_begins(project: Project) -> None:
     said = project("search", "parseHttpHeader colon", "--kind", "memory")
     assert said.out.startswith(f"{numbered(3)} ")
-    assert " 01-03 parse" in said.out
+    assert " Jan3 parse" in said.out
 
 
 def test_explain_says_why(project: Project) -> None:
@@ -88,6 +88,19 @@ def test_explain_says_why(project: Project) -> None:
     assert (hit["id"], hit["family"], hit["why"]) == (numbered(1), "memory", ["tag: security", "text: jwt"])
     assert 0 < hit["score"] <= 1.5
     assert hit["tokens"] > 0
+
+
+def test_where_there_is_no_reason_none_is_given(project: Project) -> None:
+    assert len(project("search", "--kind", "memory", "--explain").out.splitlines()) == 4
+    assert project("search", "--layer", "3", numbered(1), "--explain").out.endswith("\n  id\n")
+
+
+def test_what_was_said_again_is_shown_once_and_named_for_programs(ralph: Project) -> None:
+    ralph.put(LOG, "".join(seen(text, n) for n, text in enumerate(["ran pytest"] * 2)))
+    said = ralph("search", "pytest")
+    assert (len(said.out.splitlines()), " 2x ran pytest" in said.out, said.err) == (1, True, "")
+    (hit,) = ralph("search", "pytest", "--format", "json").json["hits"]
+    assert len({hit["id"], *hit["repeats"]}) == 2
 
 
 def test_layer_2_shows_what_is_around_and_layer_3_all(project: Project) -> None:
@@ -115,7 +128,17 @@ def test_a_replaced_word_is_told_in_words_that_people_write(project: Project) ->
     assert "nothing has 'expyre'; looked for expire instead" in said.err
 
 
-@pytest.mark.parametrize("words", [("--type", "nonsense"), ("--since", "yesterday"), ("--kind", "x"), ("--layer", "4")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--type", "nonsense"),
+        ("--since", "yesterday"),
+        ("--since", "2025-13-01"),
+        ("--until", "2025-02-30T10:00Z"),
+        ("--kind", "x"),
+        ("--layer", "4"),
+    ],
+)
 def test_wrong_options_are_wrong_usage(project: Project, words: tuple[str, ...]) -> None:
     assert project("search", "jwt", *words).code == 2
 
@@ -166,6 +189,15 @@ def test_a_span_counts_back_from_now(ralph: Project) -> None:
     for span in ("7d", "24h", "2w", "3m"):
         assert found(ralph, "note", "--since", span) == [numbered(2)]
         assert found(ralph, "note", "--until", span) == [numbered(1)]
+
+
+def test_a_time_of_another_zone_is_the_same_moment(ralph: Project) -> None:
+    ralph.put(LOG, "".join(seen(f"step {n}", n) for n in range(5)))
+    same = [("2025-03-01T00:03:00", "2025-03-01T00:03:00"), ("2025-03-01T09:03:00+09:00", "2025-02-28T16:03:59-08:00")]
+    for since, until in same:
+        assert len(found(ralph, "step", "--since", since, "--until", until)) == 1
+    assert len(found(ralph, "step", "--since", "2025-03", "--until", "2025-03")) == 5
+    assert found(ralph, "step", "--since", "7D") == []
 
 
 def test_a_search_in_a_folder_without_memory_leaves_it_alone(ralph: Project) -> None:

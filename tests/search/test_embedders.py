@@ -13,7 +13,7 @@ import pytest
 from ralph.errors import UsageError
 from ralph.search import embedders
 from ralph.search.embedders import ProviderFailed, embedder_for
-from ralph.search.meaning import BATCH, Embedder, cosines
+from ralph.search.meaning import BATCH, Embedder
 
 pytest.importorskip("numpy", reason="the local extra is not installed")
 
@@ -166,7 +166,7 @@ def test_each_provider_is_spoken_to_in_its_form(server: Server, provider: str, p
     embedder = asking(server, provider)
     rows = embedder.embed(["one", "three"])
     assert rows.dtype == "float32"
-    assert cosines(rows[0], rows)[0] == pytest.approx(1, abs=1e-6)
+    assert float(rows[0] @ rows[0]) == pytest.approx(1, abs=1e-6)
     assert rows[1, 0] / rows[1, 1] == pytest.approx(5, abs=1e-5)
     assert (embedder.name, embedder.dimensions) == (f"{provider}:m", 3)
     (asked,) = server.asked
@@ -375,7 +375,7 @@ def test_the_local_model_knows_what_is_alike() -> None:
         ["the login token expires", "authentication credentials time out", "bake the bread at noon", ""]
     )
     assert rows.shape == (4, embedder.dimensions)
-    near = cosines(rows[0], rows)
+    near = (rows @ rows[0]).tolist()
     assert near[0] == pytest.approx(1, abs=1e-5)
     assert near[1] > near[2] + 0.2
     assert rows[1].tolist() == embedder.embed(["authentication credentials time out"])[0].tolist()

@@ -234,7 +234,7 @@ def test_a_common_word_in_a_large_index_does_not_choose_the_candidates() -> None
 
     records = [observation(f"the common word {n}", n, f"s{n}") for n in range(200)]
     records[77] = observation("the common word zebra", 77, "s77")
-    recipe = replace(engine.STANDARD, common=50)
+    recipe = engine.Recipe(common=50)
     with indexed(*records) as connection:
         found = engine.search(connection, Query("common zebra"), today=TODAY, recipe=recipe)
     assert texts(found)[0] == "the common word zebra"

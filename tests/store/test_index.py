@@ -25,7 +25,7 @@ from ralph.formats import jsonl
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Origin, Record
 from ralph.search import terms
-from ralph.store import db, rows
+from ralph.store import db, lookup, rows
 from ralph.store.index import Index, in_memory
 from ralph.store.sources import sources, told
 
@@ -102,7 +102,7 @@ def matches(root: Path, word: str) -> int:
     """How many records hold a word."""
     with closing(index_of(root).connect()) as connection:
         term = terms.query_terms(word)[0].terms[0]
-        return rows.frequencies(connection, [term]).get(term, 0)
+        return lookup.frequencies(connection, [term]).get(term, 0)
 
 
 @pytest.fixture

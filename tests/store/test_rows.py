@@ -1,17 +1,24 @@
 """The SELECTs: many keys at once, ids of several bearers, counts that are exact after every change."""
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, index_of, put, seen
 
+from ralph.errors import Unreadable
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.query import Query
-from ralph.model.record import Family
-from ralph.store import rows
+from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.search import terms
+from ralph.store import lookup, rows
+from ralph.store.index import in_memory
+from ralph.store.sources import Contents, Placed
 
 MANY = 2000
 
@@ -29,22 +36,24 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 def test_any_number_of_keys_may_be_asked_for_at_once(connection: sqlite3.Connection) -> None:
     keys = rows.newest(connection, Query(), None)
     assert len(keys) == MANY + 2 == len(rows.records(connection, keys)) == len(rows.places(connection, keys))
-    assert len(rows.digests(connection, keys)) == len(rows.standing(connection, keys)) == MANY + 2
+    assert len(rows.digests(connection, keys)) == len(lookup.standing(connection, keys)) == MANY + 2
     assert rows.digests(connection, keys) == rows.digests(connection)
-    assert rows.passing(connection, keys, Query(families=(Family.MEMORY,))) == {key for key in keys if key % 3 == 0}
+    assert lookup.passing(connection, keys, rows.filter_of(Query(families=(Family.MEMORY,)))) == {
+        key for key in keys if key % 3 == 0
+    }
     assert rows.records(connection, []) == {}
     assert rows.places(connection, []) == {}
 
 
 def test_counts_agree_with_each_other(connection: sqlite3.Connection) -> None:
-    assert rows.size(connection) == MANY + 2 == rows.count(connection, Query())
+    assert lookup.size(connection) == MANY + 2 == rows.count(connection, Query())
     assert (
-        rows.count_matching(connection, '"common"', Query())
+        lookup.count_matching(connection, '"common"', rows.filter_of(Query()))
         == MANY + 1
-        == rows.frequencies(connection, ["common"])["common"]
+        == lookup.frequencies(connection, ["common"])["common"]
     )
-    assert rows.count_matching(connection, '"common"', Query(families=(Family.MEMORY,))) == 1
-    assert len(rows.matching(connection, '"common"', (1, 1, 1, 1), -1, Query())) == MANY + 1
+    assert lookup.count_matching(connection, '"common"', rows.filter_of(Query(families=(Family.MEMORY,)))) == 1
+    assert len(lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, rows.filter_of(Query()))) == MANY + 1
 
 
 def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
@@ -52,13 +61,13 @@ def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
         put(tmp_path, ".agent/memories.md", page(*(Block(f"n{number}", numbered(n)) for n in range(3 + number % 2))))
         index_of(tmp_path).sync()
     with closing(index_of(tmp_path).connect()) as found:
-        assert rows.size(found) == 4 == rows.counts(found)["records"]
+        assert lookup.size(found) == 4 == rows.counts(found)["records"]
 
 
 def test_neighbours_are_those_of_the_session_within_reach(connection: sqlite3.Connection) -> None:
     key = rows.key_of(connection, f"obs-{1_700_000_010}-{10:04x}")
     assert key is not None
-    found = {step: other for _, other, step in rows.neighbours(connection, [key], 2)}
+    found = {step: other for _, other, step in lookup.neighbours(connection, [key], 2)}
     texts = {step: rows.records(connection, [other])[other].text for step, other in found.items()}
     assert texts == {step: f"word{10 + step} common" for step in (-2, -1, 1, 2)}
 
@@ -71,3 +80,79 @@ def test_an_id_that_nobody_has_has_no_key(connection: sqlite3.Connection, name: 
 def test_an_id_has_one_key_in_each_family_asked_for(connection: sqlite3.Connection) -> None:
     assert len(rows.keys_of(connection, "mem-1-a")) == 1
     assert rows.keys_of(connection, "mem-1-a", Query(families=(Family.JOURNAL,))) == []
+
+
+FULL = Origin("human", "s9", "r9", 7, "t-9", "a9", ("src/a.py", "naïve/b.py"), "abc123")
+SHAPES = [
+    Record("m-1", MemoryKind.FIX, "text"),
+    Record("m-1", MemoryKind.FIX, "a second bearer of the id"),
+    Record("m-3", MemoryKind.DECISION, "naïve 数据库\n", label="Fix", title="T", tags=("a", "b\"c"), origin=FULL,
+           status=Status.PROPOSED, scope=Scope.TASK, created_at="2025-01-01", updated_at="2025-01-02",
+           valid_until="2026-01-01", links=(Link("supersedes", "m-1"),), extra={"x": [1, {"y": None}]}),
+    Record("o-1", ObservationKind.NOTE, "", Family.OBSERVATION, status=Status.RAW, scope=Scope.SESSION),
+    Record("o-2", ObservationKind.ERROR, "x", Family.OBSERVATION, status=Status.RAW, scope=Scope.SESSION,
+           origin=Origin(by="tool", session="s1"), extra={"tool": "Bash", "exit_code": 1}),
+    Record("o-3", ObservationKind.SUCCESS, "x", Family.OBSERVATION, title="Bash", tags=("t",), origin=FULL,
+           status=Status.RETIRED, scope=Scope.PROJECT, links=(Link("links_to", "o-1"),), created_at="2025-01-01"),
+    Record("o-4", ObservationKind.NOTE, "x", Family.OBSERVATION, origin=Origin(iteration=0), scope=Scope.ITERATION),
+    Record("o-5", ObservationKind.NOTE, "x", Family.OBSERVATION, extra={"big": 10**40, "odd": float("inf")}),
+    Record("j-1", Outcome.DONE, "", Family.JOURNAL, scope=Scope.RUN),
+    Record("j-2", Outcome.FAILED, "notes", Family.JOURNAL, title="T", tags=("t",), origin=FULL, scope=Scope.RUN,
+           extra={"model": {"a": 1}, "cost_usd": [2]}),
+    Record("j-3", Outcome.BLOCKED, "x", Family.JOURNAL, origin=Origin(iteration=10**40, run="r")),
+]  # fmt: skip
+
+
+def indexed(records: Sequence[Record]) -> sqlite3.Connection:
+    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
+    return in_memory([Contents(placed)], terms.index_terms)
+
+
+def test_a_record_is_read_back_from_its_row_as_it_was() -> None:
+    with closing(indexed(SHAPES)) as found:
+        keys = [row[0] for family in rows.FAMILIES for row in rows.stored(found, family, "1", ())]
+        assert list(rows.records(found, keys).values()) == SHAPES
+        assert [name for _, name, _ in rows.rows_of(found, 1)] == [record.id for record in SHAPES]
+        assert [rows.records(found, [key])[key].text for key in rows.keys_of(found, "m-1")] == [
+            "text",
+            "a second bearer of the id",
+        ]
+
+
+def test_what_columns_hold_is_not_held_twice() -> None:
+    with closing(indexed(SHAPES)) as found:
+        held = {row["id"]: row["metadata"] for row in found.execute("SELECT id, metadata FROM observations")}
+        listed = found.execute("SELECT tags, files FROM observations WHERE id IN ('o-2', 'o-3') ORDER BY id").fetchall()
+    assert held["o-2"] == '{"extra":{"tool":"Bash","exit_code":1}}'
+    assert not {"title", "tags", "files", "session", "text", "created_at"} & json.loads(held["o-3"]).keys()
+    assert [tuple(row) for row in listed] == [("", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
+
+
+@pytest.mark.parametrize("family", rows.FAMILIES)
+@pytest.mark.parametrize("asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}])
+def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, object]) -> None:
+    query = Query(families=(family,), **asked)  # type: ignore[arg-type]  # any filter
+    wanted = {record.id for record in SHAPES if query.accepts(replace(record, status=Status.ACCEPTED))}
+    with closing(indexed(SHAPES)) as found:
+        passing = rows.records(found, rows.newest(found, query, None)).values()
+    assert {record.id for record in passing} == wanted
+
+
+@pytest.mark.parametrize(
+    "damage", ["metadata = '{'", "metadata = '[]'", "tags = '{'", "tags = 7", "type = 'note', content = x'00ff'",
+               "metadata = '{\"links\":[1]}'", "scope = 'elsewhere'", "files = '3'"]
+)  # fmt: skip
+def test_a_damaged_row_is_unreadable_and_nothing_worse(damage: str) -> None:
+    with closing(indexed(SHAPES)) as found:
+        found.execute(f"UPDATE observations SET {damage} WHERE id = 'o-2'")
+        with pytest.raises(Unreadable):
+            list(rows.stored(found, Family.OBSERVATION, "1", ()))
+
+
+def test_a_value_that_is_nested_too_deeply_for_the_index_is_left_to_the_file() -> None:
+    deep: object = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"deep": deep})])) as found:
+        (record,) = (record for _, record in rows.stored(found, Family.MEMORY, "1", ()))
+    assert (record.text, record.label, dict(record.extra)) == ("text", "Fix", {})

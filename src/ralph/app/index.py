@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app.project import _FOR_A_WORKTREE
+from ralph.app.project import UNTIL_INIT
 from ralph.errors import Conflict, RalphError, Unreadable, WriteFailed
 from ralph.model import ids
 from ralph.search import terms
@@ -194,7 +194,7 @@ def _keep_out_of_git(root: Path) -> None:
     ignore = paths.gitignore(paths.state_root(root))
     if not ignore.exists() and not ignore.is_symlink():
         with suppress(Conflict):  # another process was faster
-            files.write(ignore, _FOR_A_WORKTREE, expect="")
+            files.write(ignore, UNTIL_INIT, expect="")
 
 
 def names(found: Sequence[Prunable], root: Path) -> list[str]:

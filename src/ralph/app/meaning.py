@@ -11,23 +11,23 @@ fake embedder, with a server on this machine, and with the real model.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from heapq import nlargest
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
-from ralph.errors import NotFound, RalphError, UsageError, WriteFailed
+from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
-from ralph.search import embedders, engine, meaning
+from ralph.search import embedders, engine, meaning, packed
 from ralph.search.embedders import ProviderFailed
 from ralph.search.meaning import Embedder
-from ralph.store import db, rows
+from ralph.search.packed import Packed
+from ralph.store import db, files, lookup, rows
 from ralph.store.index import FAMILIES, Progress, digest_of
 from ralph.store.vectors import VectorCache
 
@@ -50,6 +50,7 @@ _AT_ONCE = 32
 """Chunks between two writes to the cache: what a kill may lose."""
 
 _LOOKED_UP = 5_000
+_LOOKED_AT = 500
 _ORDER = (Family.MEMORY, Family.JOURNAL, Family.OBSERVATION)
 _NONE = Query(limit=None)
 
@@ -104,15 +105,13 @@ def nearness(
     """The engine's question about meaning, answered from the cache; whatever fails is one warning and no answer."""
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        digests = _eligible(connection, query)
+        held = rows.digests(connection)
         try:
-            with VectorCache(_file(root)) as cache:
-                packed = cache.get(embedder.name, digests.values()) if cache.count(embedder.name) else {}
-            best = _cosines(embedder, text, packed)
+            best = _cosines(root, embedder, text, held)
         except (RalphError, OSError, sqlite3.Error) as error:
             _told(warn, error)
             return {}
-        return _offered({key: best[digest] for key, digest in digests.items() if digest in best}, keys)
+        return _offered(connection, query, held, best, keys)
 
     return near
 
@@ -140,21 +139,71 @@ def embed_with(
     """Give vectors to records that have none, batch by batch; what was made is kept whatever happens next."""
     complete = index.sync(root).complete
     held = index.ask(root, rows.digests)
+    everything = complete and limit is None
     with _cache(root) as cache:
-        if complete and limit is None:
+        if everything:
             cache.prune(set(held.values()))
-        waiting = _waiting(cache, embedder, held)
+        made = _Made(root, cache, embedder, lambda keys: index.ask(root, partial(_records, keys)))
+        return made.embed(held, limit, progress, tidy=everything)
+
+
+def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection) -> Embedded:
+    """Give vectors to the records of an index that the caller holds, such as one in memory."""
+    with _cache(root) as cache:
+        made = _Made(root, cache, embedder, lambda keys: rows.records(connection, keys))
+        return made.embed(rows.digests(connection))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Where vectors go, who makes them, and where the records come from."""
+
+    root: Path
+    cache: VectorCache
+    embedder: Embedder
+    read: Callable[[Sequence[int]], Mapping[int, Record]]
+
+    def embed(
+        self, held: Mapping[int, str], limit: int | None = None, progress: Progress | None = None, *, tidy: bool = False
+    ) -> Embedded:
+        """Make what is missing; with `tidy`, forget what is no longer held."""
+        waiting = _waiting(self.cache, self.embedder, held)
         planned = waiting[:limit]
         done = 0
+        problem = None
         try:
-            for records in _batches(root, planned):
-                cache.put(embedder.name, _packed(embedder, records))
+            for records in _batches(self.read, planned):
+                self.cache.put(self.embedder.name, _packed(self.embedder, records))
                 done += len(records)
                 if progress is not None:
                     progress(done, len(planned))
         except ProviderFailed as error:
-            return Embedded(done, len(waiting) - done, embedder.name, error)
-    return Embedded(done, len(waiting) - done, embedder.name)
+            problem = error
+        with suppress(Refused, WriteFailed):  # a search without it is slower, no more
+            self._pack(set(held.values()) - {held[key] for key in waiting[done:]}, tidy)
+        return Embedded(done, len(waiting) - done, self.embedder.name, problem)
+
+    def _pack(self, digests: set[str], tidy: bool) -> None:
+        """Leave all vectors in one piece: a large one that is seldom made anew, and what came since in a small one."""
+        if not self.embedder.dimensions:
+            return
+        large, small = _pieces(self.root)
+        known = set(self._in(large))
+        fresh = sorted(digests - known)
+        if len(fresh) > len(known) // 10 or (tidy and known - digests):
+            self._write(large, sorted(digests))
+            files.delete(small)
+        elif fresh != sorted(self._in(small)):
+            self._write(small, fresh)
+
+    def _in(self, piece: Path) -> tuple[str, ...]:
+        found = _piece(piece, self.embedder.name)
+        return found.digests if found is not None and found.dimensions == self.embedder.dimensions else ()
+
+    def _write(self, piece: Path, digests: Sequence[str]) -> None:
+        vectors = self.cache.get(self.embedder.name, digests)
+        raw = packed.encode(packed.pack(self.embedder.name, self.embedder.dimensions, vectors))
+        files.write(piece, raw.decode("utf-8", "surrogateescape"), mode=files.PRIVATE)  # the very bytes, both ways
 
 
 def chunks_of(record: Record) -> tuple[str, ...]:
@@ -184,37 +233,63 @@ def _told(warn: Warn | None, error: Exception) -> None:
         warn(f"searched by words alone: {what}" + (f" ({hint})" if hint else ""))
 
 
-def _eligible(connection: sqlite3.Connection, query: Query) -> dict[int, str]:
-    """The keys and digests of the records that pass a query's filters."""
-    filters = replace(query, text="", limit=None, layer=_NONE.layer)
-    return rows.digests(connection, None if filters == _NONE else rows.newest(connection, filters, None))
+def _pieces(root: Path) -> tuple[Path, Path]:
+    """Where vectors are in one piece: the most of them, and those that came since."""
+    return paths.cache_folder(root) / "vectors.packed", paths.cache_folder(root) / "vectors.recent"
 
 
-def _cosines(embedder: Embedder, text: str, packed: Mapping[str, bytes]) -> dict[str, float]:
-    """How near each content is to a text by its best chunk; those that have nothing to do with it are left out.
+def _piece(path: Path, model: str) -> Packed | None:
+    """What a file holds of a model's vectors, if that can be read."""
+    try:
+        found = packed.decode(path.read_bytes())
+    except OSError:
+        return None
+    return found if found is not None and found.model == model else None
 
-    So are vectors of another size. A question that the model cannot read has a vector of zeros and no answer.
+
+def _cosines(root: Path, embedder: Embedder, text: str, held: Mapping[int, str]) -> dict[str, float]:
+    """How near each content is to a text; a question that the model cannot read is near to nothing.
+
+    The embedder is asked only when there is something to compare with. What is not in one piece (nobody has
+    embedded since, or the file is damaged) is read from the cache row by row.
     """
-    question = embedder.embed([text]) if packed else None
-    if question is None or not question.any():
+    pieces = [piece for path in _pieces(root) if (piece := _piece(path, embedder.name)) is not None]
+    vectors = {} if pieces else _vectors(root, embedder, held)
+    if not pieces and not vectors:
         return {}
-    size = meaning.packed_size(question.shape[1])
-    pieces: list[bytes] = []
-    owners: list[int] = []
-    for owner, vectors in enumerate(packed.values()):
-        if len(vectors) % size == 0:
-            pieces += [vectors[start : start + size] for start in range(0, len(vectors), size)]
-            owners += [owner] * (len(vectors) // size)
-    near = meaning.cosines(question, meaning.unpack(pieces))
-    best = meaning.best(near, owners, len(packed))
-    return {digest: min(value, 1.0) for digest, value in zip(packed, best, strict=True) if value and value > 0}
+    question = embedder.embed([text])
+    size = int(question.shape[1])
+    if any(piece.dimensions != size for piece in pieces):
+        pieces, vectors = [], _vectors(root, embedder, held)
+    found: dict[str, float] = {}
+    for piece in pieces or [packed.pack(embedder.name, size, vectors)]:
+        found |= packed.cosines(piece, question)
+    return found
 
 
-def _offered(best: Mapping[int, float], keys: Sequence[int]) -> dict[int, float]:
-    """The cosines of these keys, and of the nearest of all, unless that is by chance."""
-    nearest = nlargest(NEAREST, best, key=lambda key: (best[key], key))
-    found = {key: best[key] for key in nearest if best[key] >= FAINT}
-    return found | {key: best[key] for key in keys if key in best}
+def _vectors(root: Path, embedder: Embedder, held: Mapping[int, str]) -> dict[str, bytes]:
+    with VectorCache(_file(root)) as cache:
+        return cache.get(embedder.name, held.values()) if cache.count(embedder.name) else {}
+
+
+def _offered(
+    connection: sqlite3.Connection, query: Query, held: Mapping[int, str], best: Mapping[str, float],
+    keys: Sequence[int],
+) -> dict[int, float]:  # fmt: skip
+    """The cosines of these keys, and of the nearest of all that pass the filters, unless that is by chance."""
+    keep = rows.filter_of(query)
+    close = {digest: value for digest, value in best.items() if value >= FAINT}
+    ranked = sorted(((close[digest], key) for key, digest in held.items() if digest in close), reverse=True)
+    found: dict[int, float] = {}
+    for start in range(0, len(ranked), _LOOKED_AT):
+        some = ranked[start : start + _LOOKED_AT]
+        passing = lookup.passing(connection, [key for _, key in some], keep)
+        found.update((key, value) for value, key in some if key in passing)
+        if len(found) >= NEAREST:
+            break
+    nearest = dict(islice(found.items(), NEAREST))
+    candidates = lookup.passing(connection, keys, keep)
+    return nearest | {key: best[held[key]] for key in candidates if held.get(key, "") in best}
 
 
 def _waiting(cache: VectorCache, embedder: Embedder, held: Mapping[int, str]) -> list[int]:
@@ -233,11 +308,11 @@ def _waiting(cache: VectorCache, embedder: Embedder, held: Mapping[int, str]) ->
     return found
 
 
-def _batches(root: Path, keys: Sequence[int]) -> Iterator[list[Record]]:
+def _batches(read: Callable[[Sequence[int]], Mapping[int, Record]], keys: Sequence[int]) -> Iterator[list[Record]]:
     """Records in batches of about as many chunks as are kept at once."""
     waiting = iter(keys)
     while some := list(islice(waiting, _AT_ONCE)):
-        found = index.ask(root, partial(_records, some))
+        found = read(some)
         batch: list[Record] = []
         count = 0
         for record in (found[key] for key in some if key in found):

@@ -39,7 +39,8 @@ _MUST_BE_IGNORED = {
 }
 """What stays on this machine: the line that makes git ignore it, and names that the line stands for."""
 
-_FOR_A_WORKTREE = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
+UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
+"""Where `ralph init` has not been: the same, and hidden itself, so that git sees nothing of it."""
 
 
 def init(root: Path) -> list[str]:
@@ -110,9 +111,9 @@ def _what_git_sees(root: Path) -> list[str]:
 def _gitignores(root: Path) -> list[str]:
     own, state = paths.gitignore(root), paths.state_root(root)
     if state != root:
-        return _made(root, own, GITIGNORE) + _made(root, paths.gitignore(state), _FOR_A_WORKTREE, within=state)
-    if files.read(own) == _FOR_A_WORKTREE:
-        files.write(own, GITIGNORE, root=root, expect=_FOR_A_WORKTREE)
+        return _made(root, own, GITIGNORE) + _made(root, paths.gitignore(state), UNTIL_INIT, within=state)
+    if files.read(own) == UNTIL_INIT:
+        files.write(own, GITIGNORE, root=root, expect=UNTIL_INIT)
         return [f"made {paths.shown(own, root)} one that git sees"]
     return _made(root, own, GITIGNORE)
 

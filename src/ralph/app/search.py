@@ -1,14 +1,17 @@
 """`ralph search` and `ralph timeline`: everything Ralph knows, at three levels of detail.
 
-Layer 1 is a line for each hit, layer 2 what happened around it, layer 3 the whole record. Each
-says how many tokens it costs, by estimate. `ralph memory search` asks the same engine for
-memories only.
+Layer 1 is a line for each hit, layer 2 what happened around it and what it is linked to, layer 3 the whole
+record. Each says how many tokens it costs, by estimate, its line end included. The lines of layer 1 are so
+short (20 tokens, half of them the id) that the score, the date and the summary are written as briefly as
+they can be read. What a session did several times in the same words is one hit with a count.
+`ralph memory search` asks the same engine for memories only. `tests/app/test_search.py` holds the limits.
 """
 
+import json
 import os
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +21,9 @@ from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
 from ralph.model.query import Detail, Found, Hit, Query
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Link, Record
 from ralph.search import engine
-from ralph.store import rows
+from ralph.store import lookup, rows
 from ralph.store.index import Progress
 from ralph.store.library import Stored
 from ralph.store.sources import name_of
@@ -28,19 +31,35 @@ from ralph.store.sources import name_of
 if TYPE_CHECKING:
     from ralph.settings import Embedding
 
-_LINE, _AROUND, _FULL = 20, 50, 1000
-"""Tokens: of a line in layer 1, of one of the five lines in layer 2, of a record in layer 3."""
+LINE, AROUND, PART, FULL = 20, 42, 290, 1000
+"""Tokens at most, with the line's end: a line in layer 1, one of what is around in layer 2, all of layer 2, layer 3.
+
+A character costs a little more at the beginning of a line than at the beginning of a text: PART leaves room for it.
+"""
+
 _REACH = 2
+_RELATED = 2
+_ROOM = 4
+"""Tokens that a summary needs to say anything: before it has less, the date goes."""
 _LONG_TOKEN = 8
+_REPEATS = 4
+"""So many times the hits that are wanted are looked at for repeats."""
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A hit in the detail that was asked for, and what it costs."""
+    """A hit in the detail that was asked for, what it costs, and the ids of those that say the same."""
 
     hit: Hit
     text: str
     tokens: int
+    repeats: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many records this one stands for, itself included."""
+        return 1 + len(self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +81,53 @@ def search(
 ) -> Answer:
     """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it."""
 
-    query = _within(root, query)
+    asked = _within(root, query)
+    if asked is None:
+        return Answer(Found((), 0), ())
+    limit = asked.limit
+    wider = asked if limit is None else replace(asked, limit=max(limit, min(_REPEATS * limit, 60)))
 
     def question(connection: sqlite3.Connection) -> Answer:
-        words = query.text.split()
-        if query.layer > Detail.INDEX and words and all(rows.key_of(connection, word) is not None for word in words):
-            return _whole(connection, words, query.layer)
+        if query.layer > Detail.INDEX and _are_ids(connection, query.text.split()):
+            return _whole(connection, query.text.split(), query.layer)
         told: list[str] = []
-        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, told.append)
-        found = engine.search(connection, query, today=ids.now().date(), meaning=near)
-        return Answer(found, tuple(_shown(connection, hit, query.layer) for hit in found.hits), tuple(told))
+        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
+        found = engine.search(connection, wider, today=ids.now().date(), meaning=near)
+        single = _once_each(found.hits)[:limit]
+        shown = tuple(_shown(connection, hit, query.layer, repeats) for hit, repeats in single)
+        return Answer(replace(found, hits=tuple(hit for hit, _ in single)), shown, tuple(told))
 
     return index.ask(root, question, progress)
 
 
-def _within(root: Path, query: Query) -> Query:
-    """A query for the sessions of a folder: what was learned belongs to the project, so it counts only there."""
+def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
+    """Whether words name records: each is somebody's id, or has at least the form of one."""
+    return bool(words) and all(rows.key_of(connection, word) is not None or ids.date_of(word) for word in words)
+
+
+def _once_each(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
+    """Hits, those with the same words in the same session as one: the best of them, and the ids of the others."""
+    found: dict[object, tuple[Hit, list[str]]] = {}
+    for number, hit in enumerate(hits):
+        record = hit.record
+        same = (record.origin.session, record.title, record.text) if record.origin.session else number
+        found.setdefault(same, (hit, []))[1].append(record.id)
+    return [(hit, tuple(names[1:])) for hit, names in found.values()]
+
+
+def _within(root: Path, query: Query) -> Query | None:
+    """A query for the sessions of a folder: what was learned belongs to the project, so it counts only there.
+
+    None when nothing of the kind that is asked for can be there.
+    """
     if not query.project:
         return query
     project = os.path.abspath(query.project)  # noqa: PTH100  (a name as hosts record it: links are not followed)
-    families = query.families if root.is_relative_to(project) else (Family.OBSERVATION,)
-    return replace(query, project=project, families=families)
+    if root.is_relative_to(project):
+        return replace(query, project=project)
+    if query.families and Family.OBSERVATION not in query.families:
+        return None
+    return replace(query, project=project, families=(Family.OBSERVATION,))
 
 
 def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[Found, list[Stored]]:
@@ -126,38 +171,58 @@ def timeline(root: Path, record_id: str = "", *, since: str = "", until: str = "
             keys = rows.newest(connection, Query(since=since, until=until), limit)
             found = rows.records(connection, keys)
             around = [found[key] for key in reversed(keys) if key in found]
-        hits = tuple(Hit(record, 0.0) for record in around)
-        lines = [line(hit.record, None, _AROUND) for hit in hits]
-        shown = (Shown(hit, text, tokens.estimate(text)) for hit, text in zip(hits, lines, strict=True))
-        return Answer(Found(hits, len(hits)), tuple(shown))
+        shown = tuple(_priced(Hit(record, 0.0), moment(record)) for record in around)
+        return Answer(Found(tuple(each.hit for each in shown), len(shown)), shown)
 
     return index.ask(root, question)
 
 
 def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail) -> Answer:
-    hits = tuple(Hit(_by_id(connection, record_id), 1.0) for record_id in record_ids)
+    hits = tuple(Hit(_by_id(connection, record_id), 1.0, ("id",)) for record_id in record_ids)
     return Answer(Found(hits, len(hits)), tuple(_shown(connection, hit, layer, whole=True) for hit in hits))
 
 
-def _shown(connection: sqlite3.Connection, hit: Hit, layer: Detail, *, whole: bool = False) -> Shown:
+def _shown(
+    connection: sqlite3.Connection, hit: Hit, layer: Detail, repeats: tuple[str, ...] = (), *, whole: bool = False
+) -> Shown:
+    count = 1 + len(repeats)
     if layer is Detail.FULL:
-        text = full(hit.record) if whole else cut(full(hit.record), _FULL, hit.record.id)
+        text = full(hit.record, count) if whole else cut(full(hit.record, count), FULL, hit.record.id)
     elif layer is Detail.TIMELINE:
         around = _around(connection, hit.record, _REACH)
-        text = "\n".join(line(each, hit.score if each is hit.record else None, _AROUND) for each in around)
+        lines = ["" if each is hit.record else moment(each) for each in around]
+        lines += _related(connection, hit.record)
+        rest = PART - sum(tokens.estimate(each + "\n") for each in lines)
+        lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND))
+        text = "\n".join(lines)
     else:
-        text = line(hit.record, hit.score, _LINE)
-    return Shown(hit, text, tokens.estimate(text))
+        text = line(hit.record, hit.score, count)
+    return _priced(hit, text, repeats)
+
+
+def _priced(hit: Hit, text: str, repeats: tuple[str, ...] = ()) -> Shown:
+    return Shown(hit, text, tokens.estimate(text + "\n"), repeats)
 
 
 def _around(connection: sqlite3.Connection, record: Record, reach: int) -> list[Record]:
     """A record between its neighbours: those of its session, else those nearest in time."""
     key = rows.key_of(connection, record.id)
-    near = [other for _, other, _ in rows.neighbours(connection, [key], reach)] if key is not None else []
+    near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
     if not near and key is not None:
         near = rows.beside(connection, key, record, reach)
     everything = {**rows.records(connection, near), key or 0: record}
     return [each for _, each in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
+
+
+def _related(connection: sqlite3.Connection, record: Record) -> Iterator[str]:
+    """A line for each of the first records that a record names: what it replaces, what it links to."""
+    for link in record.links[:_RELATED]:
+        key = rows.key_of(connection, link.target)
+        other = rows.records(connection, [key]).get(key) if key is not None else None
+        head = f"{link.relation.replace('_', ' ')}:"
+        yield (
+            _begun(head, link.target, AROUND) if other is None else _begun(f"{head} {other.id}", _words(other), AROUND)
+        )
 
 
 def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
@@ -168,40 +233,104 @@ def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
     return found[key]
 
 
-def line(record: Record, score: float | None, budget: int) -> str:
-    """A record on one line within a budget: id, score, date and how it begins."""
-    head = f"{record.id} {'' if score is None else f'{score:.2f} '}{record.created_at[5:10]} "
+def line(record: Record, score: float | None, count: int = 1) -> str:
+    """A record on one line of at most 20 tokens: id, score, date, how often, and how it begins.
+
+    The summary gives way first, then the date, then the score. The id is never cut: by it one asks for the rest,
+    so a line of an id that is too long by itself holds nothing else, and is the only one that costs more.
+    """
+    named = [record.id, _score(score), _day(record.created_at), f"{count}x" if count > 1 else ""]
+    words = _words(record)
+    for parts in (named, [*named[:2], *named[3:]]):
+        head = " ".join(filter(None, parts))
+        if _fits(f"{head} {words}", LINE) or _fits(head, LINE - _ROOM):
+            return _begun(head, words, LINE)
+    for parts in (named, named[:2]):
+        head = " ".join(filter(None, parts))
+        if _fits(head, LINE):
+            return _begun(head, words, LINE)
+    return record.id
+
+
+def moment(record: Record, score: float | None = None, count: int = 1, *, budget: int = AROUND) -> str:
+    """A record on one line of layer 2: id, score, when, how often, and how it begins."""
+    when = record.created_at[:16].replace("T", " ")
+    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "")
+    return _begun(" ".join(filter(None, named)), _words(record, budget), budget, mark="…")
+
+
+def _words(record: Record, budget: int = AROUND) -> str:
+    """How a record begins, on one line: more than a budget can hold."""
     text = f"{record.title}: {record.text}" if record.title else record.text
-    words = " ".join(text[: budget * _LONG_TOKEN].split())
-    if len(text) <= budget * _LONG_TOKEN and tokens.estimate(head + words) <= budget:
-        return (head + words).rstrip()
-    size = bisect_left(range(len(words)), True, key=lambda n: tokens.estimate(f"{head}{words[: n + 1]}…") > budget)
+    return " ".join(text[: budget * _LONG_TOKEN].split())
+
+
+def _score(score: float | None) -> str:
+    """`.87`, `1`; nothing for none."""
+    return f"{score:.2f}".rstrip("0").rstrip(".").lstrip("0") if score else ""
+
+
+def _day(created_at: str) -> str:
+    """`Jan20`, which costs half as much as `01-20`; nothing for an unknown day."""
+    month, day = created_at[5:7], created_at[8:10]
+    known = month.isdecimal() and day.isdecimal() and 1 <= int(month) <= len(_MONTHS)
+    return f"{_MONTHS[int(month) - 1]}{int(day)}" if known else ""
+
+
+def _fits(text: str, budget: int) -> bool:
+    return tokens.estimate(text.rstrip() + "\n") <= budget
+
+
+def _begun(head: str, words: str, budget: int, mark: str = "") -> str:
+    """A head and as many of the words as fit, whole ones if there are any; the mark says that some are missing."""
+    if _fits(f"{head} {words}", budget):
+        return f"{head} {words}".rstrip()
+    size = bisect_left(range(len(words)), True, key=lambda n: not _fits(f"{head} {words[: n + 1]}{mark}", budget))
+    while size and not _fits(f"{head} {words[:size]}{mark}", budget):  # a line's end costs more after a letter
+        size -= 1
     begin = words[:size]
-    if begin != words and not words[size].isspace() and " " in begin:
+    if size < len(words) and not words[size].isspace() and " " in begin.strip():
         begin = begin.rpartition(" ")[0]
-    return f"{head}{begin}…"
+    return f"{head} {begin.rstrip()}{mark}" if begin.strip() else head
 
 
-def full(record: Record) -> str:
+def full(record: Record, count: int = 1) -> str:
     """A record whole: what it is, where it comes from, and all of its text."""
     head = [f"{record.id} ({record.family.value}, {record.kind.value}) {record.created_at}".rstrip()]
     if record.title:
         head.append(record.title)
+    origin = record.origin
     for name, words in (
+        ("label", record.label if record.label not in ("", record.kind.value) else ""),
         ("tags", ", ".join(record.tags)),
-        ("session", record.origin.session),
-        ("run", record.origin.run),
-        ("files", ", ".join(record.origin.files)),
+        ("updated", record.updated_at),
+        ("valid until", record.valid_until),
+        ("links", ", ".join(map(_link, record.links))),
+        ("session", origin.session),
+        ("run", origin.run),
+        ("task", origin.task),
+        ("agent", origin.agent),
+        ("commit", origin.commit),
+        ("files", ", ".join(origin.files)),
+        ("repeated", f"{count} times in this session" if count > 1 else ""),
+        *(
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in record.extra.items()
+        ),
     ):
         if words:
             head.append(f"{name}: {words}")
     return "\n".join([*head, "", record.text])
 
 
+def _link(link: Link) -> str:
+    return f"{link.relation.replace('_', ' ')} {link.target}"
+
+
 def cut(text: str, budget: int, record_id: str) -> str:
     """A text within a budget, saying how to get the rest when something is left out."""
-    if tokens.estimate(text) <= budget:
+    if _fits(text, budget):
         return text
     note = f"\n[cut; `ralph search --layer 3 {record_id}` has all of it]"
-    size = bisect_left(range(len(text)), True, key=lambda n: tokens.estimate(text[:n] + note) > budget)
+    size = bisect_left(range(len(text)), True, key=lambda n: not _fits(text[:n] + note, budget))
     return text[: max(size - 1, 0)].rstrip() + note

@@ -2,13 +2,13 @@
 
 import re
 import sys
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import click
 
 from ralph.app import search as verbs
 from ralph.app.entries import record_json
-from ralph.app.search import Answer
+from ralph.app.search import Answer, Shown
 from ralph.cli.context import invocation, warn
 from ralph.cli.options import Command, format_option, tags_option
 from ralph.cli.output import hand_over, json_text, plain
@@ -23,14 +23,16 @@ LIMIT = 5
 _KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
     kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
 }
-_SPAN = re.compile(r"(\d+)([dhwm])")
+_SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
+_MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 
 
 @click.command(name="search", cls=Command)
 @click.argument("words", nargs=-1)
 @click.option(
-    "--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 a line, 2 what is around, 3 all."
+    "--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 how it begins, 2 what is around, 3 all."
 )
 @click.option(
     "--kind", "families", multiple=True, type=click.Choice([f.value for f in Family]), help="Only this family."
@@ -53,7 +55,8 @@ def cli(
 ) -> None:  # fmt: skip
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
-    With --layer 3 and ids instead of words, those records are shown whole.
+    A line of layer 1 has the id, the score, the day and how the record begins. With --layer 3 and ids
+    instead of words, those records are shown whole. What a session said several times is shown once.
 
     \b
     Examples:
@@ -78,28 +81,34 @@ def cli(
 def show(answer: Answer, form: str, *, explain: bool = False) -> None:
     """Print an answer; notes go to stderr unless a person reads the table."""
     if form == "json":
-        hits = [
-            {**record_json(each.hit.record), "family": each.hit.record.family.value, "score": each.hit.score,
-             "why": list(each.hit.why), "text": each.text, "tokens": each.tokens}
-            for each in answer.shown
-        ]  # fmt: skip
+        hits = list(map(hit_json, answer.shown))
         click.echo(json_text({"hits": hits, "total": answer.found.total, "tokens": answer.tokens}))
         return
     for number, each in enumerate(answer.shown):
         if number and "\n" in each.text:
             click.echo("")
         hand_over(each.text + "\n")
-        if explain:
+        if explain and each.hit.why:
             click.echo(f"  {plain('; '.join(each.hit.why))}")
     if not answer.shown:
         click.echo("Nothing found.", err=form != "table")
     notes = [
         f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in answer.found.instead
     ]
-    if answer.found.total > len(answer.shown):
-        notes.append(f"{answer.found.total - len(answer.shown)} more; --all shows every one")
+    more = answer.found.total - sum(each.count for each in answer.shown)
+    if more > 0:
+        notes.append(f"{more} more; --all shows every one")
     for note in notes:
         click.echo(note, err=form != "table" or not sys.stdout.isatty())
+
+
+def hit_json(shown: Shown) -> dict[str, object]:
+    """A hit for a program; those that say the same are named."""
+    record = shown.hit.record
+    return {
+        **record_json(record), "family": record.family.value, "score": shown.hit.score, "why": list(shown.hit.why),
+        "text": shown.text, "tokens": shown.tokens, **({"repeats": list(shown.repeats)} if shown.repeats else {}),
+    }  # fmt: skip
 
 
 def kinds(types: tuple[str, ...]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
@@ -112,14 +121,27 @@ def kinds(types: tuple[str, ...]) -> tuple[MemoryKind | ObservationKind | Outcom
 
 
 def when(words: str) -> str:
-    """A date as files hold it, from a date or from a span such as 7d counted back from now."""
+    """A time as files hold it, in UTC, from a date or from a span such as 7d counted back from now."""
     words = words.strip()
-    span = _SPAN.fullmatch(words)
+    span = _SPAN.fullmatch(words.lower())
     if span is not None:
         hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
         return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
-    if words and not re.fullmatch(r"\d{4}-\d\d(-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?)?", words):
-        raise UsageError(
-            f"{words!r} is not a time", hint="use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
-        )
-    return words
+    try:
+        return _told(words)
+    except (ValueError, OverflowError) as error:
+        hint = "use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
+        raise UsageError(f"{words!r} is not a time", hint=hint) from error
+
+
+def _told(words: str) -> str:
+    """A date or time that exists; one of another time zone as it is in UTC, a month as it is."""
+    if not words:
+        return ""
+    if _MONTH.fullmatch(words):
+        date.fromisoformat(f"{words}-01")
+        return words
+    if not _TIME.fullmatch(words):
+        raise ValueError(words)
+    time = datetime.fromisoformat(words)
+    return words if time.tzinfo is None else time.astimezone(UTC).isoformat(timespec="seconds")[:19]

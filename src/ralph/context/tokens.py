@@ -20,22 +20,24 @@ the whole text, then the lowest and highest of its excerpts of 20 tokens (`test_
     Korean                1.05 0.79-1.21    logs                  1.06 0.95-1.21
 
 The work is done by C over whole strings: bytes to classes, pairs by shifting one large integer, pairs
-to weights, and the sum by Adler-32, whose lower half is the sum of the bytes. All weights are >= 0 and
-the first character pays the least, so a longer text never costs less than a part of it.
-"""
+to weights, and the sum; of a long text by Adler-32, whose lower half is the sum of the bytes. All weights
+are >= 0 and the first character pays the least, so a longer text never costs less than a part of it.
 
-from typing import NamedTuple
-from zlib import adler32
+Hooks estimate what they hand over, so nothing is imported here until a long text comes.
+"""
 
 _UNIT = 64  # weights are counted in 1/64 of a token
 
 
-class _Class(NamedTuple):
+class _Class:
     """Characters that cost the same; `first` are ASCII characters or the first bytes of UTF-8 ones."""
 
-    first: bytes
-    group: int
-    weights: tuple[int, ...]
+    __slots__ = ("first", "group", "weights")
+
+    def __init__(self, first: bytes, group: int, weights: tuple[int, ...]) -> None:
+        self.first = first
+        self.group = group
+        self.weights = weights
 
 
 _REST, _LOWER, _UPPER, _DIGIT, _SPACE, _LINE, _MARK, _SIGN = range(8)
@@ -82,16 +84,16 @@ _GROUP_BITS, _CLASS_BITS = 0xE0, 0x1F  # a character is one byte: its group abov
 
 def _codes() -> bytes:
     codes = bytearray(256)
-    for number, (first, group, _) in enumerate(_CLASSES, start=1):
-        for byte in first:
-            codes[byte] = group << 5 | number
+    for number, members in enumerate(_CLASSES, start=1):
+        for byte in members.first:
+            codes[byte] = members.group << 5 | number
     return bytes(codes)
 
 
 def _pair_weights() -> bytes:
     weights = bytearray(256)
-    for number, (_, _, row) in enumerate(_CLASSES, start=1):
-        for group, weight in enumerate(row):
+    for number, members in enumerate(_CLASSES, start=1):
+        for group, weight in enumerate(members.weights):
             weights[group << 5 | number] = weight
     return bytes(weights)
 
@@ -106,6 +108,7 @@ def _mask(bits: int, length: int) -> int:
     return int.from_bytes(bytes((bits,)) * length, "little")
 
 
+_SHORT = 1_024  # so many bytes are added up before the library for it would be loaded
 _READY = 2_048
 _READY_GROUPS, _READY_CLASSES = _mask(_GROUP_BITS, _READY), _mask(_CLASS_BITS, _READY)
 
@@ -123,7 +126,12 @@ def estimate(text: str) -> int:
     number = int.from_bytes(codes, "little")
     pairs = (number << 8) & groups | number & classes
     weights = pairs.to_bytes(size, "little").translate(_WEIGHTS)
-    total = 0
-    for start in range(0, size, _STRIDE):
-        total += adler32(weights[start : start + _STRIDE], 0) & 0xFFFF
+    total = sum(weights) if size <= _SHORT else _sum(weights)
     return max(1, -(-total // _UNIT))
+
+
+def _sum(weights: bytes) -> int:
+    """The sum of many bytes."""
+    from zlib import adler32  # noqa: PLC0415  (a shared library; what a hook shows is short)
+
+    return sum(adler32(weights[at : at + _STRIDE], 0) & 0xFFFF for at in range(0, len(weights), _STRIDE))

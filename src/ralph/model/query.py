@@ -57,11 +57,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: the record, how well it fits, and which words fit where."""
+    """One answer: the record, how well it fits, which words fit where, and whether it is good enough unasked."""
 
     record: Record
     score: float
     why: tuple[str, ...] = ()
+    handed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ Terms are looked up in the index's own vocabulary, in alphabetical ranges, so th
 costs no more than a small one: what begins like the word, and what differs by one letter.
 """
 
-import sqlite3
-
 from ralph.search.terms import Word, is_cjk, one_typo
-from ralph.store import rows
+from ralph.store import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _SHORTEST = 3
 _LONGEST = 40
@@ -19,13 +21,13 @@ _SMALL = 10_000
 """Records: only in an index of up to so many are terms looked for by what is inside of them; it reads them all."""
 
 
-def nearest(connection: sqlite3.Connection, word: Word) -> dict[str, int]:
+def nearest(connection: "sqlite3.Connection", word: Word) -> dict[str, int]:
     """Indexed terms to look for instead, with the number of records that hold them; often none."""
     found: dict[str, int] = {}
     for term in word.terms:
         if len(term) < _SHORTEST or is_cjk(term):
             continue
-        longer = rows.terms_between(connection, term, _after(term), 200)
+        longer = lookup.terms_between(connection, term, _after(term), 200)
         longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
         found.update(longer[:_MOST])
         if not longer:
@@ -33,44 +35,44 @@ def nearest(connection: sqlite3.Connection, word: Word) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda pair: -pair[1])[:_MOST])
 
 
-def beginning_with(connection: sqlite3.Connection, term: str) -> dict[str, int]:
+def beginning_with(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
     """Indexed terms that begin with a term and are longer, the shortest first."""
     if len(term) < _SHORTEST or is_cjk(term):
         return {}
-    longer = [pair for pair in rows.terms_between(connection, term, _after(term), 200) if pair[0] != term]
+    longer = [pair for pair in lookup.terms_between(connection, term, _after(term), 200) if pair[0] != term]
     return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
 
 
-def around(connection: sqlite3.Connection, character: str) -> dict[str, int]:
+def around(connection: "sqlite3.Connection", character: str) -> dict[str, int]:
     """The indexed pairs that a Chinese, Japanese or Korean character is part of."""
-    if rows.size(connection) > _SMALL:
-        return dict(rows.terms_between(connection, character, _after(character), _PAIRS))
-    return dict(rows.terms_with(connection, character, _PAIRS))
+    if lookup.size(connection) > _SMALL:
+        return dict(lookup.terms_between(connection, character, _after(character), _PAIRS))
+    return dict(lookup.terms_with(connection, character, _PAIRS))
 
 
-def _inside(connection: sqlite3.Connection, term: str) -> dict[str, int]:
+def _inside(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
     """Terms that contain the word, else the longest ones that are part of it."""
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
-    known = dict(rows.terms_with(connection, term, _MOST)) if rows.size(connection) <= _SMALL else {}
+    known = dict(lookup.terms_with(connection, term, _MOST)) if lookup.size(connection) <= _SMALL else {}
     if known:
         return known
     for size in range(len(term) - 1, max(_SHORTEST, len(term) // 2), -1):
         parts = [term[at : at + size] for at in range(len(term) - size + 1)]
-        known = rows.frequencies(connection, parts)
+        known = lookup.frequencies(connection, parts)
         if known:
             return known
     return {}
 
 
-def _typos(connection: sqlite3.Connection, term: str) -> dict[str, int]:
+def _typos(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
     """Terms one letter away: those with the same beginning first, then any with the same first letter."""
     if len(term) <= _SHORTEST:
         return {}
     for start in dict.fromkeys((term[:2], term[:1], term[1:2])):
         near = {
             other: count
-            for other, count in rows.terms_between(connection, start, _after(start), _RANGE)
+            for other, count in lookup.terms_between(connection, start, _after(start), _RANGE)
             if -1 <= len(other) - len(term) <= 1 and one_typo(term, other)
         }
         if near:

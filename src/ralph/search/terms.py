@@ -1,18 +1,19 @@
 """Words: how a query and a text are brought to one form.
 
 One set of rules for both sides, so that what was written is found however it is asked for:
-lowercase, accents folded, light English stemming (so that a stem is a substring of its
-forms), words that say nothing dropped from queries, and the nearest known words for one that
-occurs nowhere. No dictionary, no model. `tests/search/test_terms.py` proves the rules.
+lowercase, accents folded, English stemming, identifiers whole and in parts, pairs of Chinese,
+Japanese and Korean characters, and words that say nothing dropped from queries. No dictionary, no
+model. A hook loads this module, so it imports little. `tests/search/test_index_terms.py` proves the rules.
 """
 
 import re
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ralph.search.stem import stem as stemmed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STOP_WORDS = frozenset(
     (
@@ -23,17 +24,15 @@ STOP_WORDS = frozenset(
 )
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
-_EDGE = " \t\r\n\"'`“”‘’«»()[]{}<>,;:!?.…。、，！？「」『』"
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _PARTS = re.compile(r"[^\W_]+")
-_VOWEL = re.compile("[aeiouy]")
-_VOWELS = "aeiou"
 _WORD = re.compile(r"[A-Za-z](?:\+\+|\#)(?!\w)|[^\W_]+(?:[_\-./:'’@\\]+[^\W_]+)*")
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\da-zA-Z_]+")
 _POSSESSIVE = re.compile(r"['’]s\b", re.IGNORECASE)
+_AROUND = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_SEPARATORS = {ord(char): None for char in "_-./:'’@\\"} | {ord("+"): "plus", ord("#"): "sharp"}
+_TRIES = 50
 _LONGEST_QUERY = 4000
-_SHORTEST = 4
-_SUFFIXES = (("ies", 3), ("ing", 3), ("ions", 5), ("ion", 5), ("ed", 3), ("es", 4), ("s", 3), ("e", 4), ("y", 4))
 
 
 def fold(text: str) -> str:
@@ -45,15 +44,19 @@ def unaccented(text: str) -> str:
     """Without accents, and with one width for all letters; the case stays."""
     if text.isascii():
         return text
+    import unicodedata  # noqa: PLC0415 - most texts need it not, and a hook would pay for it
+
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-@dataclass(frozen=True, slots=True)
 class Word:
     """One word of a query as it was written, and the search terms that stand for it."""
 
-    text: str
-    terms: tuple[str, ...]
+    __slots__ = ("terms", "text")
+
+    def __init__(self, text: str, terms: tuple[str, ...]) -> None:
+        self.text = text
+        self.terms = terms
 
 
 def words(text: str) -> list[str]:
@@ -109,71 +112,12 @@ def is_cjk(word: str) -> bool:
     return not word.isascii() and _CJK.search(fold(word)) is not None
 
 
-def _mixed(word: str) -> Iterator[str]:
+def _mixed(word: str) -> "Iterator[str]":
     """The terms of a word that has Chinese, Japanese or Korean characters."""
     for run in _CJK.findall(word):
         yield from (run[at : at + 2] for at in range(len(run) - 1)) if len(run) > 1 else (run,)
     for rest in _PARTS.findall(_CJK.sub(" ", word)):
         yield stemmed(rest)
-
-
-def query_words(text: str) -> list[str]:
-    """The distinct words of a query, folded; stop words go unless nothing else is left."""
-    words = list(dict.fromkeys(word for raw in text.split() if (word := fold(raw).strip(_EDGE))))
-    telling = [word for word in words if word not in STOP_WORDS]
-    return telling or words
-
-
-def stem(word: str) -> str:
-    """The part of an English word that its other forms begin with: failing, failed, fails -> fail."""
-    if not word.isascii() or not word.isalpha():
-        return word
-    for suffix, keep in _SUFFIXES:
-        base = word[: -len(suffix)]
-        if suffix == "y" and base[-1:] in _VOWELS:  # retry, retries -> retr; but deploy stays
-            continue
-        if word.endswith(suffix) and len(base) >= keep and _VOWEL.search(base) and not word.endswith("ss"):
-            doubled = suffix in ("ing", "ed") and len(base) > 3 and base[-1] == base[-2] and base[-1] not in "lsz"
-            return stem(base[:-1] if doubled else base) if suffix == "s" else base[:-1] if doubled else base
-    return word
-
-
-def parts(word: str) -> list[str]:
-    """The distinct alphanumeric pieces of a compound such as `foo-bar` or `src/db/schema.ts`, if there are several."""
-    found = _PARTS.findall(word)
-    return list(dict.fromkeys(found)) if len(found) > 1 else []
-
-
-def bigrams(word: str) -> list[str]:
-    """The overlapping pairs of characters in the Korean, Chinese and Japanese runs of a word."""
-    return [run[i : i + 2] for run in _CJK.findall(word) for i in range(len(run) - 1)]
-
-
-def vocabulary(texts: Iterable[str]) -> set[str]:
-    """Every word of at least four letters in folded texts; compound words by their pieces."""
-    raw: set[str] = set()
-    for text in texts:
-        raw.update(text.split())
-    plain = {word for word in raw if len(word) >= _SHORTEST and word.isalnum()}
-    mixed = " ".join(word for word in raw.difference(plain) if len(word) > _SHORTEST)
-    plain.update(piece for piece in _PARTS.findall(mixed) if len(piece) >= _SHORTEST)
-    return plain
-
-
-def nearest(word: str, known: Collection[str]) -> tuple[str, ...]:
-    """The known words nearest to one that occurs nowhere: one typo away, else the longest part of it."""
-    size, half = len(word), max(_SHORTEST, (len(word) + 1) // 2)
-    if size < _SHORTEST:
-        return ()
-    start = (word[0], word[1])
-    near = [
-        other
-        for other in known
-        if -1 <= len(other) - size <= 1 and (other[0] in start or other[1] in start) and one_typo(word, other)
-    ]
-    inside = [] if near else [other for other in known if half <= len(other) < size and other in word]
-    longest = max(map(len, inside), default=0)
-    return tuple(sorted(near or [other for other in inside if len(other) == longest]))
 
 
 def one_typo(left: str, right: str) -> bool:
@@ -186,3 +130,50 @@ def one_typo(left: str, right: str) -> bool:
     if len(a) == len(b):
         return a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
     return a[1:] == b if len(a) > len(b) else a == b[1:]
+
+
+class Text:
+    """A text in which terms are looked for without bringing all of its words to their terms."""
+
+    __slots__ = ("_low", "_squeezed", "_text", "_whole")
+
+    def __init__(self, text: str) -> None:
+        self._text = unaccented(text)
+        self._low = self._text.lower()
+        self._squeezed: str | None = None
+        self._whole: frozenset[str] | None = None
+        if len(self._low) != len(self._text):  # some letters have another length in lowercase
+            self._whole = frozenset(index_terms(text).split())
+
+    def holds(self, term: str) -> bool:
+        """Whether a term is one of this text's terms."""
+        if self._whole is not None:
+            return term in self._whole
+        if not term.isascii():
+            return term in self._low if _CJK.match(term) else self._has_word(term)
+        return self._has_word(term) or self._has_compound(term)
+
+    def _has_word(self, term: str) -> bool:
+        """Whether a word has this term: it begins like the term, all but the last letter."""
+        start = term[:-1] if len(term) > 3 else term
+        at = self._low.find(start)
+        tries = 0
+        while at >= 0 and tries < _TRIES:
+            word = _AROUND.match(self._text, _begin(self._text, at))
+            if word is not None and term in word_terms(word[0]):
+                return True
+            at = self._low.find(start, max(at + 1, word.end() if word else 0))
+            tries += 1
+        return False
+
+    def _has_compound(self, term: str) -> bool:
+        """Whether an identifier or path has this term when its separators are left out; `C++` and `C#` too."""
+        if self._squeezed is None:
+            self._squeezed = self._low.translate(_SEPARATORS)
+        return len(term) > 5 and term in self._squeezed
+
+
+def _begin(text: str, at: int) -> int:
+    while at and (text[at - 1].isalnum() or text[at - 1] in "'’"):
+        at -= 1
+    return at

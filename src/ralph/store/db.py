@@ -22,6 +22,10 @@ if sys.platform != "win32":
     import fcntl
 
 BUSY_MS = 5000
+PAGE = 16_384
+"""Bytes: a row of ours has about a thousand, and few of those fill SQLite's usual page without waste."""
+_LOG_PAGES = 256
+"""The write-ahead log is brought in after so many pages: four megabytes, as with the usual ones."""
 _BROKEN = (
     "malformed", "not a database", "corrupt", "disk image", "vtable constructor failed", "no such table",
     "no such column", "values were supplied", "values for", "could not decode", "unsupported file format",
@@ -53,8 +57,10 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> s
     try:
         if not read_only:
             with explained(path):
+                connection.execute(f"PRAGMA page_size = {PAGE}")  # counts for a file that is empty
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
     except BaseException:
         connection.close()
         raise

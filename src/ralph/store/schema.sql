@@ -1,7 +1,9 @@
 -- The index over the files. Everything here is derived: delete the database and the next command
 -- makes it again. Records of all families share one space of keys (key % 3 tells the family), so
 -- that one full-text index serves them all and their scores can be compared. The full-text index
--- keeps no copy of the text: what is deleted from it is computed again from the row.
+-- keeps no copy of the text: what is deleted from it is computed again from the row. `title`, `tags`
+-- and `files` are columns of every family, so that ranking decodes nothing; `metadata` holds only what
+-- no column holds, and is empty for most rows. Lists are JSON arrays, and '' when they are empty.
 
 CREATE TABLE sources (
     key INTEGER PRIMARY KEY,
@@ -22,12 +24,13 @@ CREATE TABLE records (              -- memories: key % 3 = 0
     kind TEXT NOT NULL,
     title TEXT NOT NULL,
     text TEXT NOT NULL,
-    tags TEXT NOT NULL,             -- JSON array
+    tags TEXT NOT NULL,
+    files TEXT NOT NULL,
     status TEXT NOT NULL,
-    scope TEXT NOT NULL,
+    scope TEXT NOT NULL,            -- '': the usual one of the family
     created_at TEXT NOT NULL,
-    metadata TEXT NOT NULL,         -- the record without its text, as a log line
-    digest TEXT NOT NULL
+    metadata TEXT NOT NULL,         -- a JSON object, or ''
+    digest BLOB NOT NULL            -- of title and text
 );
 
 CREATE TABLE sessions (
@@ -40,9 +43,11 @@ CREATE TABLE sessions (
     mode TEXT NOT NULL DEFAULT 'agent' CHECK (mode IN ('plan', 'agent')),
     started_at TEXT,
     ended_at TEXT,
+    reason TEXT,                    -- why it ended
+    host TEXT,
     summary TEXT,
-    tags TEXT,                      -- JSON array
-    messages TEXT,                  -- JSON array
+    tags TEXT,
+    messages TEXT,
     created_at TEXT,
     updated_at TEXT
 );
@@ -55,10 +60,14 @@ CREATE TABLE observations (         -- key % 3 = 1
     session_id TEXT NOT NULL,
     seq INTEGER NOT NULL,           -- its place within the session
     type TEXT NOT NULL CHECK (type IN ('tool_use', 'error', 'success', 'note')),
+    title TEXT NOT NULL,
     content TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    files TEXT NOT NULL,
+    scope TEXT NOT NULL,
     metadata TEXT NOT NULL,
     created_at TEXT NOT NULL,
-    digest TEXT NOT NULL
+    digest BLOB NOT NULL
 );
 
 CREATE TABLE loop_runs (
@@ -70,7 +79,7 @@ CREATE TABLE loop_runs (
     iterations INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL CHECK (status IN ('running', 'success', 'failed', 'stopped')),
     reason TEXT,
-    context_snapshots TEXT,         -- JSON array
+    context_snapshots TEXT,
     started_at TEXT,
     ended_at TEXT
 );
@@ -88,11 +97,14 @@ CREATE TABLE journal (              -- id % 3 = 2
     model TEXT,
     duration_secs REAL,
     cost_usd REAL NOT NULL DEFAULT 0.0,
-    files_modified TEXT,            -- JSON array
-    notes TEXT,
+    files_modified TEXT NOT NULL,
+    title TEXT NOT NULL,
+    notes TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    scope TEXT NOT NULL,
     created_at TEXT NOT NULL,
     metadata TEXT NOT NULL,
-    digest TEXT NOT NULL
+    digest BLOB NOT NULL
 );
 
 CREATE TABLE tasks (
@@ -103,7 +115,7 @@ CREATE TABLE tasks (
     description TEXT NOT NULL,
     status TEXT NOT NULL,
     priority INTEGER NOT NULL,
-    blocked_by TEXT NOT NULL,       -- JSON array
+    blocked_by TEXT NOT NULL,
     parent TEXT,
     feature TEXT,
     attempts INTEGER NOT NULL,

@@ -2,13 +2,17 @@
 
 One list for the index and for everybody who wants to read all there is. A source is a file and
 its format; reading it gives records with their places, and the other things that logs and
-tasks hold. Nothing is written here.
+tasks hold. Nothing is written here. A hook that must be fast appends what the host gave it as a
+raw line of the type `event`; what such a line means is known to a layer above, which gives the
+function `interpret`: without one those lines say nothing. It is a function of the line alone, so
+that a log says the same whether it is read at once or in portions.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import itemgetter
 from pathlib import Path
 
 from ralph import paths
@@ -17,6 +21,12 @@ from ralph.formats.document import Entry
 from ralph.model.record import Record
 from ralph.model.work import Task
 from ralph.store import files
+
+Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
+"""What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
+
+EVENT = "event"
+"""The type of a raw line."""
 
 
 class Format(StrEnum):
@@ -76,10 +86,10 @@ def name_of(path: Path, root: Path) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def told(source: Source) -> Contents:
+def told(source: Source, interpret: Interpret | None = None) -> Contents:
     """What a source says now; of a log, without a last line that is still being written."""
     text = files.read(source.path) or ""
-    return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text)
+    return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
@@ -105,9 +115,9 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
         yield path, Format.LOG
 
 
-def contents(source: Source, text: str) -> Contents:
+def contents(source: Source, text: str, interpret: Interpret | None = None) -> Contents:
     """Read a source's text; of a log, a part that begins at a line's start will do."""
-    return _READERS[source.format](source, text)
+    return _log(text, interpret) if source.format is Format.LOG else _READERS[source.format](source, text)
 
 
 def _placed(entries: tuple[Entry, ...]) -> Contents:
@@ -123,10 +133,20 @@ def _task(source: Source, text: str) -> Contents:
     return Contents(tasks=(task,) if task is not None else ())
 
 
-def _log(source: Source, text: str) -> Contents:
+def _log(text: str, interpret: Interpret | None) -> Contents:
     document = jsonl.parse(text)
-    lines = tuple((line.type, line.value) for line in document.lines)
-    return Contents(tuple(Placed(entry.record, entry.line) for entry in document.entries), lines=lines)
+    placed = [(entry.start, Placed(entry.record, entry.line)) for entry in document.entries]
+    lines: list[tuple[str, Mapping[str, object]]] = []
+    for line in document.lines:
+        if line.type != EVENT or interpret is None:
+            lines.append((line.type, line.value))
+            continue
+        records, session = interpret(line.value)
+        placed += ((line.start, Placed(record, line.line)) for record in records)
+        if session is not None:
+            lines.append(("session", session))
+    placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
+    return Contents(tuple(each for _, each in placed), lines=tuple(lines))
 
 
 _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
@@ -137,5 +157,4 @@ _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
     Format.PROGRESS: lambda source, text: _placed(tuple(progress.parse(text).entries)),
     Format.INSIGHTS: lambda source, text: _placed(tuple(insights.parse(text).entries)),
     Format.TASK: _task,
-    Format.LOG: _log,
 }

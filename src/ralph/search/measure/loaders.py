@@ -3,8 +3,8 @@
 A Collection is one store that is asked; a data set is one or many of them (a conversation of LoCoMo, a
 question's haystack of LongMemEval). The loaders take parsed JSON in the shape its authors publish, and
 tell with `Unreadable` what is missing. Answers may be whole sessions: then `whole_sessions` is set, and
-a question's right ids are session ids. "Today" is the day of a store's newest record, so that recency is
-judged as it would have been then, and a run gives the same figures next year.
+a question's right ids are session ids. "Today" is the day of the question, or else of a store's newest record,
+so that recency is judged as it would have been then, and a run gives the same figures next year.
 """
 
 import re
@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 
 from ralph.errors import Unreadable
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, Origin, Record, Scope, Status
 
 SESSION_CHARACTERS = 500
 """How much of a LongMemEval session is kept."""
@@ -22,7 +22,7 @@ SESSION_CHARACTERS = 500
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
-_LONGMEMEVAL_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)")
+_LONGMEMEVAL_TIME = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?: *\(\w+\))?(?: +(\d\d):(\d\d))?")
 _KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.MEMORY: {kind.value: kind for kind in MemoryKind},
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
@@ -58,10 +58,13 @@ class Collection:
     records: tuple[Record, ...]
     questions: tuple[Question, ...]
     whole_sessions: bool = False
+    asked_on: date | None = None
 
     @property
     def today(self) -> date:
-        """The day of the newest record."""
+        """The day on which it is asked: the one that is told, else that of the newest record."""
+        if self.asked_on is not None:
+            return self.asked_on
         days = [day for record in self.records if (day := _day(record.created_at)) is not None]
         return max(days, default=date(2025, 1, 1))
 
@@ -151,11 +154,20 @@ def _observation(name: str, text: str, session: str, created: str) -> Record:
 
 
 def longmemeval(told: object) -> DataSet:
-    """LongMemEval: each question has its own sessions; the beginning of each is one record."""
+    """LongMemEval: each question has its own sessions, asked on its own day; the beginning of each is one record.
+
+    What counts is whether the sessions with the evidence are found. A question whose id ends with `_abs` asks for
+    what was never said: its sessions are only about something like it, so it is left out, as its authors do.
+    """
     name = "longmemeval"
     if not isinstance(told, list):
         raise _unreadable(name, "a list of questions was expected")
-    return DataSet(name, tuple(_haystack(_object(each, name), name) for each in told))
+    asked = [_object(each, name) for each in told]
+    return DataSet(name, tuple(_haystack(each, name) for each in asked if not _abstains(each)))
+
+
+def _abstains(told: Json) -> bool:
+    return any(str(told.get(key, "")).endswith("_abs") for key in ("question_id", "question_type"))
 
 
 def _haystack(told: Json, name: str) -> Collection:
@@ -165,25 +177,32 @@ def _haystack(told: Json, name: str) -> Collection:
         raise _unreadable(name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length")
     days = told.get("haystack_dates")
     dates = days if isinstance(days, list) and len(days) == len(names) else [""] * len(names)
-    records = {
-        session: Record(session, MemoryKind.CONTEXT, _session_text(said), created_at=_longmemeval_day(day))
-        for session, said, day in zip(names, turns, dates, strict=True)
-    }
+    records: dict[str, Record] = {}
+    for session, said, day in zip(names, turns, dates, strict=True):  # a session may be there twice: it is one
+        text = _session_text(said, name)
+        records.setdefault(session, Record(session, MemoryKind.CONTEXT, text, created_at=_longmemeval_time(day)))
     right = frozenset(_texts(told, "answer_session_ids", name)) & records.keys()
     category = str(told.get("question_type") or "")
-    question = Question(str(told.get("question_id", "")), _text(told, "question", name), frozenset(right), category)
-    return Collection(tuple(records.values()), (question,) if right else ())
+    question = Question(str(told.get("question_id", "")), _text(told, "question", name), right, category)
+    day = _day(_longmemeval_time(told.get("question_date")))
+    return Collection(tuple(records.values()), (question,) if right else (), asked_on=day)
 
 
-def _session_text(said: object) -> str:
-    turns = said if isinstance(said, list) else []
-    text = "\n".join(str(turn.get("content", "")) for turn in turns if isinstance(turn, dict))
+def _session_text(said: object, name: str) -> str:
+    """The beginning of a session; who spoke, and whether the answer is there (`has_answer`), is not told."""
+    if not isinstance(said, list):
+        raise _unreadable(name, "a session should be a list of turns")
+    text = "\n".join(_text(_object(turn, name), "content", name) for turn in said)
     return text[:SESSION_CHARACTERS]
 
 
-def _longmemeval_day(said: object) -> str:
-    match = _LONGMEMEVAL_DAY.match(str(said))
-    return "-".join(match.groups()) if match else ""
+def _longmemeval_time(said: object) -> str:
+    """`2023/05/20 (Sat) 02:21` as files have it; the time of day may be missing."""
+    match = _LONGMEMEVAL_TIME.match(str(said))
+    if match is None:
+        return ""
+    day = "-".join(match.groups()[:3])
+    return f"{day}T{match[4]}:{match[5]}:00Z" if match[4] else day
 
 
 def own(name: str, records: object, queries: object) -> DataSet:
@@ -248,6 +267,7 @@ def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str)
     for belief in known:
         if belief.get("user_id") != user or not set(_texts(belief, "scope", name)) & set(scopes):
             continue
+        involved = _texts({"participants": [], **belief}, "participants", name)
         over = (
             belief.get("superseded_by") or belief.get("resolved_at") or belief.get("epistemic_status") == "superseded"
         )
@@ -255,6 +275,7 @@ def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str)
             _text(belief, "_id", name), MemoryKind.CONTEXT, _text(belief, "content", name),
             title=_text(belief, "canonical_name", name), tags=_texts(belief, "aliases", name),
             status=Status.RETIRED if over else Status.ACCEPTED, created_at=str(belief.get("updated_at") or ""),
+            links=tuple(Link("involves", other) for other in involved),
         )  # fmt: skip
 
 

@@ -24,8 +24,6 @@ from ralph.store.sources import Contents, Placed
 
 ANSWERS = 10
 DEPTH = 60
-GATE = 0.7
-GATE_MOST = 5
 SHOWN = 5
 
 Costs = Callable[[Sequence[Hit]], int]
@@ -91,16 +89,11 @@ def _answers(data_set: DataSet, system: System, costs: Costs) -> Iterator[Answer
                 hits = ask(question.text, limit)
                 ms = (time.perf_counter() - begun) * 1000
                 ids = sessions(hits) if collection.whole_sessions else [hit.record.id for hit in hits]
-                given = tuple(hit.record.id for hit in gate(hits) if hit.record.id not in question.allowed)
+                given = tuple(hit.record.id for hit in hits if hit.handed and hit.record.id not in question.allowed)
                 yield Answered(
                     tuple(ids[:ANSWERS]), question.relevant, question.category,
                     given if data_set.gated else None, ms, costs(hits[:SHOWN]),
                 )  # fmt: skip
-
-
-def gate(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """What is good enough to be handed over unasked: near the best, and few."""
-    return [hit for hit in hits[:GATE_MOST] if hit.score >= GATE * hits[0].score]
 
 
 def sessions(hits: Sequence[Hit]) -> list[str]:

@@ -1,21 +1,15 @@
-"""How fast search is: a made-up project of any size, real files, a real index, and questions.
+"""How fast search is, and how large the index: a made-up project of any size, real files, a real index, questions.
 
-Words are drawn as in natural text (the nth word about 1/n as often as the first), from a vocabulary of
-everyday words, made-up words, identifiers and file names; a session has sixty observations, each of
-about forty words (400 characters). That length decides the size of the database: it was 80 words first,
-and gave 127 MB for 1,000 sessions; recorded hook payloads have 80 to 350 characters, but they are short
-by design, so real sessions must settle it. A question is some words of a record. Each is put to
-the engine and, in turns on the same connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the
-very terms that the engine chose; which ones these are is read from the statement that it ran. The same
-size always gives the same project.
+The project is sessions as `sessions.py` makes them, which says what is realistic about them. A question is
+some words of a record. Each is put to the engine and, in turns on the same connection, as a bare
+`MATCH ... ORDER BY rank LIMIT 10` of the very terms that the engine chose; which ones these are is read
+from the statement that it ran.
 """
 
-import itertools
-import random
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -23,36 +17,19 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
 from ralph.model.query import Query
-from ralph.model.record import Family, Origin, Record, Scope, Status
 from ralph.search import engine, terms
 from ralph.search.measure.metrics import percentile
+from ralph.search.measure.sessions import SESSION, Words
 from ralph.store import files
 from ralph.store.index import Index
 
-SESSION = 60
-"""Observations a session, as many as an agent's tool calls."""
-
-WORDS = 40
 QUESTIONS = 100
 APPENDS = 15
 END = datetime(2025, 12, 31, 12, tzinfo=UTC)
 
-_VOCABULARY = 30_000
-_SEED = 20_251_231
 _BARE = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank LIMIT 10"
 _MATCH = re.compile(r"MATCH '((?:[^']|'')*)'")
-_COMMON = (
-    "the to a of in and is for it on with that this was not from by as be are an at or if when file test error "
-    "run use new add fix set get code line value type name path config default call return change update build "
-    "server client request response database query table index cache token user key list string number failed "
-    "passed expected found missing import module function class method argument option version release branch "
-    "commit merge review deploy production staging timeout retry connection memory thread lock queue worker job"
-)
-_STARTS = "b c d f g h k l m n p r s t v w br cl dr fl gr pl st tr".split()
-_VOWELS = "a e i o u ai ea ou".split()
-_ENDS = ("", "n", "r", "s", "t", "l", "nd", "rk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,60 +114,20 @@ def bars(measured: Sequence[Speed]) -> list[Bar]:
     return found
 
 
-class Words:
-    """A source of text: the same size always gives the same words."""
-
-    def __init__(self, size: int) -> None:
-        self._random = random.Random(_SEED + size)  # noqa: S311  (made-up text, no secret)
-        self._words = _vocabulary()
-        weights = (1 / (rank + 8) for rank in range(len(self._words)))
-        self._weights = list(itertools.accumulate(weights))
-        self._asked: list[str] = []
-
-    def text(self) -> str:
-        """About eighty words, sometimes a few, sometimes hundreds."""
-        count = min(max(int(self._random.lognormvariate(0, 0.7) * WORDS * 0.78), 5), 600)
-        words = self._random.choices(self._words, cum_weights=self._weights, k=count)
-        if self._random.random() < 0.01 or len(self._asked) < 10:
-            self._asked.append(" ".join(words))
-        return " ".join(words)
-
-    def file(self) -> str:
-        """A file's name."""
-        return f"src/{self._random.choice(self._words[:3000])}/{self._random.choice(self._words)}.py"
-
-    def question(self) -> str:
-        """Three to eight words of a text that was made before."""
-        words = self._random.choice(self._asked).split()
-        return " ".join(self._random.sample(words, min(self._random.randint(3, 8), len(words))))
-
-    def kind(self) -> ObservationKind:
-        """A kind, most often a tool's use."""
-        return self._random.choices(list(ObservationKind), (70, 10, 10, 10))[0]
-
-
 def write(folder: Path, size: int, words: Words) -> int:
     """Session logs of so many observations; how many bytes they have."""
     written = 0
     for first in range(0, size, SESSION):
-        session = f"s-{first // SESSION:06d}"
-        last = min(first + SESSION, size)
+        session = words.name()
         created = END - timedelta(minutes=(size - first) / 4)
-        head = {"id": session, "project_path": str(folder), "mode": "agent", "started_at": _stamp(created)}
+        head = {"id": session, "session_id": session, "project_path": str(folder), "mode": "agent",
+                "started_at": _stamp(created), "host": "claude", "summary": words.message()[2]}  # fmt: skip
         lines = [jsonl.encode_line("session", head)]
-        lines += (jsonl.encode(_observation(number, session, words, created)) for number in range(first, last))
+        lines += map(jsonl.encode, words.session(session, first, min(SESSION, size - first), created))
         text = "".join(lines)
         files.append(_log(folder, session), text)
         written += len(text.encode("utf-8"))
     return written
-
-
-def _observation(number: int, session: str, words: Words, created: datetime) -> Record:
-    return Record(
-        f"obs-{number:08d}", words.kind(), words.text(), Family.OBSERVATION,
-        status=Status.RAW, scope=Scope.SESSION, origin=Origin(by="tool", session=session, files=(words.file(),)),
-        created_at=_stamp(created + timedelta(seconds=15 * (number % SESSION))),
-    )  # fmt: skip
 
 
 def _questions(index: Index, asked: Sequence[str], recipe: engine.Recipe) -> tuple[list[float], list[float], float]:
@@ -231,8 +168,8 @@ def chosen_terms(connection: sqlite3.Connection, query: Query, today: date, reci
 
 def _append(index: Index, words: Words, number: int) -> float:
     """The time of a sync after one more line in the newest session."""
-    session = "s-000000"
-    record = _observation(900_000_000 + number, session, words, END)
+    session = "newest"
+    (record,) = words.session(session, number, 1, END + timedelta(minutes=number))
     files.append(_log(index.root, session), jsonl.encode(record))
     return _timed(index.sync)
 
@@ -249,32 +186,3 @@ def _log(folder: Path, session: str) -> Path:
 
 def _stamp(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _vocabulary() -> list[str]:
-    """Words by how common they are: everyday ones first, then made-up ones, identifiers and numbers among them."""
-    chance = random.Random(_SEED)  # noqa: S311  (made-up text, no secret)
-    found = dict.fromkeys(_COMMON.split())
-    for word in _made_up(chance):
-        if len(found) >= _VOCABULARY:
-            break
-        found[word] = None
-    return list(found)
-
-
-def _made_up(chance: random.Random) -> Iterator[str]:
-    def syllables(count: int) -> str:
-        made = (chance.choice(_STARTS) + chance.choice(_VOWELS) + chance.choice(_ENDS) for _ in range(count))
-        return "".join(made)
-
-    while True:
-        shape = chance.random()
-        word = syllables(chance.randint(2, 3))
-        if shape < 0.75:
-            yield word
-        elif shape < 0.85:
-            yield f"{word}_{syllables(2)}"
-        elif shape < 0.93:
-            yield f"{word}{syllables(2).capitalize()}"
-        else:
-            yield f"{word}{chance.randint(1, 9999)}"

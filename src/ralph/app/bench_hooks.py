@@ -1,0 +1,147 @@
+"""`ralph bench hooks`: what each event costs, beside a bare interpreter and a program that does nothing.
+
+Everything is started in turns, round after round, because a machine is never equally busy: only the
+ratios mean something. The events run in a made-up project of their own, with payloads as Claude Code
+sends them. Whoever calls brings the function that starts a process; a further command, such as another
+tool's hook, can be measured in the same rounds. `tests/hooks/test_bench.py` proves the counting.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph.app import hook_settings
+from ralph.config import Loaded
+from ralph.settings import Config
+from ralph.store import files
+
+Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
+"""Runs a command with this stdin and environment to its end; gives the seconds it took."""
+
+BARE, NOTHING = "python -I -S -c pass", "true"
+SESSION = "00000000-0000-4000-8000-000000000000"
+SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One event: what it is called in the table, and the most it may take as a multiple of the bare interpreter."""
+
+    name: str
+    event: str
+    members: Mapping[str, object]
+    at_most: float
+
+
+_BASH: Mapping[str, object] = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "pytest -q", "description": "Run the tests"},
+    "tool_response": {"stdout": "40 passed in 2.31s\n" * 20, "stderr": "", "interrupted": False, "isImage": False},
+    "tool_use_id": "toolu_0000",
+    "duration_ms": 2310,
+}
+
+CASES = (
+    Case("PostToolUse", "PostToolUse", _BASH, 1.5),
+    Case("SubagentStop", "SubagentStop", {"agent_id": "a1", "agent_type": "general-purpose"}, 1.5),
+    Case("SessionEnd", "SessionEnd", {"reason": "other"}, 1.5),
+    Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
+    Case("UserPromptSubmit", "UserPromptSubmit", {"prompt": "fix the failing test in the cart"}, 3.5),
+    Case("PreToolUse", "PreToolUse", _BASH, 3.5),
+    Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, 3.5),
+    Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
+    Case("SessionStart", "SessionStart", {"source": "startup"}, 0),
+)
+"""What is measured; 0 for no bar of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one command took, in milliseconds, and as multiples of the bare interpreter."""
+
+    name: str
+    median: float
+    p99: float
+    ratio: float
+    at_most: float = 0
+
+    @property
+    def kept(self) -> bool:
+        """Whether its bar holds; without one it does."""
+        return not self.at_most or self.ratio <= self.at_most
+
+
+def measure(
+    folder: Path,
+    start: Start,
+    *,
+    interpreter: str,
+    stub: Path,
+    rounds: int = 101,
+    others: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Cost, ...]:
+    """Every event and what it is compared with, in turns; `folder` is an empty one for the made-up project.
+
+    `others` are further commands by name, such as another tool's hook: they get the first case's payload.
+    """
+    root = folder / "project"
+    env = made_project(root)
+    first = payload(CASES[0], root)
+    commands: dict[str, tuple[Sequence[str], bytes]] = {
+        BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
+        NOTHING: (["true"], b""),
+    }
+    for case in CASES:
+        commands[case.name] = ([interpreter, "-I", "-S", str(stub), "claude", case.event], payload(case, root))
+    commands.update({name: (command, first) for name, command in (others or {}).items()})
+    taken: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, (command, stdin) in commands.items():
+            taken[name].append(start(command, stdin, env) * 1000)
+    bars = {case.name: case.at_most for case in CASES}
+    return costs(taken, bars)
+
+
+def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tuple[Cost, ...]:
+    """Medians, 99th percentiles and ratios of the times in milliseconds."""
+    medians = {name: _share(times, 0.5) for name, times in taken.items()}
+    return tuple(
+        Cost(name, medians[name], _share(times, 0.99), medians[name] / medians[BARE], bars.get(name, 0))
+        for name, times in taken.items()
+    )
+
+
+def _share(times: Sequence[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+
+
+def made_project(root: Path) -> dict[str, str]:
+    """A project with its settings cache; gives the environment that belongs to it."""
+    env = {"HOME": str(root.parent), "CLAUDE_PROJECT_DIR": str(root), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    files.make_folder(root / ".git")
+    files.write(root / "ralph.yml", "# made for a measurement\n")
+    hook_settings.write(root, Loaded(Config(), {}, {}, ()), env=env)
+    return env
+
+
+def payload(case: Case, root: Path) -> bytes:
+    """The case's event as Claude Code sends it."""
+    said = {
+        "session_id": SESSION,
+        "transcript_path": f"{root.parent}/.claude/projects/x/{SESSION}.jsonl",
+        "cwd": str(root),
+        "permission_mode": "default",
+        "hook_event_name": case.event,
+        **case.members,
+    }
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def report(found: Sequence[Cost]) -> list[str]:
+    """The table, a line each."""
+    lines = [f"{'':<30} {'median ms':>10} {'p99 ms':>9} {'ratio':>7}"]
+    for cost in found:
+        bar = "" if not cost.at_most else f"  at most {cost.at_most:g}: {'ok' if cost.kept else 'BROKEN'}"
+        lines.append(f"{cost.name:<30} {cost.median:10.2f} {cost.p99:9.2f} {cost.ratio:7.2f}{bar}")
+    return lines

@@ -1,0 +1,129 @@
+"""What the hooks know without reading a config: the settings cache, and the count of what went wrong.
+
+`.ralph/cache/hook` is text, `key value` a line, with the time and size of every config file that it was
+made from, so that a hook tells by a few `stat` calls whether it still holds. Values that come from the
+environment are nobody else's: then no cache is written, and hooks with such an environment do not look
+at it. `.ralph/log/hook-failures` has one line that is overwritten in place; it is made beforehand as
+large as it will ever be, because the failure that matters most is a full disk.
+`tests/hooks/test_place.py` proves that the light reader understands what is written here.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import config, paths
+from ralph.config import Layer, Loaded
+from ralph.errors import RalphError
+from ralph.store import files
+
+FIRST_LINE = "ralph-hook 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often hooks have failed in a project, and what the last failure was."""
+
+    count: int
+    at: str
+    what: str
+
+
+def cache_file(root: Path) -> Path:
+    """The settings cache."""
+    return paths.cache_folder(root) / "hook"
+
+
+def failures_file(root: Path) -> Path:
+    """Where failures are counted."""
+    return paths.log_folder(root) / "hook-failures"
+
+
+def look(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The config files as they are now: to be asked for before they are loaded, so that no change gets lost."""
+    found = []
+    for _, path in config.sources(root, env):
+        try:
+            now = path.stat()
+            found.append(f"file {now.st_mtime_ns} {now.st_size} {path}")
+        except OSError:
+            found.append(f"file 0 0 {path}")
+    return tuple(found)
+
+
+def write(
+    root: Path, loaded: Loaded, *, env: Mapping[str, str], seen: tuple[str, ...] | None = None, capture: bool = True
+) -> bool:
+    """Write the settings cache and make the failures file; False when these settings are not for others.
+
+    `seen` is what `look` gave before the config was loaded; `capture` is whether sessions are recorded at all.
+    """
+    if any(origin.layer in (Layer.ENVIRONMENT, Layer.FLAG) for origin in loaded.origins.values()):
+        return False
+    state = paths.state_root(root)
+    text = "\n".join([FIRST_LINE, *(seen or look(root, env)), *_lines(root, loaded, env, capture), ""])
+    files.make_folder(cache_file(root).parent, 0o700, root=state)
+    if files.read(cache_file(root)) != text:
+        files.write(cache_file(root), text, root=state, mode=files.PRIVATE)
+    _make_failures(root)
+    return True
+
+
+def _lines(root: Path, loaded: Loaded, env: Mapping[str, str], capture: bool) -> Iterator[str]:
+    settings = loaded.config
+    yield f"root {root.stat().st_ino}"
+    yield f"user {paths.user_config_file(env) or ''}"
+    memories = settings.memories
+    plain = not (settings.privacy.patterns or settings.privacy.paths)
+    tags = tuple(" ".join(tag.split()) for tag in memories.filter.tags)
+    said: dict[str, object] = {
+        "capture": int(capture),
+        "plain": int(plain),
+        "inject": memories.inject.value,
+        "budget": memories.budget,
+        "types": ",".join(kind.value for kind in memories.filter.types),
+        "tags": ",".join(tags),
+        "recent": memories.filter.recent,
+        "enabled": int(memories.enabled),
+        "window": settings.context.window,
+    }
+    yield from (f"{key} {value}" for key, value in said.items())
+
+
+def _make_failures(root: Path) -> None:
+    path = failures_file(root)
+    if not path.exists():
+        files.make_folder(path.parent, 0o700, root=paths.state_root(root))
+        files.write(path, _none_yet(), root=paths.state_root(root), expect="", mode=files.PRIVATE)
+
+
+def _none_yet() -> str:
+    from ralph.store.light import FAILURES_SIZE  # noqa: PLC0415 - not to be had on Windows
+
+    return " " * (FAILURES_SIZE - 1) + "\n"
+
+
+def count_failure(root: Path, event: str, what: str) -> bool:
+    """Count one failure of a hook; False when there was no way to, and then nobody hears of it."""
+    if sys.platform == "win32":
+        return False
+    from ralph.store import light  # noqa: PLC0415 - not to be had on Windows
+
+    with contextlib.suppress(OSError, RalphError, light.Unsure):
+        if not failures_file(root).exists():
+            _make_failures(root)
+        return light.count_failure(str(failures_file(root)), event, what)
+    return False
+
+
+def failures(root: Path) -> Failures | None:
+    """What has been counted, or None when nothing went wrong or the file says nothing."""
+    with contextlib.suppress(RalphError):
+        line = (files.read(failures_file(root)) or "").partition("\n")[0].rstrip()
+        count, _, rest = line.partition(" ")
+        at, _, what = rest.partition(" ")
+        if count.isdecimal() and int(count):
+            return Failures(int(count), at, what)
+    return None

@@ -1,0 +1,190 @@
+"""`ralph session ...`: the conversations that were recorded, from the index.
+
+A session is what its observations are: it is listed also when the line about itself got lost, or was never
+written because the host was killed. Start and end are those of its line where it has them, else the times
+of its first and last observation. The summary is the stored one (written at Stop and PreCompact), else it is
+made now, the same way. An id may be shortened as long as one session is meant.
+"""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from ralph.app import index
+from ralph.app import search as searching
+from ralph.app.search import Answer, Shown
+from ralph.capture import summarize
+from ralph.context import tokens
+from ralph.errors import Conflict, NotFound
+from ralph.model.query import Detail, Found, Hit
+from ralph.model.record import Family, Record
+from ralph.store import rows
+
+SUMMARY = 600
+"""Tokens that a summary which is made now may cost."""
+
+_CANDIDATES = 5
+_COLUMNS = "id, session_id, project_path, mode, started_at, ended_at, host, summary, tags, updated_at"
+_SESSIONS = f"""
+SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
+    (SELECT session_id AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
+     FROM observations GROUP BY session_id) o
+    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
+UNION ALL
+SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
+    WHERE id NOT IN (SELECT session_id FROM observations)
+"""  # noqa: S608  (our own names)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation with an agent host, as a listing shows it."""
+
+    id: str
+    started_at: str = ""
+    ended_at: str = ""
+    host: str = ""
+    mode: str = ""
+    project: str = ""
+    observations: int = 0
+    prompt: str = ""
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> int | None:
+        """How long it lasted; None when that cannot be told."""
+        try:
+            start, end = datetime.fromisoformat(self.started_at), datetime.fromisoformat(self.ended_at)
+            return max(int((end - start).total_seconds()), 0)
+        except (ValueError, TypeError):  # no time, or one of the two without its zone
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Summarized:
+    """A session's summary, and whether it was stored or made now."""
+
+    session: Session
+    text: str
+    stored: bool
+
+
+def list_(root: Path, *, limit: int | None = 20, since: str = "") -> tuple[tuple[Session, ...], int]:
+    """The sessions, newest first, with how they began; and how many there are in all."""
+
+    def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
+        found = [each for each in _sessions(connection) if not since or each.started_at >= since]
+        shown = found if limit is None else found[:limit]
+        return tuple(_with_prompt(connection, each) for each in shown), len(found)
+
+    return index.ask(root, question)
+
+
+def find(root: Path, session_id: str = "") -> Session:
+    """The session with this id or the only one whose id begins so; without an id, the newest."""
+    return index.ask(root, lambda connection: _with_prompt(connection, _found(connection, session_id)))
+
+
+def show(
+    root: Path, session_id: str = "", *, layer: Detail = Detail.INDEX, limit: int | None = None, since: str = ""
+) -> tuple[Session, Answer]:
+    """What happened in a session, in its order; `limit` keeps the newest."""
+
+    def question(connection: sqlite3.Connection) -> tuple[Session, Answer]:
+        session = _found(connection, session_id)
+        held = [each for each in observations(connection, session.id) if not since or each.created_at >= since]
+        hits = tuple(Hit(record, 0.0) for record in (held if limit is None else held[-limit:]))
+        texts = [_text(hit.record, layer) for hit in hits]
+        shown = tuple(Shown(hit, text, tokens.estimate(text + "\n")) for hit, text in zip(hits, texts, strict=True))
+        return _with_prompt(connection, session), Answer(Found(hits, len(held)), shown)
+
+    return index.ask(root, question)
+
+
+def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY) -> Summarized:
+    """What a session was about: the stored summary, else one that is made now within a budget of tokens."""
+
+    def question(connection: sqlite3.Connection) -> Summarized:
+        session = _with_prompt(connection, _found(connection, session_id))
+        if session.summary:
+            return Summarized(session, session.summary, stored=True)
+        made = summarize.summary(observations(connection, session.id))
+        return Summarized(session, summarize.text(made, budget, tokens.estimate), stored=False)
+
+    return index.ask(root, question)
+
+
+def observations(connection: sqlite3.Connection, session_id: str) -> list[Record]:
+    """Everything that is recorded of a session, in the order in which it happened."""
+    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
+    keys = [row[0] for row in connection.execute(sql, (rows.safe(session_id),))]
+    found = rows.records(connection, keys)
+    return [found[key] for key in keys if key in found]
+
+
+def _sessions(connection: sqlite3.Connection) -> list[Session]:
+    found = [_session(row) for row in connection.execute(_SESSIONS)]
+    return sorted((each for each in found if each.id), key=lambda each: (each.started_at, each.id), reverse=True)
+
+
+def _session(row: sqlite3.Row) -> Session:
+    tags: tuple[str, ...] = ()
+    with suppress(ValueError, TypeError):
+        tags = tuple(str(tag) for tag in json.loads(row["tags"]))
+    return Session(
+        id=row["seen"],
+        started_at=row["started_at"] or row["first"] or "",
+        ended_at=row["ended_at"] or row["last"] or row["updated_at"] or "",
+        host=row["host"] or "",
+        mode=row["mode"] or "",
+        project=row["project_path"] or "",
+        observations=row["count"],
+        summary=row["summary"] or "",
+        tags=tags,
+    )
+
+
+def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
+    """The session with what was asked first; only the notes are read for it."""
+    where = "session_id = ? AND type = 'note' ORDER BY seq"
+    notes = rows.stored(connection, Family.OBSERVATION, where, (rows.safe(session.id),))
+    first: list[Record] = []
+    for _, record in notes:
+        if summarize.is_prompt(record):
+            first.append(record)
+            if not record.text.lstrip().startswith("/"):
+                break
+    return replace(session, prompt=summarize.goal(first))
+
+
+def _found(connection: sqlite3.Connection, session_id: str) -> Session:
+    everything = _sessions(connection)
+    if not session_id:
+        if not everything:
+            raise NotFound("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
+        return everything[0]
+    exact = [each for each in everything if each.id == session_id]
+    near = exact or [each for each in everything if each.id.startswith(session_id)]
+    if not near:
+        raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
+    if len(near) > 1:
+        names = ", ".join(each.id for each in near[:_CANDIDATES])
+        more = f" and {len(near) - _CANDIDATES} more" if len(near) > _CANDIDATES else ""
+        raise Conflict(f"{len(near)} sessions begin with {session_id}: {names}{more}", hint="give more of the id")
+    return near[0]
+
+
+def _text(record: Record, layer: Detail) -> str:
+    if layer is Detail.FULL:
+        return searching.full(record)
+    return searching.moment(record) if layer is Detail.TIMELINE else searching.line(record, None)
+
+
+def shapes(found: Sequence[Session]) -> list[dict[str, object]]:
+    """Sessions as machines read them."""
+    return [{**asdict(each), "tags": list(each.tags), "seconds": each.seconds} for each in found]

@@ -1,0 +1,167 @@
+"""`ralph stats`: whether what is remembered is of use, and whether the hooks do their work.
+
+The reference rate is counted over pairs of session and record: of what a session was handed, how much it referred to.
+The hooks' success rate compares what stands in the session logs with the failures that the hooks counted in a file
+of their own; both are what is still on this disk. Nothing is written here, and nothing there is an error.
+`tests/app/test_stats.py` proves the numbers.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import ledger
+from ralph.errors import Unreadable
+from ralph.store.library import Library
+
+_EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
+_FAILURES = re.compile(r"(?P<count>\d{1,12}) (?P<at>\S+) (?P<what>.*)")
+_LEDGER = 1 << 28  # bytes of the ledger: all of it, within reason
+_LINE = 1 << 20  # bytes; a longer line is counted once all the same
+
+
+@dataclass(frozen=True, slots=True)
+class EventStats:
+    """What one kind of event handed over: how often, in how many sessions, at what price, and how much was used."""
+
+    event: str
+    injections: int
+    sessions: int
+    tokens: int
+    handed: int
+    referenced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """How the hooks fared: what they recorded, how often they failed, and the last failure."""
+
+    recorded: int = 0
+    failures: int = 0
+    last_at: str = ""
+    last: str = ""
+
+    @property
+    def success_rate(self) -> float | None:
+        """The part that did not fail; None when nothing happened yet."""
+        return _rate(self.recorded, self.recorded + self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A memory that was handed over and never referred to."""
+
+    id: str
+    kind: str
+    text: str
+    sessions: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Everything that `ralph stats` tells."""
+
+    sessions: int
+    injections: int
+    tokens: int
+    handed: int
+    referenced: int
+    events: tuple[EventStats, ...]
+    never_used: tuple[Unused, ...]
+    never_handed: int
+    hooks: Hooks
+
+    @property
+    def reference_rate(self) -> float | None:
+        """The part of what sessions were handed that they referred to; None when nothing was handed over yet."""
+        return _rate(self.referenced, self.handed)
+
+
+def show(root: Path) -> Stats:
+    """Count; nothing is changed."""
+    book = ledger.read(root, _LEDGER)
+    used = {(use.session, use.record) for use in book.uses}
+    handed = {(each.session, each.record) for each in book.injections}
+    unused, never_handed = _memories(root, book)
+    return Stats(
+        sessions=len({session for session, _ in handed}),
+        injections=len(book.injections),
+        tokens=sum(each.tokens for each in book.injections),
+        handed=len(handed),
+        referenced=len(handed & used),
+        events=tuple(_events(book, used)),
+        never_used=unused,
+        never_handed=never_handed,
+        hooks=hooks(root),
+    )
+
+
+def hooks(root: Path) -> Hooks:
+    """What the hooks recorded and how often they failed."""
+    count, at, what = _failures(paths.log_folder(root) / "hook-failures")
+    recorded = sum(_recorded(path) for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")))
+    return Hooks(recorded, count, at, what)
+
+
+def _events(book: ledger.Ledger, used: set[tuple[str, str]]) -> Iterator[EventStats]:
+    """By event, the most expensive first; a record counts for each event that handed it to a session."""
+    by_event: dict[str, list[ledger.Injection]] = {}
+    for injection in book.injections:
+        by_event.setdefault(injection.event or "unknown", []).append(injection)
+    price = {event: sum(each.tokens for each in found) for event, found in by_event.items()}
+    for event in sorted(by_event, key=lambda event: (-price[event], event)):
+        handed = {(each.session, each.record) for each in by_event[event]}
+        sessions = {session for session, _ in handed}
+        yield EventStats(event, len(by_event[event]), len(sessions), price[event], len(handed), len(handed & used))
+
+
+def _memories(root: Path, book: ledger.Ledger) -> tuple[tuple[Unused, ...], int]:
+    """The memories and guardrails that nobody referred to though they were handed over, and how many never were."""
+    counts = ledger.counted(book)
+    tokens: dict[str, int] = {}
+    for injection in book.injections:
+        tokens[injection.record] = tokens.get(injection.record, 0) + injection.tokens
+    library = Library(root)
+    records = [stored.record for shelf in (library.guardrails, library.memories) for stored in library.read(shelf)]
+    known = {record.id: record for record in records}
+    unused = [
+        Unused(name, record.kind.value, record.text, counts[name][0], tokens[name])
+        for name, record in known.items()
+        if name in counts and not counts[name][1]
+    ]
+    unused.sort(key=lambda each: (-each.sessions, -each.tokens, each.id))
+    return tuple(unused), sum(name not in counts for name in known)
+
+
+def _recorded(path: Path) -> int:
+    """How many events a session's log holds; only the beginning of each line is looked at."""
+    found = 0
+    try:
+        with path.open("rb") as file:
+            begins = True
+            while line := file.readline(_LINE):
+                found += begins and _EVENT.match(line) is not None
+                begins = line.endswith(b"\n")
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
+    return found
+
+
+def _failures(path: Path) -> tuple[int, str, str]:
+    """The counted failures, and when and what the last was; nothing when there is no such file or it is damaged."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(4096).decode("ascii", "replace")
+    except FileNotFoundError:
+        return 0, "", ""
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
+    match = _FAILURES.match(line.rstrip("\0 \n"))
+    return (int(match["count"]), match["at"], match["what"].strip()) if match else (0, "", "")
+
+
+def _rate(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

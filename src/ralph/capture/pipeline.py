@@ -1,0 +1,314 @@
+"""From an Event to the observation that may be kept: a list of plain functions, each of which may say no.
+
+The order is the safety. Files that nobody may know of are looked for first, in the event as it came. Then
+every text of the event is redacted, in the order in which the host told it, so that a private part that is
+opened in one member and never closed hides those after it. Only then is anything cut, judged or rendered,
+and what was rendered is redacted once more (`observation`), because there key and value stand together.
+The same functions read the raw lines of the log (`interpret`), so that a line that the screen let pass by
+mistake still does not reach the index.
+`tests/capture/test_pipeline.py` puts secrets and private parts everywhere and looks for them in every field.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ralph.capture.assignments import holder
+from ralph.capture.commands import programs
+from ralph.capture.event import Action, Change, Event, Happening
+from ralph.capture.hidden import touches
+from ralph.capture.hosts import event_of
+from ralph.capture.observation import record_of, when
+from ralph.capture.privacy import find_secrets, lower, redact, strip_private
+from ralph.model.marks import INJECTED, NOTE
+from ralph.model.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The user's own: expressions that are secret, and globs of files that nobody may know of."""
+
+    patterns: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+_TOLD = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
+_SAID = (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP)
+_DEEPEST = 24
+
+
+def observe(event: Event, *, patterns: Sequence[str] = (), paths: Sequence[str] = ()) -> Record | None:
+    """The observation of an event, or None when it is not to be kept."""
+    rules = Rules(tuple(patterns), tuple(paths))
+    for step in STEPS:
+        kept = step(event, rules)
+        if kept is None:
+            return None
+        event = kept
+    return record_of(event, rules.patterns)
+
+
+def interpret(
+    value: Mapping[str, object], *, patterns: Sequence[str] = (), paths: Sequence[str] = ()
+) -> tuple[Sequence[Record], Mapping[str, object] | None]:
+    """The observations and the session's fields of a raw line of the log, of the type `event`."""
+    payload, at = value.get("payload"), value.get("at")
+    host, name = value.get("host"), value.get("event")
+    if not isinstance(payload, Mapping) or not isinstance(host, str) or not isinstance(name, str):
+        return (), None
+    event = event_of(host, name, payload, at if isinstance(at, str) else "")
+    if event is None or not event.session:
+        return (), None
+    record = observe(event, patterns=patterns, paths=paths)
+    return (() if record is None else (record,)), session_of(event, patterns=patterns)
+
+
+def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, object] | None:
+    """What an event says about its session; `started_at` is this event's time, and the earliest one counts."""
+    at = event.at if when(event.at) is not None else ""
+    ended = event.happening is Happening.SESSION_END
+    said = {
+        "id": event.session,
+        "session_id": event.session,
+        "project_path": event.cwd,
+        "mode": event.mode,
+        "host": event.host,
+        "started_at": at,
+        "updated_at": at,
+        "ended_at": at if ended else "",
+        "reason": event.reason if ended else "",
+    }
+    cleaned = {key: redact(plain(text), patterns).text for key, text in said.items()}
+    return {key: text for key, text in cleaned.items() if text} if cleaned["id"] else None
+
+
+# --- the steps ----------------------------------------------------------------------------------
+
+
+def only_what_happened(event: Event, _rules: Rules) -> Event | None:
+    """Only tools that were used, prompts and answers are observations."""
+    return event if event.happening in (*_TOLD, *_SAID) else None
+
+
+def no_hidden_files(event: Event, rules: Rules) -> Event | None:
+    """A tool's use that touches or shows a file of `privacy.paths` is not recorded."""
+    return None if rules.paths and event.happening in _TOLD and touches(event, rules.paths) else event
+
+
+def redacted(event: Event, rules: Rules) -> Event | None:
+    """Every text of the event without its private parts and secrets."""
+
+    def alone(text: str) -> str:
+        return redact(plain(text), rules.patterns).text
+
+    shown = tuple(replace(change, before="", after="") if _secretive(change) else change for change in event.changes)
+    event = _each_text(replace(event, changes=shown), Redactor(rules.patterns))
+    parameters = _named_secrets(event.parameters, rules.patterns)
+    return replace(
+        event,
+        parameters=parameters if isinstance(parameters, Mapping) else {},
+        session=alone(event.session),
+        at=alone(event.at),
+        cwd=alone(event.cwd),
+        agent=alone(event.agent),
+        tool=alone(event.tool),
+        call=alone(event.call),
+        files=tuple(alone(path) for path in event.files),
+    )
+
+
+def without_our_words(event: Event, _rules: Rules) -> Event | None:
+    """What we handed over is not taken for something new, neither as it was nor as our own tools answer."""
+    ours = _OUR_TOOL.match(event.tool) is not None
+    if event.action is Action.SHELL:
+        command = event.parameters.get("command")
+        ours = isinstance(command, str) and any(program[0] == "ralph" for program in programs(command))
+    return _each_text(replace(event, response="") if ours else event, without_injected)
+
+
+def no_machine_prompts(event: Event, _rules: Rules) -> Event | None:
+    """A prompt that no person wrote is dropped, and what a host put around one is cut off."""
+    if event.happening is not Happening.USER_PROMPT_SUBMIT:
+        return event
+    prompt = event.prompt
+    while wrapped := _WRAPPING.match(prompt):
+        prompt = prompt[wrapped.end() :]
+    return None if _MACHINE.match(prompt) else replace(event, prompt=prompt.strip())
+
+
+def only_places(event: Event, _rules: Rules) -> Event | None:
+    """Reads, searches and fetches are kept as the place they looked at, without what was there."""
+    keys = _PLACES.get(event.action)
+    if keys is None:
+        return event
+    kept = {key: value for key, value in event.parameters.items() if key in keys}
+    if event.action is Action.FETCH and "url" not in kept:
+        asked = event.parameters.get("prompt")
+        kept = {"url": url[0]} if isinstance(asked, str) and (url := _URL.search(asked)) else {}
+    return replace(event, parameters=kept, response="")
+
+
+STEPS: tuple[Callable[[Event, Rules], Event | None], ...] = (
+    only_what_happened,
+    no_hidden_files,
+    redacted,
+    without_our_words,
+    no_machine_prompts,
+    only_places,
+)
+"""What an event goes through, in this order."""
+
+_OUR_TOOL = re.compile(r"(?:mcp_{1,2})(?:plugin_ralph_)?ralph\w*?_{1,2}")
+_URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
+_PLACES: Mapping[Action, frozenset[str]] = {
+    Action.READ: frozenset("file_path notebook_path path paths absolute_path include".split()),
+    Action.SEARCH: frozenset("pattern query path paths glob include type dir_path file_path".split()),
+    Action.FETCH: frozenset(["url"]),
+}
+_WRAPPERS = "system-reminder|hook_context|session_context|environment_context|user_instructions|ide_\\w{1,40}"
+_WRAPPING = re.compile(rf"\s*<({_WRAPPERS})>(?:(?!</\1>).)*+</\1>", re.DOTALL)
+_MACHINE = re.compile(
+    r"\s*(?:<(?:task-notification|system-reminder|hook_context|session_context|environment_context|user_instructions"
+    r"|local-command-\w{1,20}|command-(?:name|message|args|contents)|bash-(?:input|stdout|stderr)|user-memory-input"
+    r"|teammate-message|turn_aborted|tick|new-diagnostics)\b[^>]{0,400}>"
+    r"|Caveat: The messages below were generated by the user while running local commands"
+    r"|\[Request interrupted by user|This session is being continued from a previous conversation)"
+)
+
+# --- redacting ----------------------------------------------------------------------------------
+
+_COLOUR = re.compile(
+    r"(?:\x1b\[|\x9b|\\{1,4}(?:u001[bB]|x1[bB]|033)\[)[0-9;:?]{0,24}[A-Za-z]|\x1b(?:[\]()][^\x07\x1b\n]{0,200}\x07?)?"
+)
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_REMOVED = re.compile(r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})")
+_HALF = re.compile("[\ud800-\udfff]")
+_WINDOW, _EDGE = 64_000, 8_000
+"""Of a very long text this much of either end is looked at; what stands at the inner edges is dropped."""
+_MOST_OPEN = 8
+"""Nobody opens so many private parts at once: then all that follows is private."""
+_END = "\x1f"
+
+
+def plain(text: str) -> str:
+    """Text without colours, control signs and half characters: they could stand between a secret and its signs."""
+    if "\x1b" in text or "\x9b" in text or "\\" in text:
+        text = _COLOUR.sub("", text)
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
+
+
+class Redactor:
+    """Redacts the texts of one event one after the other, and remembers a private part that is still open."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = patterns
+        self.open = 0
+
+    def __call__(self, text: str) -> str:
+        """The text as it may be kept."""
+        if self.open >= _MOST_OPEN:
+            return ""
+        text = plain(text)
+        if self.open or "private" in lower(text):
+            opened = "<private>" * self.open + text
+            self.open = _still_open(opened)
+            text = strip_private(opened)[0]
+        if len(text) <= 2 * _WINDOW or self.patterns:
+            return _without_secrets(text, self.patterns)
+        head, tail = _without_secrets(text[:_WINDOW], ()), _without_secrets(text[-_WINDOW:], ())
+        note = f"[... {len(text) - 2 * (_WINDOW - _EDGE):,} characters left out ...]"
+        return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
+
+
+def _without_secrets(text: str, patterns: Sequence[str]) -> str:
+    """The text redacted, also as it is without the signs of a patch: `-ghp_...` is a token that was taken out."""
+    text = redact(text, patterns).text
+    if "-" not in text:
+        return text
+    pieces, at = [], 0
+    for finding in find_secrets(_REMOVED.sub(" ", text), patterns):
+        pieces += [text[at : finding.start], f"[redacted: {finding.kind}]"]
+        at = finding.end
+    return "".join([*pieces, text[at:]])
+
+
+def _still_open(text: str) -> int:
+    """How many private parts a text leaves open: so many closing tags it takes to be seen behind it."""
+    for count in range(_MOST_OPEN):
+        if strip_private(f"{text}{'</private>' * count}{_END}")[0].endswith(_END):
+            return count
+    return _MOST_OPEN
+
+
+def _each_text(event: Event, words: Callable[[str], str]) -> Event:
+    """The event with a function applied to everything that was said in it, in the order of telling."""
+    parameters = _mapped(event.parameters, words, 0)
+    changes = tuple(Change(words(change.path), words(change.before), words(change.after)) for change in event.changes)
+    return replace(
+        event,
+        prompt=words(event.prompt),
+        parameters=parameters if isinstance(parameters, Mapping) else {},
+        changes=changes,
+        response=words(event.response),
+        error=words(event.error),
+        message=words(event.message),
+        source=words(event.source),
+        reason=words(event.reason),
+    )
+
+
+def _mapped(value: object, words: Callable[[str], str], depth: int) -> object:
+    if isinstance(value, str):
+        return words(value)
+    if depth >= _DEEPEST:
+        return None
+    if isinstance(value, Mapping):
+        return {words(str(key)): _mapped(inner, words, depth + 1) for key, inner in value.items()}
+    return [_mapped(inner, words, depth + 1) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _named_secrets(value: object, patterns: Sequence[str], key: str = "") -> object:
+    """The parameters without what only their key tells to be a secret, also within lists and objects."""
+    if isinstance(value, Mapping):
+        return {name: _named_secrets(inner, patterns, name if holder(name) else key) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_named_secrets(inner, patterns, key) for inner in value]
+    if not key or value is None or isinstance(value, bool):
+        return value
+    found = [finding for finding in find_secrets(f'"{key}": "{value}"', patterns) if finding.end > len(key) + 5]
+    return f"[redacted: {found[0].kind}]" if found else value
+
+
+def _secretive(change: Change) -> bool:
+    """Whether a change stands in a file with private parts or a key: it may be a piece from their inside."""
+    return "PRIVATE KEY" in change.whole or strip_private(plain(change.whole))[0] != plain(change.whole)
+
+
+# --- our own words ------------------------------------------------------------------------------
+
+_BREAK = r"(?:\r?\n|(?:\\r)?\\n)"
+_OPENING = re.compile(rf"[^\n`]{{0,600}}?{_BREAK}(?P<fence>`{{3,}})")
+_NOTE_LINE = re.compile(rf"(?:^|(?<=\n)){re.escape(NOTE)}[^\n]*(?:\n|\Z)")
+
+
+def without_injected(text: str) -> str:
+    """The text without the blocks that we put there, whole or torn; the rest stays."""
+    if NOTE not in text:
+        return text
+    kept, at = [], 0
+    while (start := text.find(INJECTED, at)) >= 0:
+        kept.append(text[at:start])
+        at = _block_end(text, start)
+    left = "".join([*kept, text[at:]])
+    return _NOTE_LINE.sub("", left)
+
+
+def _block_end(text: str, start: int) -> int:
+    """Where a block ends: behind its fence and that line, or at the end of a text that was cut before."""
+    opening = _OPENING.match(text, start)
+    if opening is None:
+        line = text.find("\n", start)
+        return line + 1 if line >= 0 else len(text)
+    closing = re.compile(rf"{_BREAK}{opening['fence']}(?!`){_BREAK}?").search(text, opening.end())
+    return closing.end() if closing else len(text)

@@ -1,0 +1,202 @@
+"""Recording an event in the time that a bare interpreter takes, or handing it to the full path.
+
+An event that is only recorded goes to the session's log as it came, in one line with our envelope, if
+nothing in it looks private or secret (`screen`), it is small, and the settings ask for nothing else;
+what it means is told when the log is read. Answering events are recorded the same way and then
+answered. In every other case, and in every doubt, `full` does the work with all rules. Only modules
+that a bare interpreter has loaded, or that cost nothing, are imported: `tests/hooks/test_modules.py`
+pins them. A failure is counted where `ralph doctor` finds it, and the host never sees it.
+"""
+
+import sys
+
+try:
+    import _json
+    import posix
+
+    from ralph.hooks import place as places
+    from ralph.store import light
+except ImportError:  # Windows, or an interpreter of another make: the full path does everything
+    _json = posix = None  # type: ignore[assignment]  # nothing below is used then
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ralph.hooks.place import Place
+
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop",
+          "SubagentStop", "SessionEnd")  # fmt: skip
+RECORDED = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "SubagentStop", "SessionEnd")
+ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure")
+PATH_ONLY = ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Search")
+"""Tools whose results are files and pages: the rules keep the path and drop the rest."""
+HOSTS = ("claude", "codex")
+"""Hosts whose payloads begin with the session's id; the others take the full path."""
+SMALL = 16 * 1024
+_BEGINS = b'{"session_id":"'
+_NAME_SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+class Whole(Exception):
+    """This event needs the full path."""
+
+
+def start(words: list[str], hooks: str) -> None:
+    """One event, from the command line to the end of the process; nothing is written but a whole answer."""
+    if posix is None:
+        _print(_whole(hooks, words, sys.stdin.buffer.read(), None))
+        return
+    env = places.environment()
+    answer = b""
+    if env.get("RALPH_DISABLE") != "1" and len(words) == 2:
+        try:
+            answer = _either(words, hooks, env)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
+            found = places.project(places.start(env, None))
+            if found is not None:
+                failed(found.root, words[1], f"{type(error).__name__}: {error}")
+    _print(answer)
+    posix._exit(0)  # what an interpreter does before it ends takes longer than recording did
+
+
+def _either(words: list[str], hooks: str, env: "Mapping[str, str]") -> bytes:
+    """The fast path, and where it gives up, the full one."""
+    payload = _stdin()
+    try:
+        return event(words[0], words[1], payload, env)
+    except Whole:
+        return _whole(hooks, words, payload, env)
+
+
+def event(host: str, name: str, payload: bytes, env: "Mapping[str, str]") -> bytes:
+    """What to print about one event, after it has been recorded; Whole when the full path must do it."""
+    if name not in EVENTS and host in HOSTS:
+        return b""
+    said = _parsed(payload) if host in HOSTS else None
+    found = places.project(places.start(env, said.get("cwd") if said else None))
+    if found is None and not places.may_be_everywhere(env):
+        return b""
+    if said is None or found is None or not found.plain or name not in RECORDED + ANSWERED:
+        raise Whole
+    place = places.place(found.root, env)
+    if place is None:
+        raise Whole
+    if place.paused:
+        return b""
+    if name in RECORDED and place.settings.capture:
+        record(host, name, payload, said, place)
+    return _answered(host, name, payload, place) if name in ANSWERED else b""
+
+
+def record(host: str, name: str, payload: bytes, said: "Mapping[str, object]", place: "Place") -> bool:
+    """Append an event to its session's log; True when all of it is there, False when that failed and was counted."""
+    line = payload.strip(b" \t\r\n")
+    session = session_of(line)
+    odd = not session or len(line) > SMALL or b"\n" in line or b"\r" in line
+    if odd or not place.settings.plain or said.get("tool_name") in PATH_ONLY:
+        raise Whole
+    from ralph.hooks.screen import suspicious  # noqa: PLC0415 - not for events that go the other way
+
+    if suspicious(line):
+        raise Whole
+    head = f'{{"v": 1, "type": "event", "at": "{light.stamp()}", "host": "{host}", "event": "{name}", "payload": '
+    try:
+        light.append(place.root, (".ralph", "log", "sessions"), f"{session}.jsonl", head.encode() + line + b"}\n")
+    except light.Unsure as unsure:
+        raise Whole from unsure
+    except OSError as error:
+        failed(place.root, name, f"cannot append: {error.strerror}")
+        return False
+    return True
+
+
+def session_of(payload: bytes) -> str:
+    """The session's id, if the payload begins with one that can be a file's name; else nothing."""
+    if not payload.startswith(_BEGINS):
+        return ""
+    name = payload[len(_BEGINS) : len(_BEGINS) + 81].partition(b'"')
+    return name[0].decode("ascii") if name[1] and name[0] and not name[0].translate(None, _NAME_SIGNS) else ""
+
+
+def _answered(host: str, name: str, payload: bytes, place: "Place") -> bytes:
+    """What the project's memory has to say; a failure there is counted and says nothing."""
+    try:
+        from ralph.hooks.answer import answer  # noqa: PLC0415 - recording must not pay for it
+    except ImportError as error:
+        if error.name != "ralph.hooks.answer":
+            failed(place.root, name, f"ImportError: {error}")
+        return b""
+    try:
+        told: bytes = answer(host, name, payload, place)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
+        failed(place.root, name, f"{type(error).__name__}: {error}")
+        return b""
+    return told
+
+
+class _Json:
+    """What the scanner of the standard library asks for."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+    memo: "dict[str, str]" = {}  # noqa: RUF012 - the scanner's own, for one payload
+
+
+def _parsed(payload: bytes) -> "dict[str, object] | None":
+    """The payload's object; None when it is none, or large: then the full path reads it."""
+    if len(payload) > SMALL + 1024:
+        return None
+    try:
+        text = payload.decode("utf-8").strip(" \t\r\n")
+        value, end = _json.make_scanner(_Json)(text, 0)  # type: ignore[arg-type]  # any object with these members
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    return value if isinstance(value, dict) and end == len(text) else None
+
+
+def failed(root: str, name: str, what: str) -> None:
+    """Count a failure, if there is a file to count in."""
+    try:
+        light.count_failure(f"{root}/.ralph/log/hook-failures", name, what)
+    except (OSError, light.Unsure):
+        return
+
+
+def _whole(hooks: str, words: list[str], payload: bytes, env: "Mapping[str, str] | None") -> bytes:
+    """The full path, in an interpreter as it usually is: with site-packages and the whole of `ralph`."""
+    for name in [name for name in sys.modules if name == "ralph" or name.startswith("ralph.")]:
+        del sys.modules[name]
+    import site  # noqa: PLC0415 - what `-S` left out
+
+    site.main()
+    sys.path.insert(0, hooks.rpartition("/")[0].rpartition("/")[0])
+    from ralph.hooks import full  # noqa: PLC0415 - it imports all that the fast path avoids
+
+    if env is None:
+        import os  # noqa: PLC0415 - there is no `posix`
+
+        env = os.environ
+    return full.main(words[0], words[1], payload, env) if len(words) == 2 else b""
+
+
+def _stdin() -> bytes:
+    pieces = []
+    while piece := posix.read(0, 1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _print(answer: bytes) -> None:
+    """Write an answer out whole; a host that does not listen any more is none of our concern."""
+    if posix is None:
+        sys.stdout.buffer.write(answer)
+        return
+    try:
+        while answer:
+            answer = answer[posix.write(1, answer) :]
+    except OSError:
+        pass

@@ -1,0 +1,97 @@
+"""An event with all rules: the way around the fast path, which loads everything and takes its time.
+
+It finds the project again, hands the event to `app/hook`, and asks the light answer as well when that
+printed nothing, so that an event which was too large or suspicious is answered like any other. Whatever
+fails is counted; nothing is printed but a whole answer. `handle` can be passed in, for tests and for hosts
+of another kind. `tests/hooks/test_full.py` proves it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ralph.app import hook_settings
+
+Handle = Callable[..., str]
+"""`handle(root, host, event, payload, *, env) -> what to print`."""
+
+ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure")
+
+
+def main(host: str, event: str, payload: bytes, env: Mapping[str, str], handle: Handle | None = None) -> bytes:
+    """What to print about an event, after everything was done about it."""
+    if env.get("RALPH_DISABLE") == "1":
+        return b""
+    start = _start(payload, env)
+    found = _project(start)
+    root = found or start
+    try:
+        if found is None and not _everywhere(env):
+            return b""
+        if handle is None:
+            from ralph.app.hook import handle as handle_all  # noqa: PLC0415 - the largest import there is
+
+            handle = handle_all
+        printed = handle(root, host, event, payload, env=env).encode("utf-8", "replace")
+        return printed or _answer(host, event, payload, root, env)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
+        if found is not None:
+            hook_settings.count_failure(root, event, f"{type(error).__name__}: {error}")
+        return b""
+
+
+def _start(payload: bytes, env: Mapping[str, str]) -> Path:
+    """The folder to begin in: the host's, the payload's, or our own."""
+    try:
+        said = json.loads(payload)
+        cwd = said.get("cwd") if isinstance(said, dict) else None
+    except (ValueError, RecursionError):
+        cwd = None
+    for folder in (env.get("CLAUDE_PROJECT_DIR"), cwd):
+        if isinstance(folder, str) and "\0" not in folder and Path(folder).is_absolute():
+            return Path(folder)
+    return Path.cwd()
+
+
+def _project(start: Path) -> Path | None:
+    """The nearest folder upward that has one of the marks, never above the git root."""
+    for folder in (start, *start.parents):
+        if (folder / "ralph.yml").is_file() or (folder / ".ralph").is_dir():
+            return folder
+        if (folder / ".agent" / "memories.md").is_file():
+            return folder
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def _everywhere(env: Mapping[str, str]) -> bool:
+    """Whether the user's config may let hooks act here, too; `handle` reads it and decides."""
+    from ralph import paths  # noqa: PLC0415 - only outside of projects
+
+    user = paths.user_config_file(env)
+    try:
+        return user is not None and "everywhere" in user.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str, str]) -> bytes:
+    """The light answer, where it has one and the settings are known."""
+    if event not in ANSWERED or sys.platform == "win32":
+        return b""
+    from ralph.hooks.place import place as place_of  # noqa: PLC0415 - not on Windows
+
+    place = place_of(os.fspath(root), env)
+    if place is None or place.paused:
+        return b""
+    try:
+        from ralph.hooks.answer import answer  # noqa: PLC0415 - may be missing
+    except ImportError as error:
+        if error.name == "ralph.hooks.answer":
+            return b""
+        raise
+    told: bytes = answer(host, event, payload, place)
+    return told

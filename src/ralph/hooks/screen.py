@@ -1,0 +1,223 @@
+r"""Whether a payload could hold anything that the rules of `capture/privacy` would take out, told from its bytes.
+
+The rules need `re` and know what a secret looks like; both cost more than the whole rest of a recording
+event. This asks less: is there a literal that every finding of a rule must have, and beside it room for a
+value? So it may only be wrong in one direction, and then the full path decides. It reads the JSON as it
+came: letters, digits and most signs stand for themselves at every depth of quoting, `"` and line ends have
+backslashes before them. What could hide a letter (`\u0070`, `\/`, `K` for the Kelvin sign) is suspicious
+as such; only `\u001b`, which colours a terminal, is let through. Names of secrets are in `named`, beginnings
+of tokens in `anchors`. `tests/hooks/test_screen.py` proves over made and mutated payloads, and all of the
+golden secrets, that nothing passes which the rules would change, and that ordinary payloads do pass.
+"""
+
+from ralph.hooks.anchors import INSIDE, LEADING, SIGNS
+from ralph.hooks.named import assigned, labelled
+
+_DISGUISED = ("İ", "ı", "ſ", "\u212a")
+"""Signs that the rules take for the ASCII letters i, s and k."""
+_RUN = SIGNS["run"]
+_NOT_RUN = bytes(sign for sign in range(256) if sign not in _RUN)
+_BREAK_RUNS = bytes.maketrans(_NOT_RUN, b"\n" * len(_NOT_RUN))
+_WORD = SIGNS["word"]
+_UPPER, _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"0123456789"
+_LOWER = _UPPER.lower()
+
+
+def suspicious(payload: bytes) -> bool:
+    """Whether the full rules must look at this payload before it may be kept."""
+    raw = _without_colours(payload) if b"\\u" in payload else payload
+    if b"\\u" in raw or b"\\/" in raw.replace(b"\\\\", b""):
+        return True
+    if not raw.isascii():
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return True
+        if any(sign in text for sign in _DISGUISED) or labelled(text.lower()):
+            return True
+    lowered = raw.lower()
+    return (
+        _private(raw, lowered)
+        or _tokens(raw)
+        or _logins(raw, lowered)
+        or _lines(raw, lowered)
+        or assigned(raw, lowered)
+    )
+
+
+def _without_colours(payload: bytes) -> bytes:
+    r"""The payload with bytes that are neither letters nor spaces for each `\u001b`, as long as it was."""
+    for escape in (b"\\\\\\\\u001b", b"\\\\u001b", b"\\u001b"):
+        payload = payload.replace(escape, b"\x1b" * len(escape))
+    return payload
+
+
+_BEFORE_TAG = bytes(range(128, 256)) + b" \t\r\n\x0b\x0c\x1c\x1d\x1e\x1f\\/&;#%nrtf0123467cxublsampo"
+"""What may stand between `<` and `private`: blanks and a slash, in every spelling."""
+_LESS = (b"lt;", b"60;", b"3c")
+
+
+def _private(raw: bytes, lowered: bytes) -> bool:
+    """A tag that opens or closes a private part, or the first line of a private key."""
+    if b"private" not in lowered:
+        return False
+    if b"PRIVATE KEY" in raw or b"Private-Lines" in raw:
+        return True
+    for at in _places(lowered, b"private"):
+        before = lowered[:at].rstrip(_BEFORE_TAG)
+        gap = lowered[len(before) : at]
+        if before.endswith(b"<") or any(less in gap for less in _LESS):
+            return True
+    return False
+
+
+def _places(text: bytes, word: bytes) -> list[int]:
+    """Where a word stands."""
+    found = []
+    at = text.find(word)
+    while at >= 0:
+        found.append(at)
+        at = text.find(word, at + 1)
+    return found
+
+
+def _tokens(raw: bytes) -> bool:
+    """A token that begins as some service's tokens do, with enough of its signs behind."""
+    runs = [run for run in raw.translate(_BREAK_RUNS).split(b"\n") if len(run) >= 16]
+    joined = b"\n".join(runs)
+    for signs, least, anchors in LEADING:
+        for anchor in anchors:
+            if anchor in joined and any(_begins(raw, at, len(anchor), signs, least) for at in _places(raw, anchor)):
+                return True
+    for signs, least, anchors in INSIDE:
+        for anchor in anchors:
+            if anchor in joined:
+                ends = [at + len(anchor) for at in _places(raw, anchor)]
+                if any(_length(raw, end, SIGNS[signs]) >= least for end in ends):
+                    return True
+    return any(_three_parts(run) for run in runs if run.count(b".") > 1)
+
+
+def _begins(raw: bytes, at: int, length: int, signs: str, least: int) -> bool:
+    """Whether a token may begin here: not inside of a word, and not followed by plain words only."""
+    if not _free(raw, at):
+        return False
+    end = at + length
+    count = _length(raw, end, SIGNS[signs])
+    if count < least:
+        return False
+    return signs == "digits" or least == 0 or _machine_made(raw[end : end + count])
+
+
+def _free(raw: bytes, at: int) -> bool:
+    r"""Whether no letter, digit, `-` or `_` stands before this place; an escaped `\n` and `%3D` are none."""
+    before = raw[max(0, at - 3) : at]
+    if not before or before[-1] not in _WORD:
+        return True
+    return (before[-2:-1] == b"\\" and before[-1] in b"nrtfb") or before[:1] == b"%"
+
+
+def _length(raw: bytes, at: int, signs: bytes) -> int:
+    """How many of these signs follow, up to more than any rule asks for."""
+    ahead = raw[at : at + 160]
+    return len(ahead) - len(ahead.lstrip(signs))
+
+
+def _machine_made(body: bytes) -> bool:
+    """Whether there is a digit, or letters of both cases."""
+    if len(body.translate(None, _DIGITS)) < len(body):
+        return True
+    return body != body.lower() and body != body.upper()
+
+
+def _three_parts(run: bytes) -> bool:
+    """Whether a run is put together like a Discord token, by the lengths of its parts."""
+    sizes = [len(part) for part in run.split(b".")]
+    return any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False))
+
+
+def _logins(raw: bytes, lowered: bytes) -> bool:
+    """`scheme://user:password@host`, and `curl -u user:password`."""
+    for at in _places(raw, b"://"):
+        rest = _cut(raw[at + 3 :], b" \"'`<>")
+        user, colon, password = rest.partition(b":")
+        if colon and b"@" in password and user.translate(None, b"/?#@") == user:
+            web = lowered[:at].endswith((b"http", b"https"))
+            if not web or b"/" not in password[: password.rindex(b"@")] or b"/" not in password.partition(b"@")[0]:
+                return True
+    if b"curl" not in raw:
+        return False
+    return any(_user(raw[at + len(flag) :]) for flag in (b"-u", b"-U", b"-user") for at in _places(raw, flag))
+
+
+def _user(rest: bytes) -> bool:
+    """Whether this may be `user:password` behind a flag."""
+    name, colon, password = rest.lstrip(b" =\"'\\").partition(b":")
+    return bool(colon and name and password) and name.translate(None, b" \"'/") == name
+
+
+def _cut(text: bytes, signs: bytes) -> bytes:
+    """The text up to the first of these signs."""
+    end = len(text)
+    for sign in signs:
+        found = text.find(sign, 0, end)
+        end = found if found >= 0 else end
+    return text[:end]
+
+
+_ALWAYS = (
+    b"requirepass", b"sshpass", b"redis-cli", b"identified ", b"identified\\", b"convertto-securestring", b"mnemonic",
+    b"seed phrase", b"seed_phrase", b"seed-phrase", b"seedphrase",
+)  # fmt: skip
+_AFTER: tuple[tuple[bytes, bytes, int], ...] = (
+    (b"mysql", b"-p", 700),
+    (b" login ", b"-p", 700),
+    (b"login", b"password", 700),
+)
+"""A word, what must follow it, and how far away; a command line is bounded by the rule, and escapes lengthen it."""
+_ENCODED = SIGNS["word"].replace(b"_", b"").replace(b"-", b"") + b"+/"
+_LOWER_LOGIN = (b"jo", b"jp", b"jq", b"jr", b"zo", b"zp", b"zq", b"zr")
+"""Without capitals and digits, the `:` of an encoded login can only be one of these."""
+
+
+def _lines(raw: bytes, lowered: bytes) -> bool:
+    """Headers and command lines that hold a secret without a telling name."""
+    if any(word in lowered for word in _ALWAYS):
+        return True
+    for word, other, far in _AFTER:
+        if word in lowered and any(other in lowered[at : at + far] for at in _places(lowered, word)):
+            return True
+    if any(_follows(raw, at + 6, 60, SIGNS["run"], 16) for at in _places(lowered, b"bearer")):
+        return True
+    if any(_follows(raw, at + 2, 80, SIGNS["word"], 40) for mark in (b'"d"', b'"d\\') for at in _places(lowered, mark)):
+        return True
+    if any(_length(raw, at + 4, SIGNS["run"]) >= 40 for at in _places(lowered, b"sig=")):
+        return True
+    if any(len(_cut(raw[at + 5 : at + 140], b" \"',;")) >= 6 for at in _places(lowered, b"pass:")):
+        return True
+    for at in _places(lowered, b":543"):
+        if raw[at + 5 : at + 6] == b":" or raw[at + 4 : at + 5] > b"\x7f":
+            return True
+    for at in _places(lowered, b"cookie"):
+        if raw[at + 6 : at + 30].lstrip(b"\"'\\").startswith((b":", b"=", b",")):
+            return True
+    return any(_basic(raw[at + 6 : at + 400].lstrip(b"\"'\\")) for at in _places(lowered, b"basic "))
+
+
+def _basic(rest: bytes) -> bool:
+    """Whether an encoded `user:password` may stand here, rather than a word."""
+    encoded = rest[: len(rest) - len(rest.lstrip(_ENCODED))]
+    if len(encoded) < 8:
+        return False
+    return encoded.translate(None, _LOWER) != b"" or any(pair in encoded for pair in _LOWER_LOGIN)
+
+
+def _follows(raw: bytes, at: int, far: int, signs: bytes, least: int) -> bool:
+    """Whether a run of so many signs begins not far from here."""
+    end = at
+    while end < at + far and end < len(raw):
+        count = _length(raw, end, signs)
+        if count >= least:
+            return True
+        end += count + 1
+    return False

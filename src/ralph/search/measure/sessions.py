@@ -1,0 +1,223 @@
+"""Made-up sessions of a coding agent: what capture keeps of sixty tool calls, in words like code.
+
+The mix is that of a published count over one developer's 3,853 calls (Bash 36 %, Edit and Write 32 %,
+Read, Grep and Glob 24 %, all others 8 %; 7 % failed); recorded payloads say which members a call has. Of a
+read or a search only the path is kept; of a command the command and its output, of an edit the path and
+the diff, both cut to LIMIT characters with head and tail. Lengths are log-normal: commands about 60
+characters, outputs 300 (one in ten reaches the limit), diffs 400, whole files 1,500. Four prompts (200)
+and four last messages (700) come on top, so that a session is 68 observations of 540 characters on
+average. Nobody's real sessions stand behind the lengths: they are guesses.
+Words are drawn as in natural text (the nth about 1/n as often as the first) from 30,000 everyday words,
+made-up words and identifiers put together from them, half of them from the few that a text is about, and set
+into lines as compilers, test runners, git and logs print them. Compared with this project's own diffs, code
+and command output, a character of them costs the full-text index a little more, not less. The same size
+always gives the same sessions.
+"""
+
+import itertools
+import random
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record, Scope, Status
+
+CALLS = 60
+"""Tool calls a session."""
+
+TURNS = 4
+"""Prompts a session, each with a last message."""
+
+SESSION = CALLS + 2 * TURNS
+"""Observations a session."""
+
+LIMIT = 2000
+"""Characters that capture keeps of an output or a diff."""
+
+_VOCABULARY = 30_000
+_ROOTS = 9_000
+_SUBJECT = 10
+_FOCUS = 0.6
+_PATHS = 4_000
+_SEED = 20_251_231
+_ASKABLE = re.compile(r"[A-Za-z]\w{2,}")
+_COMMON = (
+    "the to a of in and is for it on with that this was not from by as be are an at or if when file test error "
+    "run use new add fix set get code line value type name path config default call return change update build "
+    "server client request response database query table index cache token user key list string number failed "
+    "passed expected found missing import module function class method argument option version release branch "
+    "commit merge review deploy production staging timeout retry connection memory thread lock queue worker job"
+)
+_STARTS = "b c d f g h k l m n p r s t v w br cl dr fl gr pl st tr".split()
+_VOWELS = "a e i o u ai ea ou".split()
+_ENDS = ("", "n", "r", "s", "t", "l", "nd", "rk")
+_COMMANDS = ("pytest -q {path}", "git diff {path}", "git log --oneline -n {n} -- {path}", "npm run {a}",
+             "ls -la {path}", "grep -rn {a} {path}", "sed -n {n},{n}p {path}", "cargo test {a}", "make {a}",
+             "python -m {a} --{b} {n}", "cd {path} && docker compose logs {a} | tail -n {n}",
+             "curl -s localhost:{n}/{a}/{b}")  # fmt: skip
+_OUTPUT = ("{path}::{a} PASSED [{n}%]", "{path}:{n}:{n}: error: {prose}", '  File "{path}", line {n}, in {a}',
+           "{hash} {prose}", "-rw-r--r-- 1 dev dev {n} Mar {n} 10:{n} {a}.py", "{path}:{n}:    {code}", "{code}",
+           "2025-03-12T10:{n}:{n}Z INFO {a}: {prose} {b}={n}", "{prose}", "E   {c}: {prose}", "{a} {n} {n} {hash}",
+           "added {n} packages, {prose}", "{n} passed, {n} failed in {n}.{n}s", "warning: {a} {prose}")  # fmt: skip
+_CODE = ("def {a}({b}: {c}, {d}: int = {n}) -> {c}:", "{a} = {b}.{d}({e}, {n})", "return {a}[{b}]", "self.{a} = {b}",
+         'raise {c}("{prose}")', "if {a} is not None and {b} > {n}:", "from {a}.{b} import {d}, {e}", "# {prose}",
+         "const {a} = await {b}({d}, {{ {e}: {n} }});", "for {a} in {b}.{d}():", "assert {a}({b}) == {n}",
+         'logger.info("{prose}", {a}={b})', "}}", "")  # fmt: skip
+
+
+class Words:
+    """A source of text: the same size always gives the same words."""
+
+    def __init__(self, size: int) -> None:
+        self.random = random.Random(_SEED + size)  # noqa: S311  (made-up text, no secret)
+        self._words = _vocabulary()
+        self._weights = list(itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words))))
+        self._files = [self._made_path() for _ in range(_PATHS)]
+        self._file_weights = self._weights[:_PATHS]
+        self._asked: list[str] = []
+        self._turn()
+
+    def session(self, name: str, first: int, count: int, start: datetime) -> Iterator[Record]:
+        """The observations of one session, up to so many, fifteen seconds apart."""
+        turn = SESSION // TURNS
+        for number in range(count):
+            self._turn()
+            if number % turn == 0:
+                kind, title, text, files = self.prompt()
+            elif number % turn == turn - 1:
+                kind, title, text, files = self.message()
+            else:
+                kind, title, text, files = self.call()
+            if self.random.random() < 0.01 or len(self._asked) < 10:
+                self._asked.append(text)
+            at = start + timedelta(seconds=15 * number, microseconds=self.random.randrange(1_000_000))
+            yield Record(
+                f"obs-{int(at.timestamp())}-{(first + number) % 65536:04x}", kind, text, Family.OBSERVATION,
+                title=title, status=Status.RAW, scope=Scope.SESSION,
+                origin=Origin(by="tool" if title else "human", session=name, files=files),
+                created_at=at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+                extra={"tool": title.partition(" ")[0]} if title else {},
+            )  # fmt: skip
+
+    def call(self) -> tuple[ObservationKind, str, str, tuple[str, ...]]:
+        """One tool call as capture keeps it: kind, title, text and files."""
+        shape, failed = self.random.random(), self.random.random() < 0.07
+        path = self.path()
+        used = ObservationKind.ERROR if failed else ObservationKind.TOOL_USE
+        if shape < 0.24:
+            tool = self.random.choice(("Read", "Read", "Read", "Grep", "Glob"))
+            return used, f"{tool} {path}", path, (path,)
+        if shape < 0.60:
+            command = self._line(self.random.choice(_COMMANDS))
+            shapes = self.random.sample(_OUTPUT, self.random.randint(1, 3))
+            output = self._lines(self.length(300, 1.5), lambda: self._line(self.random.choice(shapes)))
+            passed = ObservationKind.SUCCESS if not failed and self.random.random() < 0.3 else used
+            return passed, f"Bash {command[:60]}", f"$ {command}\n{output}", ()
+        if shape < 0.92:
+            tool, middle = ("Edit", 400) if self.random.random() < 0.79 else ("Write", 1500)
+            diff = self._lines(self.length(middle, 1.0), self._changed)
+            return used, f"{tool} {path}", f"{path}\n{diff}", (path,)
+        return used, "Task " + self.prose(6), self._lines(self.length(200, 1.0), lambda: self.prose(12)), ()
+
+    def prompt(self) -> tuple[ObservationKind, str, str, tuple[str, ...]]:
+        """What somebody asks for."""
+        return ObservationKind.NOTE, "", self._lines(self.length(200, 1.0), lambda: self.prose(14)), ()
+
+    def message(self) -> tuple[ObservationKind, str, str, tuple[str, ...]]:
+        """What the agent says at last."""
+        return ObservationKind.NOTE, "", self._lines(self.length(700, 0.8), lambda: self.prose(14)), ()
+
+    def name(self) -> str:
+        """A session's id, as hosts give them."""
+        return str(UUID(int=self.random.getrandbits(128), version=4))
+
+    def question(self) -> str:
+        """Three to eight words of a text that was made before."""
+        words = _ASKABLE.findall(self.random.choice(self._asked)) or ["database"]
+        return " ".join(self.random.sample(words, min(self.random.randint(3, 8), len(words))))
+
+    def prose(self, count: int) -> str:
+        """About so many words, some of them identifiers, now and then a path."""
+        words = self._some(self.random.randint(count // 2, count))
+        return " ".join([*words, self.path()] if self.random.random() < 0.1 else words)
+
+    def path(self) -> str:
+        """One of the few files that a text names; few of the project are named often."""
+        return self.random.choice(self._places)
+
+    def length(self, middle: float, spread: float) -> int:
+        """A length in characters; half of them are below the middle."""
+        return int(self.random.lognormvariate(0, spread) * middle) + 1
+
+    def _lines(self, length: int, line: Callable[[], str]) -> str:
+        """Lines of so many characters in all; what is too long keeps its head and its tail."""
+        made: list[str] = []
+        size = 0
+        while size < min(length, LIMIT):
+            made.append(line())
+            size += len(made[-1]) + 1
+        text = "\n".join(made)[: min(length, LIMIT)]
+        if length <= LIMIT:
+            return text
+        return f"{text[: LIMIT * 2 // 3]}\n[{length - LIMIT} characters left out]\n{text[LIMIT * 2 // 3 :]}"
+
+    def _turn(self) -> None:
+        """Turn to another subject."""
+        self._subject = self._drawn(_SUBJECT)
+        self._places = self.random.choices(self._files, cum_weights=self._file_weights, k=3)
+
+    def _some(self, count: int) -> list[str]:
+        """So many words, about half of them from what the text is about."""
+        drawn = self._drawn(count)
+        return [self.random.choice(self._subject) if self.random.random() < _FOCUS else word for word in drawn]
+
+    def _drawn(self, count: int) -> list[str]:
+        return self.random.choices(self._words, cum_weights=self._weights, k=count)
+
+    def _changed(self) -> str:
+        indent = " " * (4 * self.random.randint(0, 3))
+        return self.random.choice("+++--  ") + indent + self._line(self.random.choice(_CODE))
+
+    def _line(self, shape: str) -> str:
+        """A line of some shape with words in it."""
+        if "{code}" in shape:
+            shape = shape.replace("{code}", self.random.choice(_CODE))
+        a, b, c, d, e = self._some(5)
+        return shape.format(
+            a=a, b=b, c=c.title().replace("_", "") + "Error", d=d, e=e, n=int(self.random.paretovariate(0.5)) % 5000,
+            hash=f"{self.random.getrandbits(28):07x}", path=self.path() if "{path}" in shape else "",
+            prose=self.prose(9) if "{prose}" in shape else "",
+        )  # fmt: skip
+
+    def _made_path(self) -> str:
+        folder = "/".join(self.random.choices(self._words[100:3000], k=self.random.randint(1, 3)))
+        ending = self.random.choice(("py", "py", "ts", "tsx", "rs", "go", "md", "json", "yml"))
+        return f"src/{folder}/{self.random.choice(self._words)}.{ending}"
+
+
+def _vocabulary() -> list[str]:
+    """Words by how common they are: everyday ones first, then made-up ones, and identifiers put together from both."""
+    chance = random.Random(_SEED)  # noqa: S311  (made-up text, no secret)
+    roots = list(dict.fromkeys([*_COMMON.split(), *(_root(chance) for _ in range(_ROOTS))]))
+    weights = list(itertools.accumulate(1 / (rank + 50) for rank in range(len(roots))))
+    found = dict.fromkeys(roots[:200])
+    unused = iter(roots[200:])
+    while len(found) < _VOCABULARY:
+        shape = chance.random()
+        parts = chance.choices(roots, cum_weights=weights, k=chance.randint(2, 3))
+        if shape < 0.3:
+            found[next(unused, parts[0])] = None
+        elif shape < 0.65:
+            found["_".join(parts)] = None
+        elif shape < 0.95:
+            found[parts[0] + "".join(part.capitalize() for part in parts[1:])] = None
+        else:
+            found[f"{parts[0]}{chance.randint(1, 9999)}"] = None
+    return list(found)
+
+
+def _root(chance: random.Random) -> str:
+    count = chance.choices((1, 2, 3), (2, 6, 1))[0]
+    return "".join(chance.choice(_STARTS) + chance.choice(_VOWELS) + chance.choice(_ENDS) for _ in range(count))

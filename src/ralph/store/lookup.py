@@ -1,0 +1,178 @@
+"""The SELECTs behind the ranking: keys and scores out, and what is judged of a record as plain columns.
+
+A hook answers with these alone, so nothing is imported here: no record is decoded, no query parsed. What a
+search may see comes as a `Filter`, made by `rows.filter_of` from a Query: for each family (`key % 3`) a
+condition on its own table and the values in it. Filters are checked row by row while SQLite walks the
+matches, so that a filter never costs more than the matches themselves.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    Filter = Sequence[tuple[int, str, Sequence[object]]]
+    """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
+
+TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
+"""By `key % 3`: the table of a family, and the column of its key."""
+
+EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
+MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)
+
+_MEMORY = 0
+_OBSERVATION = 1
+_COLUMNS = (
+    "key, id, kind, title, tags, text, files, created_at, ''",
+    "key, id, type, title, tags, content, files, created_at, session_id",
+    "id, record_id, outcome, '', '', coalesce(notes, ''), coalesce(files_modified, ''), created_at, run_id",
+)
+_MOST = 900
+"""SQLite takes a limited number of values in one statement."""
+
+
+class Row:
+    """What is judged, and shown, of a record."""
+
+    __slots__ = ("created_at", "files", "id", "key", "kind", "session", "tags", "text", "title")
+
+    def __init__(self, key: int, *texts: str) -> None:
+        self.key = key
+        self.id, self.kind, self.title, self.tags, self.text, self.files, self.created_at, self.session = texts
+
+
+def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dict[str, int]:
+    """In how many records each term occurs; those that occur nowhere are left out."""
+    found: dict[str, int] = {}
+    for term in terms:
+        row = connection.execute("SELECT doc FROM search_terms WHERE term = ?", (term,)).fetchone()
+        if row is not None:
+            found[term] = row[0]
+    return found
+
+
+def terms_between(connection: "sqlite3.Connection", first: str, last: str, limit: int) -> list[tuple[str, int]]:
+    """Indexed terms in alphabetical order, with the number of records that hold them."""
+    sql = "SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?"
+    return [(row[0], row[1]) for row in connection.execute(sql, (first, last, limit))]
+
+
+def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[tuple[str, int]]:
+    """Indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
+    sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
+    return [(row[0], row[1]) for row in connection.execute(sql, (part, limit))]
+
+
+def size(connection: "sqlite3.Connection") -> int:
+    """How many records there are."""
+    return int(connection.execute("SELECT count(*) FROM search_docsize").fetchone()[0])
+
+
+def matching(
+    connection: "sqlite3.Connection", match: str, weights: "Sequence[float]", limit: int, keep: "Filter" = EVERYTHING
+) -> list[tuple[int, float]]:
+    """The best full-text matches with their BM25 scores, higher is better."""
+    condition, values = _condition(keep)
+    numbers = ", ".join(str(float(weight)) for weight in weights)
+    sql = (
+        f"SELECT rowid, -bm25(search, {numbers}) AS score FROM search "  # noqa: S608  (numbers of our own)
+        f"WHERE search MATCH ?{condition} ORDER BY score DESC, rowid DESC LIMIT ?"
+    )
+    return [(row[0], row[1]) for row in connection.execute(sql, (match, *values, limit))]
+
+
+def count_matching(connection: "sqlite3.Connection", match: str, keep: "Filter") -> int:
+    """How many records a full-text match has in all."""
+    condition, values = _condition(keep)
+    sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"  # noqa: S608  (our own names)
+    return int(connection.execute(sql, (match, *values)).fetchone()[0])
+
+
+def passing(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter") -> set[int]:
+    """Those of some keys whose records pass the filter."""
+    found: set[int] = set()
+    for place, test, values in keep:
+        table, key = TABLES[place]
+        for part in parts(of(keys, place)):
+            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({marks(part)}){test and f' AND {test}'}"  # noqa: S608
+            found.update(row[0] for row in connection.execute(sql, (*part, *values)))
+    return found
+
+
+def standing(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
+    """Time, file and place of records: an order that an index made anew gives again, as its keys do not."""
+    found: dict[int, tuple[str, str, int]] = {}
+    for place, (table, key) in enumerate(TABLES):
+        for part in parts(of(keys, place)):
+            sql = (
+                f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608
+                f"WHERE t.{key} IN ({marks(part)})"
+            )
+            found.update((row[0], (row[1], row[2], row[0])) for row in connection.execute(sql, part))
+    return found
+
+
+def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int) -> "Iterator[tuple[int, int, int]]":
+    """For observations: key, the key of another one of the same session within reach, and how far it is."""
+    for part in parts(of(keys, _OBSERVATION)):
+        sql = (
+            "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "  # noqa: S608
+            "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
+            f"WHERE a.key IN ({marks(part)})"
+        )
+        yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, *part)))
+
+
+def linked(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
+    """Memories that others name as related: the key of the one that names, and of the one that is named."""
+    found: list[tuple[int, int]] = []
+    for part in parts(of(keys, _MEMORY)):
+        sql = (
+            "SELECT a.key, b.key FROM records a "  # noqa: S608
+            "JOIN json_each(CASE a.metadata WHEN '' THEN '{}' ELSE a.metadata END, '$.links') l "
+            "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
+            f"WHERE a.key IN ({marks(part)}) AND b.key <> a.key ORDER BY a.key, b.key"
+        )
+        found += [(row[0], row[1]) for row in connection.execute(sql, part)]
+    return found
+
+
+def judged(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, Row]:
+    """What is judged of some records."""
+    found: dict[int, Row] = {}
+    for place, (table, key) in enumerate(TABLES):
+        for part in parts(of(keys, place)):
+            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({marks(part)})"  # noqa: S608
+            found.update((row[0], Row(*row)) for row in connection.execute(sql, part))
+    return found
+
+
+def _condition(keep: "Filter") -> tuple[str, list[object]]:
+    """A filter as a condition on `search.rowid`."""
+    if len(keep) == len(TABLES) and not any(test for _, test, _ in keep):
+        return "", []
+    tests: list[str] = []
+    given: list[object] = []
+    for place, test, values in keep:
+        table, key = TABLES[place]
+        family = f"rowid % {len(TABLES)} = {place}"
+        row = f"SELECT 1 FROM {table} WHERE {key} = search.rowid AND {test}"  # noqa: S608  (our own names)
+        tests.append(f"({family} AND EXISTS ({row}))" if test else family)
+        given += values
+    return f" AND ({' OR '.join(tests) or '0'})", given
+
+
+def of(keys: "Sequence[int]", place: int) -> list[int]:
+    """Those of some keys that belong to a family."""
+    return [key for key in keys if key % len(TABLES) == place]
+
+
+def marks(values: "Sequence[object]") -> str:
+    """Question marks for values in a statement."""
+    return ", ".join("?" * len(values))
+
+
+def parts(keys: "Sequence[int]") -> "Iterator[list[int]]":
+    """Keys in portions that one statement can take."""
+    for start in range(0, len(keys), _MOST):
+        yield list(keys[start : start + _MOST])

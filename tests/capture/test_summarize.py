@@ -1,0 +1,256 @@
+"""A session in a few lines: what is taken from where, what counts as resolved, and what a budget leaves."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.capture import summarize
+from ralph.capture.event import Event, Happening
+from ralph.capture.hosts import event_of
+from ralph.capture.pipeline import observe
+from ralph.capture.summarize import Failure, Summary, compressed, summary, text
+from ralph.context import tokens
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record
+
+AT = "2026-11-15T10:00:00Z"
+
+
+def seen(
+    kind: ObservationKind,
+    words: str = "",
+    *,
+    by: str = "tool",
+    files: tuple[str, ...] = (),
+    session: str = "s1",
+    task: str = "",
+    **extra: object,
+) -> Record:
+    """One observation as capture makes it."""
+    origin = Origin(by=by, session=session, files=files, task=task)
+    return Record("obs-1", kind, words, Family.OBSERVATION, origin=origin, created_at=AT, extra=extra)
+
+
+def asked(words: str, **more: str) -> Record:
+    return seen(ObservationKind.NOTE, words, by="human", **more)  # type: ignore[arg-type]  # only texts are passed
+
+
+def answered(words: str, **extra: object) -> Record:
+    return seen(ObservationKind.NOTE, words, by="agent", **extra)  # type: ignore[arg-type]  # as above
+
+
+def edited(*files: str) -> Record:
+    return seen(ObservationKind.TOOL_USE, files=files, tool="Edit")
+
+
+def failed(command: str, words: str) -> Record:
+    return seen(ObservationKind.ERROR, f"$ {command}\nexit code 1\n{words}", tool="Bash", command=command)
+
+
+def passed(command: str) -> Record:
+    return seen(ObservationKind.SUCCESS, f"$ {command}\nok", tool="Bash", command=command)
+
+
+SESSION = [
+    asked("Let users log in with JWT"),
+    edited("src/auth/login.ts"),
+    failed("npm test", "FAIL src/auth\nTypeError: jwt.sign is not a function"),
+    edited("src/auth/token.ts"),
+    edited("package.json"),
+    passed("npm test"),
+    failed("npm run lint", "src/auth/token.ts\n  3:1 error unused import"),
+    answered("Login works with JWT now.\n\nDetails follow.\n\nNext steps:\n- rotate the keys\n- write docs"),
+]
+
+
+class TestWhatIsFound:
+    def test_all_parts_of_a_session(self) -> None:
+        found = summary(SESSION)
+        assert found == Summary(
+            goal="Let users log in with JWT",
+            changed=("src/auth/login.ts", "src/auth/token.ts", "package.json"),
+            resolved=(
+                Failure("npm test", "TypeError: jwt.sign is not a function", ("src/auth/token.ts", "package.json")),
+            ),
+            passed=("npm test",),
+            state="Login works with JWT now.",
+            open_ends=("npm run lint: 3:1 error unused import", "rotate the keys", "write docs"),
+            tags=("auth", "login", "token"),
+        )
+
+    def test_nothing_gives_nothing(self) -> None:
+        assert summary([]) == Summary()
+        assert text(Summary(), 100, tokens.estimate) == ""
+
+    def test_the_goal_is_the_first_prompt_that_is_more_than_a_slash_command(self) -> None:
+        assert summary([asked("/clear"), asked("fix the\n  build"), asked("and now?")]).goal == "fix the build"
+        assert summary([asked("/review")]).goal == "/review"
+
+    @pytest.mark.parametrize(
+        "later",
+        ["pytest -q", "cd app && pytest -q", "CI=1 pytest -q", "pytest  -q 2>&1 | tail -20", "cd a; X=1 Y=2 pytest -q"],
+    )
+    def test_the_same_command_in_other_clothes_resolves_a_failure(self, later: str) -> None:
+        found = summary([failed("pytest -q", "AssertionError: 1"), passed(later)])
+        assert found.resolved == (Failure("pytest -q", "AssertionError: 1"),)
+        assert found.open_ends == ()
+
+    def test_another_command_does_not(self) -> None:
+        found = summary([failed("pytest -q", "AssertionError: 1"), passed("pytest -q tests/unit")])
+        assert found.resolved == ()
+        assert found.open_ends == ("pytest -q: AssertionError: 1",)
+
+    def test_a_command_that_passed_and_then_failed_is_open_and_not_passed(self) -> None:
+        found = summary([passed("make"), failed("make", "make: *** [all] Error 2")])
+        assert found.passed == ()
+        assert found.open_ends == ("make: make: *** [all] Error 2",)
+
+    def test_a_failure_that_went_away_by_itself_says_so(self) -> None:
+        found = summary([failed("make", "cannot connect"), passed("make")])
+        assert "on a later try, without an edit" in text(found, 0, tokens.estimate)
+
+    def test_a_tool_that_failed_on_a_file_is_resolved_by_the_same_tool_on_it(self) -> None:
+        wrong = seen(ObservationKind.ERROR, "String to replace not found", files=("a.py",), tool="Edit")
+        assert summary([wrong]).open_ends == ("Edit a.py: String to replace not found",)
+        assert summary([wrong]).changed == ()
+        assert summary([wrong, edited("a.py")]).open_ends == ()
+
+    @pytest.mark.parametrize(
+        ("words", "line"),
+        [
+            ("Traceback (most recent call last):\n  File 'a'\nValueError: bad port", "ValueError: bad port"),
+            ("compiling\nerror[E0425]: cannot find value `x`\n", "error[E0425]: cannot find value `x`"),
+            ("reading\nls: cannot access '/x': No such file", "ls: cannot access '/x': No such file"),
+            ("just this", "just this"),
+            ("", ""),
+        ],
+    )
+    def test_the_line_of_an_error_that_says_most_is_taken(self, words: str, line: str) -> None:
+        assert summary([failed("x", words)]).open_ends == ((f"x: {line}" if line else "x"),)
+
+    def test_what_a_subagent_says_is_not_the_last_state(self) -> None:
+        assert summary([answered("All done."), answered("Found 3 files.", agent_id="a1")]).state == "All done."
+
+    def test_without_a_message_the_last_thing_that_happened_is_the_state(self) -> None:
+        assert summary([asked("go"), passed("make")]).state == "success: make"
+        assert summary([asked("go")]).state == ""
+
+    @pytest.mark.parametrize(
+        ("message", "ends"),
+        [
+            ("Done.\n- [ ] update the changelog", ("update the changelog",)),
+            ("TODO: handle retries", ("TODO: handle retries",)),
+            ("The cache is not yet invalidated.", ("The cache is not yet invalidated.",)),
+            ("## Next steps\n\n1. deploy\n2. tell ops\n\nBye", ("deploy", "tell ops")),
+            ("Everything is done.", ()),
+        ],
+    )
+    def test_open_ends_are_read_off_the_last_message(self, message: str, ends: tuple[str, ...]) -> None:
+        assert summary([answered(message)]).open_ends == ends
+
+    def test_tags_are_tasks_then_names_of_what_was_changed_and_no_generic_ones(self) -> None:
+        records = [edited("src/index.ts"), edited("src/db/schema.ts"), edited("src/db/pool.ts")]
+        records.append(seen(ObservationKind.TOOL_USE, task="t-42"))
+        assert summary(records).tags == ("t-42", "db", "schema", "pool")
+
+    def test_observations_as_capture_really_makes_them_are_understood(self) -> None:
+        events = [
+            Event(Happening.USER_PROMPT_SUBMIT, "claude", "s1", prompt="make the tests pass"),
+            event_of("claude", "PostToolUseFailure", _bash("pytest", error="Exit code 1\nE   ValueError: no port"), AT),
+            event_of("claude", "PostToolUse", _payload("Edit", {"file_path": "/p/src/net.py", "new_string": "1"}), AT),
+            event_of("claude", "PostToolUse", _bash("pytest", tool_response={"stdout": "3 passed", "stderr": ""}), AT),
+            event_of("claude", "Stop", {"session_id": "s1", "cwd": "/p", "last_assistant_message": "All pass."}, AT),
+        ]
+        records = [record for event in events if event is not None and (record := observe(event)) is not None]
+        assert summary(records) == Summary(
+            goal="make the tests pass",
+            changed=("src/net.py",),
+            resolved=(Failure("pytest", "E   ValueError: no port", ("src/net.py",)),),
+            passed=("pytest",),
+            state="All pass.",
+            tags=("net",),
+        )
+
+
+def _payload(tool: str, parameters: dict[str, object], **more: object) -> dict[str, object]:
+    return {"session_id": "s1", "cwd": "/p", "tool_name": tool, "tool_input": parameters, **more}
+
+
+def _bash(command: str, **more: object) -> dict[str, object]:
+    return _payload("Bash", {"command": command}, **more)
+
+
+class TestText:
+    def test_every_part_is_a_line_in_a_fixed_order(self) -> None:
+        assert text(summary(SESSION), 0, tokens.estimate).splitlines() == [
+            "Goal: Let users log in with JWT",
+            "Changed: src/auth/login.ts, src/auth/token.ts, package.json",
+            "Failed, then passed: npm test (TypeError: jwt.sign is not a function); "
+            "after editing src/auth/token.ts, package.json",
+            "Passed: npm test",
+            "Last: Login works with JWT now.",
+            "Open: npm run lint: 3:1 error unused import",
+            "Open: rotate the keys",
+            "Open: write docs",
+        ]
+
+    @pytest.mark.parametrize("budget", [1, 5, 10, 20, 40, 60, 80, 120])
+    def test_a_budget_keeps_whole_lines_of_the_full_text_in_their_order(self, budget: int) -> None:
+        found = summary(SESSION)
+        whole = text(found, 0, tokens.estimate).splitlines()
+        kept = text(found, budget, tokens.estimate)
+        assert tokens.estimate(kept) <= budget
+        assert [line for line in whole if line in kept.splitlines()] == kept.splitlines()
+
+    def test_the_goal_goes_last_and_what_is_open_before_what_passed(self) -> None:
+        kept = text(summary(SESSION), 30, tokens.estimate)
+        assert "Goal:" in kept
+        assert "Open:" in kept
+        assert "Passed:" not in kept
+
+    @given(
+        st.lists(
+            st.builds(
+                lambda kind, words, by, command, file: seen(
+                    kind, words, by=by, files=(file,) if file else (), tool="Edit", command=command
+                ),
+                st.sampled_from(ObservationKind),
+                st.text(max_size=60),
+                st.sampled_from(["human", "agent", "tool"]),
+                st.sampled_from(["", "make", "cd x && make", "CI=1 ", "| tail", "2>&1"]),
+                st.sampled_from(["", "a.py", "src\\b.ts", "/", ".env"]),
+            ),
+            max_size=12,
+        ),
+        st.integers(1, 200),
+    )
+    def test_any_observations_give_a_text_within_the_budget_and_always_the_same(
+        self, records: list[Record], budget: int
+    ) -> None:
+        found = summary(records)
+        assert found == summary(records)
+        kept = text(found, budget, tokens.estimate)
+        assert kept == text(found, budget, tokens.estimate)
+        assert tokens.estimate(kept) <= budget or kept == ""
+        assert tokens.estimate(compressed(records, budget, tokens.estimate)) <= budget
+
+
+class TestCompressed:
+    def test_each_session_is_summed_up_in_the_order_in_which_they_were(self) -> None:
+        second = [replace(each, origin=replace(each.origin, session="s2")) for each in SESSION[:2]]
+        done = compressed([*SESSION, *second], 0, tokens.estimate)
+        assert done.index("Session s1 (2026-11-15)") < done.index("Session s2 (2026-11-15)")
+        assert done.count("Goal: Let users log in with JWT") == 2
+
+    def test_a_small_budget_is_for_the_newest_sessions(self) -> None:
+        records = [asked(f"goal number {number}", session=f"s{number}") for number in range(50)]
+        done = compressed(records, 200, tokens.estimate)
+        assert tokens.estimate(done) <= 200
+        assert "goal number 49" in done
+        assert "goal number 1\n" not in done
+
+    def test_nothing_gives_nothing(self) -> None:
+        assert compressed([], 100, tokens.estimate) == ""
+        assert summarize.goal([]) == ""

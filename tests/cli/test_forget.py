@@ -1,0 +1,94 @@
+"""`ralph forget` through the front door: a preview unless --yes is said, and what is left is told."""
+
+import pytest
+from tests.app.test_forget import S1, SECRET, raw, seen
+from tests.cli.runner import Block, Project
+
+from ralph.cli import main
+
+ID = "mem-1705751400-a3f8"
+
+
+@pytest.fixture(autouse=True)
+def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(main.COMMANDS, "forget", "ralph.cli.forget")
+
+
+@pytest.fixture
+def full(ralph: Project) -> Project:
+    """A project that holds the text in a memory and in a log."""
+    ralph.memories(Block(f"the word is {SECRET}", id=ID), Block("kept", id="mem-1705751401-0001"))
+    ralph.put(S1, seen(1, SECRET) + raw(SECRET) + seen(3, "kept", day=12))
+    return ralph
+
+
+def test_without_yes_it_says_exactly_what_would_go_and_changes_nothing(full: Project) -> None:
+    before = full.read(), full.read(S1)
+    said = full("forget", "--matching", SECRET)
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0] == f"would remove .agent/memories.md:5 {ID} (memories pattern) the word is {SECRET}"
+    assert lines[1] == f"would remove {S1}:1 obs-1 (observation tool_use) {SECRET}"
+    assert lines[2].startswith(f"would remove {S1}:2 ")
+    assert lines[3] == "3 to go. Nothing was removed; --yes does it, for good."
+    assert (full.read(), full.read(S1)) == before
+
+
+def test_with_yes_it_is_gone_from_everywhere(full: Project) -> None:
+    full("search", "zebrafish")
+    assert SECRET.encode() in full.everything()
+    said = full("forget", "--matching", SECRET.upper(), "--yes")
+    assert said.code == 0
+    assert said.out.splitlines()[-1] == "Forgot 3."
+    assert SECRET.encode() not in full.everything()
+    assert full("search", "zebrafish", "--format", "json").json["hits"] == []
+    assert full.read(S1) == seen(3, "kept", day=12)
+    assert full("index", "verify").code == 0
+
+
+def test_a_second_time_there_is_nothing_to_find(full: Project) -> None:
+    assert full("forget", ID, "--yes").code == 0
+    said = full("forget", ID, "--yes")
+    assert said.code == 1
+    assert f"not found: {ID}" in said.err
+
+
+def test_a_session_and_a_time_mean_what_was_recorded(full: Project) -> None:
+    said = full("forget", "--before", "2026-11-11")
+    assert [line.split()[2] for line in said.out.splitlines()[:-1]] == [f"{S1}:1", f"{S1}:2"]
+    assert full("forget", "--session", "s", "--yes").code == 0
+    assert not full.file(S1).exists()
+    assert SECRET in full.read()
+
+
+def test_what_stays_is_told_and_makes_the_exit_code_one(full: Project) -> None:
+    full.put(".agent/memories.md.bak", full.read())
+    full.put(".ralph/scratchpad.md", f"note: {SECRET}\n")
+    said = full("forget", "--matching", SECRET)
+    assert said.code == 0
+    done = full("forget", "--matching", SECRET, "--yes")
+    assert done.code == 1
+    assert ".agent/memories.md.bak:6: is left: a backup" in done.err
+    assert ".ralph/scratchpad.md:1: is left: edit it by hand" in done.err
+
+
+def test_json_tells_the_same(full: Project) -> None:
+    shape = full("forget", ID, "--format", "json").json
+    assert [(each["id"], each["line"]) for each in shape["would_remove"]] == [(ID, 5)]
+    assert (shape["left"], shape["whole_files"]) == ([], [])
+    shape = full("forget", ID, "--yes", "--format", "json").json
+    assert [each["id"] for each in shape["removed"]] == [ID]
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--matching", ""], ["--matching", " "], [ID, "--session", "s1"], ["--before", "yesterday"]]
+)
+def test_wrong_usage_is_exit_code_two(full: Project, words: list[str]) -> None:
+    assert full("forget", *words, "--yes").code == 2
+    assert SECRET in full.read()
+
+
+def test_nothing_found_is_exit_code_one(full: Project) -> None:
+    said = full("forget", "--matching", "nowhere to be found")
+    assert (said.code, said.out) == (1, "")
+    assert "not found" in said.err

@@ -1,0 +1,97 @@
+"""`ralph install` and `ralph uninstall` as people call them."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Project
+
+from ralph.cli.main import COMMANDS
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of nobody, which exists, and no variable that leads elsewhere."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(COMMANDS, "install", "ralph.cli.install")
+    monkeypatch.setitem(COMMANDS, "uninstall", "ralph.cli.uninstall")
+    folder = Path(os.environ["HOME"])
+    folder.mkdir()
+    return folder
+
+
+def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_do(ralph: Project, home: Path) -> None:
+    first = ralph("install", "claude")
+    assert (first.code, first.out.splitlines()[0]) == (0, "Installed for claude (user):")
+    assert f"  {home}/.claude/settings.json: 9 hooks added" in first.out.splitlines()
+    assert f"  {home}/.claude/commands/mem-search.md: /mem-search added" in first.out.splitlines()
+    assert "note: Sessions that are running" in first.err
+    second = ralph("install", "claude")
+    assert (second.code, second.out) == (0, "Nothing to do for claude (user): everything is as it should be.\n")
+
+
+def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_to_do(
+    ralph: Project, home: Path
+) -> None:
+    ralph("install", "claude", "--scope", "local")
+    said = ralph("uninstall", "claude", "--scope", "local")
+    assert said.out.splitlines()[:2] == [
+        "Removed for claude (local):",
+        f"  {ralph.root}/.claude/settings.local.json: removed",
+    ]
+    assert [*home.iterdir(), *ralph.files()] == []
+    assert not ralph.file(".claude").exists()
+    assert ralph("uninstall", "claude", "--scope", "local").out.startswith("Nothing to do for claude (local)")
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path) -> None:
+    dry = ralph("install", "codex", "--dry-run")
+    assert "dry run" in dry.out
+    assert list(home.iterdir()) == []
+    assert dry.out.splitlines()[1:] == ralph("install", "codex").out.splitlines()[1:]
+    before = [path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()]
+    ralph("uninstall", "codex", "--dry-run")
+    assert [path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()] == before
+
+
+def test_json_is_for_programs_also_when_nothing_changes(ralph: Project, home: Path) -> None:
+    said = ralph("install", "gemini", "--format", "json").json
+    assert (said["host"], said["scope"], said["dry_run"]) == ("gemini", "user", False)
+    assert {"path": f"{home}/.gemini/settings.json", "what": "7 hooks added"} in said["changes"]
+    assert ralph("install", "gemini", "--format", "json").json["changes"] == []
+
+
+def test_the_projects_settings_come_with_a_warning_about_paths_of_this_machine(ralph: Project) -> None:
+    said = ralph("install", "claude", "--scope", "project")
+    assert "paths of this machine" in said.err
+    assert len(json.loads(ralph.read(".claude/settings.json"))["hooks"]) == 9
+    assert ralph.read(".claude/commands/mem-status.md").startswith("---\n# Written by `ralph install claude`")
+
+
+def test_a_broken_settings_file_is_named_with_its_line_and_stays(ralph: Project, home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes(b'{\n  "a": 1,\n}\n')
+    for verb in ("install", "uninstall"):
+        said = ralph(verb, "claude")
+        assert (said.code, said.out) == (1, "")
+        assert f"{path}: line 3: this is not JSON" in said.err
+        assert "nothing was written" in said.err
+    assert path.read_bytes() == b'{\n  "a": 1,\n}\n'
+    assert not (home / ".local").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("install",),
+        ("install", "emacs"),
+        ("install", "codex", "--scope", "local"),
+        ("uninstall", "gemini", "--plugin"),
+        ("install", "claude", "--scope", "world"),
+    ],
+)
+def test_wrong_words_are_wrong_usage(ralph: Project, words: tuple[str, ...]) -> None:
+    assert ralph(*words).code == 2

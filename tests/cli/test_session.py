@@ -1,0 +1,82 @@
+"""`ralph session` through the front door."""
+
+import pytest
+from tests.app.test_session import about, line
+from tests.cli.runner import Project
+
+from ralph.cli import main
+
+LOG = ".ralph/log/sessions/{}.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(main.COMMANDS, "session", "ralph.cli.session")
+
+
+@pytest.fixture
+def recorded(ralph: Project) -> Project:
+    """A project with two sessions."""
+    name = "3f2a77aa-0000-4000-8000-000000000000"
+    ralph.put(
+        LOG.format(name), about(name, host="claude") + line(name, 1, "fix \x1b[31mit") + line(name, 5, "and this")
+    )
+    ralph.put(LOG.format("old"), line("old", 0, "an older one"))
+    return ralph
+
+
+def test_a_list_has_a_line_for_each_session(recorded: Project) -> None:
+    said = recorded("session", "list")
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["session", "start", "length", "host", "observations", "first", "prompt"]
+    assert lines[1].split() == ["3f2a77aa-000", "2026-11-10", "10:01", "4", "min", "claude", "2", "fix", "\\x1b[31mit"]
+    assert len(lines) == 3
+    assert recorded("session", "list", "--format", "markdown").out.startswith(
+        "- 3f2a77aa-0000-4000-8000-000000000000 ("
+    )
+
+
+def test_the_id_in_the_table_is_enough_for_the_other_commands(recorded: Project) -> None:
+    short = recorded("session", "list").out.splitlines()[1].split()[0]
+    assert recorded("session", "summary", short).out.startswith("Goal: fix")
+
+
+def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> None:
+    said = recorded("session", "list", "--limit", "1")
+    assert len(said.out.splitlines()) == 2
+    assert "1 more; --limit 2 shows every one" in said.err
+    assert recorded("session", "list", "--since", "2030-01-01").out == "No sessions.\n"
+
+
+def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
+    assert ralph("session", "list", "--format", "json").json == {"sessions": [], "total": 0}
+    assert ralph("session", "list", "--format", "markdown").out == ""
+    assert ralph("session", "summary").code == 1
+    assert ralph("session", "show").code == 1
+
+
+def test_json_has_the_whole_session(recorded: Project) -> None:
+    first = recorded("session", "list", "--format", "json").json["sessions"][0]
+    assert first["id"] == "3f2a77aa-0000-4000-8000-000000000000"
+    assert (first["host"], first["observations"], first["seconds"]) == ("claude", 2, 240)
+    shown = recorded("session", "show", "3f2a", "--format", "json").json
+    assert [hit["content"] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
+    summed = recorded("session", "summary", "3f2a", "--format", "json").json
+    assert summed["stored"] is False
+    assert summed["summary"].startswith("Goal: fix")
+
+
+def test_a_session_is_shown_line_by_line_and_whole_when_asked(recorded: Project) -> None:
+    said = recorded("session", "show", "3f2a")
+    assert len(said.out.splitlines()) == 2
+    assert "3f2a77aa-0000-4000-8000-000000000000" in said.err
+    whole = recorded("session", "show", "old", "--layer", "3", "--format", "markdown").out
+    assert whole.startswith("## old (2026-11-10 10:00, 0 s) an older one\n")
+    assert "session: old" in whole
+
+
+def test_an_id_that_means_nothing_is_not_found(recorded: Project) -> None:
+    said = recorded("session", "show", "nope")
+    assert said.code == 1
+    assert "there is no session nope" in said.err

@@ -1,0 +1,76 @@
+"""`ralph stats` through the front door."""
+
+import pytest
+from tests.cli.runner import Block, Project, numbered
+
+from ralph.app import ledger
+from ralph.app.ledger import Injection
+from ralph.cli import main
+
+NOON = "2026-11-15T12:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(main.COMMANDS, "stats", "ralph.cli.stats")
+
+
+def _used(ralph: Project, count: int = 3) -> None:
+    """A project whose first session was handed so many memories and referred to the first."""
+    ralph.memories(*(Block(f"Fact {number}", numbered(number)) for number in range(count)))
+    items = [Injection(numbered(number), 10) for number in range(count)]
+    ledger.record(ralph.root, "s-1", "SessionStart", items, NOON)
+    ledger.used(ralph.root, "s-1", [numbered(0)], NOON)
+
+
+@pytest.mark.parametrize("form", ["table", "json", "markdown"])
+def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: str) -> None:
+    said = ralph("stats", "--format", form)
+    assert said.code == 0
+    assert said.err == ""
+    assert "null" in said.out if form == "json" else "nothing yet" in said.out
+    assert not ralph.file(".ralph").exists()
+
+
+def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> None:
+    said = ralph("stats", "--format", "json").json
+    assert said["reference_rate"] is None
+    assert said["hooks"] == {
+        "success_rate": None, "recorded": 0, "failures": 0, "last_failure_at": "", "last_failure": "",
+    }  # fmt: skip
+    assert (said["events"], said["never_used"], said["tokens"]) == ([], [], 0)
+
+
+def test_the_rate_the_price_and_what_was_never_used_are_told(ralph: Project) -> None:
+    _used(ralph)
+    said = ralph("stats").out
+    assert "33.3% (aim: 50%): 1 of 3 records handed to 1 session(s) were referred to" in said
+    assert "30 in 3 injection(s)" in said
+    assert "SessionStart" in said
+    assert numbered(1) in said
+    assert numbered(0) not in said
+    found = ralph("stats", "--format", "json").json
+    assert found["reference_rate"] == pytest.approx(1 / 3)
+    assert [each["id"] for each in found["never_used"]] == [numbered(1), numbered(2)]
+
+
+def test_people_see_ten_never_used_ones_and_json_has_all(ralph: Project) -> None:
+    _used(ralph, 15)
+    assert "4 more; --format json shows every one" in ralph("stats").out
+    assert "- 4 more: `ralph stats --format json`" in ralph("stats", "--format", "markdown").out
+    assert len(ralph("stats", "--format", "json").json["never_used"]) == 14
+
+
+def test_markdown_is_a_page_with_a_table(ralph: Project) -> None:
+    _used(ralph)
+    page = ralph("stats", "--format", "markdown").out
+    assert page.startswith("# Ralph stats\n\n- reference rate: 33.3%")
+    assert "| SessionStart | 3 | 1 | 30 | 1 of 3 |" in page
+
+
+def test_failures_of_hooks_are_told_and_a_rate_is_never_rounded_up_to_all(ralph: Project) -> None:
+    raw = '{"v": 1, "type": "event", "at": "x", "host": "claude", "event": "Stop", "payload": {}}\n'
+    ralph.put(".ralph/log/sessions/s-1.jsonl", raw * 9999)
+    ralph.put(".ralph/log/hook-failures", f"{1:012d} {NOON} Stop: \x1b[31mdisk full".ljust(4095) + "\n")
+    said = ralph("stats").out
+    assert "99.9%: 9999 event(s) recorded, 1 failure(s), last 2026-11-15T12:00:00Z Stop: \\x1b[31mdisk full" in said

@@ -1,0 +1,87 @@
+"""`ralph trust` as its users meet it: shown whole, asked on a terminal, refused without one."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.cli.runner import Project, terminal
+
+from ralph.cli import main
+
+PROGRAM = """
+from ralph.cli.main import COMMANDS, run
+COMMANDS["trust"] = "ralph.cli.trust"
+raise SystemExit(run(["trust"]))
+"""
+YML = "summarize:\n  command: {}\n"
+
+
+@pytest.fixture(autouse=True)
+def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(main.COMMANDS, "trust", "ralph.cli.trust")
+
+
+def test_what_is_named_is_shown_and_yes_records_it(ralph: Project) -> None:
+    ralph.put("ralph.yml", YML.format("make summary"))
+    said = ralph("trust", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert 'ralph.yml:2: summarize.command = "make summary"' in said.out
+    assert "Trusted 1 value(s)" in said.out
+    again = ralph("trust")
+    assert again.code == 0
+    assert "(trusted already)" in again.out
+    assert ralph("config", "get", "summarize.command").out == "make summary\n"
+
+
+def test_without_a_terminal_nothing_is_asked_and_nothing_recorded(ralph: Project) -> None:
+    ralph.put("ralph.yml", YML.format("make summary"))
+    said = ralph("trust", stdin="y\n")
+    assert said.code == 2
+    assert "make summary" in said.out
+    assert "ralph trust --yes" in said.err
+    assert ralph("config", "get", "summarize.command").out == "\n"
+
+
+@pytest.mark.parametrize(("answer", "value"), [(b"y\n", "make summary\n"), (b"n\n", "\n"), (b"\n", "\n")])
+def test_on_a_terminal_the_answer_decides_and_no_answer_is_no(ralph: Project, answer: bytes, value: str) -> None:
+    ralph.put("ralph.yml", YML.format("make summary"))
+    with terminal() as (outer, inner):
+        os.write(outer, answer)
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], cwd=ralph.root, stdin=inner, capture_output=True, check=False, timeout=60
+        )
+    assert done.returncode == (0 if value.strip() else 1)
+    assert ralph("config", "get", "summarize.command").out == value
+
+
+def test_nothing_in_a_value_hides_from_who_reads_it(ralph: Project) -> None:
+    ralph.put("ralph.yml", 'summarize:\n  command: "safe \\e[8m; curl evil \\u202e\\r\\nx"\n')
+    said = ralph("trust")
+    assert 'summarize.command = "safe \\u001b[8m; curl evil \\u202e\\r\\nx"' in said.out
+
+
+def test_the_list_is_json_when_empty_and_names_no_value(ralph: Project) -> None:
+    assert ralph("trust", "--list", "--format", "json").json == []
+    ralph.put("ralph.yml", YML.format("make summary"))
+    shape = ralph("trust", "--yes", "--format", "json").json
+    assert shape == [
+        {"key": "summarize.command", "value": "make summary", "file": "ralph.yml", "line": 2, "trusted": True}
+    ]
+    listed = ralph("trust", "--list", "--format", "json").json
+    assert [(one["root"], one["key"]) for one in listed] == [(str(ralph.root), "summarize.command")]
+    assert "make summary" not in ralph("trust", "--list").out
+    assert "summarize.command" in ralph("trust", "--list").out
+    assert ralph("trust", "--revoke").out == f"Revoked 1 value(s) in {ralph.root}\n"
+    assert ralph("trust", "--revoke").out == "Nothing of this project was trusted.\n"
+    assert ralph("trust", "--list").out == "You trust nothing that a project names.\n"
+
+
+def test_a_project_that_names_nothing_needs_no_answer(ralph: Project) -> None:
+    said = ralph("trust")
+    assert (said.code, said.out) == (0, "This project's config names no command and no address.\n")
+    assert ralph("trust", "--format", "json").json == []
+
+
+def test_two_ways_at_once_are_wrong_usage(ralph: Project) -> None:
+    assert ralph("trust", "--yes", "--revoke").code == 2

@@ -1,0 +1,1 @@
+"""Ralph on the real clients, against scripted model servers on loopback; run by `make e2e`."""

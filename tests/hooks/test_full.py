@@ -1,0 +1,152 @@
+"""The full path: it finds the project, hands the event over, and whatever fails is counted and not seen."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.hooks.world import HOOKS, World, payload, world
+
+from ralph.errors import Unreadable
+from ralph.hooks import full
+
+
+class Handled:
+    """A stand-in for `app/hook`: it notes what it was called with."""
+
+    def __init__(self, answer: str = "", error: BaseException | None = None) -> None:
+        self.calls: list[tuple[Path, str, str, bytes]] = []
+        self.answer, self.error = answer, error
+
+    def __call__(self, root: Path, host: str, event: str, payload: bytes, *, env: Mapping[str, str]) -> str:
+        self.calls.append((root, host, event, payload))
+        if self.error:
+            raise self.error
+        return self.answer
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> World:
+    return world(tmp_path)
+
+
+def test_an_event_is_handed_over_and_its_answer_printed(here: World) -> None:
+    handle = Handled('{"answer": "안녕"}')
+    assert full.main("claude", "SessionStart", b"{}", here.env, handle) == '{"answer": "안녕"}'.encode()
+    assert handle.calls == [(here.root, "claude", "SessionStart", b"{}")]
+
+
+@pytest.mark.parametrize(
+    "error", [Unreadable("no"), ValueError("x"), KeyboardInterrupt(), RecursionError(), SystemExit(2)]
+)
+def test_whatever_fails_is_counted_and_not_seen(here: World, error: BaseException) -> None:
+    assert full.main("claude", "Stop", b"{", here.env, Handled(error=error)) == b""
+    assert here.failures() == 1
+
+
+def test_the_payloads_folder_counts_when_the_host_names_none(here: World) -> None:
+    handle = Handled()
+    inner = here.root / "src"
+    inner.mkdir()
+    env = {name: value for name, value in here.env.items() if name != "CLAUDE_PROJECT_DIR"}
+    full.main("codex", "Stop", payload("Stop", cwd=str(inner)), env, handle)
+    assert [call[0] for call in handle.calls] == [here.root]
+
+
+def test_outside_of_projects_nothing_happens_unless_the_user_says_everywhere(tmp_path: Path) -> None:
+    handle, env = Handled(), {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": str(tmp_path)}
+    full.main("claude", "Stop", b"{}", env, handle)
+    assert handle.calls == []
+    (tmp_path / ".config" / "ralph").mkdir(parents=True)
+    (tmp_path / ".config" / "ralph" / "config.yml").write_text("capture:\n  everywhere: true\n", encoding="utf-8")
+    full.main("claude", "Stop", b"{}", env, handle)
+    assert [call[0] for call in handle.calls] == [tmp_path]
+
+
+def test_switched_off_nothing_is_handed_over(here: World) -> None:
+    handle = Handled("x")
+    assert full.main("claude", "Stop", b"{}", here.env | {"RALPH_DISABLE": "1"}, handle) == b""
+    assert handle.calls == []
+
+
+HOOK = """
+from pathlib import Path
+def handle(root, host, event, payload, *, env):
+    import yaml, re
+    Path(root, "seen").write_text(f"{host} {event} {len(payload)}")
+    return "answered"
+"""
+
+
+def installed(folder: Path, **modules: str) -> Path:
+    """A copy of the package with other modules in it, and its stub."""
+    shutil.copytree(HOOKS.parent, folder / "ralph", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in modules.items():
+        (folder / "ralph" / Path(*name.split("_"))).with_suffix(".py").write_text(text, encoding="utf-8")
+    return folder / "ralph" / "hooks" / "run.py"
+
+
+@pytest.mark.parametrize(
+    ("event", "members"),
+    [("SessionStart", {}), ("Stop", {}), ("PreCompact", {}), ("PostToolUse", {"tool_name": "Read"}),
+     ("PostToolUse", {"tool_response": "PASSWORD=hunter2x9"}), ("PostToolUse", {"tool_response": "y" * 20_000}),
+     ("PostToolUse", {"session_id": "../../x"}), ("UserPromptSubmit", {"prompt": "<private>a</private> b"})],
+)  # fmt: skip
+def test_the_stub_takes_the_full_path_with_everything_that_is_installed(
+    here: World, tmp_path: Path, event: str, members: dict[str, object]
+) -> None:
+    stub = installed(tmp_path / "site", app_hook=HOOK)
+    sent = payload(event, **members)
+    assert started(stub, event, sent, here) == b"answered"
+    assert (here.root / "seen").read_text(encoding="utf-8") == f"claude {event} {len(sent)}"
+    assert here.lines() == []
+
+
+def test_other_hosts_and_void_caches_take_the_full_path(here: World, tmp_path: Path) -> None:
+    stub = installed(tmp_path / "site", app_hook=HOOK)
+    assert started(stub, "AfterTool", payload(), here, host="gemini") == b"answered"
+    (here.root / "ralph.local.yml").write_text("# new\n", encoding="utf-8")
+    assert started(stub, "PostToolUse", payload(), here) == b"answered"
+
+
+@pytest.mark.parametrize("module", ["app_hook", "hooks_full", "hooks_screen", "capture_privacy"])
+def test_a_broken_installation_is_counted_and_not_seen(here: World, tmp_path: Path, module: str) -> None:
+    stub = installed(
+        tmp_path / "site", **{"app_hook": "from ralph.capture import privacy", module: "raise ValueError('x')"}
+    )
+    assert started(stub, "PostToolUse", payload(tool_response="PASSWORD=hunter2x9"), here) == b""
+    assert here.failures() == 1
+
+
+ANSWER = """
+import posix
+def answer(host, event, payload, place):
+    return f"{host} {event} {len(payload)} {place.settings.budget}".encode()
+"""
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PreToolUse", "PostToolUseFailure"])
+def test_answering_events_are_answered_on_both_paths(here: World, tmp_path: Path, event: str) -> None:
+    quiet = HOOK.replace('"answered"', '""')
+    stub = installed(tmp_path / "site", app_hook=quiet, hooks_answer=ANSWER)
+    for text, recorded in (("fix it", event != "PreToolUse"), ("PASSWORD=hunter2x9", False)):
+        before = len(here.lines())
+        sent = payload(event, prompt=text)
+        assert started(stub, event, sent, here) == f"claude {event} {len(sent)} 1500".encode()
+        assert len(here.lines()) - before == recorded
+
+
+def test_an_answer_that_fails_is_counted_and_not_seen(here: World, tmp_path: Path) -> None:
+    stub = installed(tmp_path / "site", hooks_answer="def answer(*_): raise SystemExit(2)")
+    assert started(stub, "UserPromptSubmit", payload("UserPromptSubmit", prompt="x"), here) == b""
+    assert (here.failures(), len(here.lines())) == (1, 1)
+
+
+def started(stub: Path, event: str, stdin: bytes, here: World, host: str = "claude") -> bytes:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-I", "-S", str(stub), host, event]
+    done = subprocess.run(command, input=stdin, env=here.env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout

@@ -1,0 +1,148 @@
+"""A hook as a host starts it: exit code 0 and no output, whatever happens; and what is on the disk then."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.hooks.world import HOOKS, SESSION, World, hook, payload, world
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> World:
+    return world(tmp_path)
+
+
+def quiet(done: subprocess.CompletedProcess[bytes]) -> None:
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "SubagentStop", "SessionEnd"])
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, event: str, host: str) -> None:
+    sent = payload(event, note="안녕 \x1b[1m", odd='quo"te')
+    quiet(hook(event, sent + b"\n", here.env, host=host))
+    line = here.log.read_bytes()
+    head, _, rest = line.partition(b', "at": "')
+    assert head == b'{"v": 1, "type": "event"'
+    assert rest[26:] == f'Z", "host": "{host}", "event": "{event}", "payload": '.encode() + sent + b"}\n"
+    assert json.loads(line)["payload"] == json.loads(sent)
+
+
+def test_logs_and_their_folders_are_for_the_owner_alone(here: World) -> None:
+    quiet(hook("PostToolUse", payload(), here.env))
+    assert stat.S_IMODE(here.log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(here.log.parent.stat().st_mode) == 0o700
+
+
+def test_the_next_event_starts_a_fresh_line_after_a_torn_one(here: World) -> None:
+    here.log.parent.mkdir(parents=True)
+    here.log.write_bytes(b'{"v": 1, "type": "ev')
+    quiet(hook("PostToolUse", payload(), here.env))
+    torn, line = here.log.read_bytes().splitlines()
+    assert torn == b'{"v": 1, "type": "ev'
+    assert json.loads(line)["event"] == "PostToolUse"
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUseFailure"])
+def test_an_answering_event_is_recorded_too(here: World, event: str) -> None:
+    assert hook(event, payload(event, prompt="fix the cart"), here.env).returncode == 0
+    assert [line["event"] for line in here.lines()] == [event]
+
+
+def test_what_a_tool_is_about_to_do_is_not_recorded(here: World) -> None:
+    assert hook("PreToolUse", payload("PreToolUse"), here.env).returncode == 0
+    assert here.lines() == []
+
+
+@pytest.mark.parametrize("text", ["<private>x</private>", "PASSWORD=hunter2x9", "\\u003cprivate>"])
+def test_nothing_private_is_written_by_the_fast_path(here: World, text: str) -> None:
+    hook("PostToolUse", payload(tool_response={"stdout": text}), here.env)
+    for path in here.root.rglob("*"):
+        if path.is_file():
+            assert b"hunter2x9" not in path.read_bytes()
+            assert b"<private" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "stdin", [b"", b"{", b"null", b"[]", b'{"session_id":"x"', b"\xff\xfe", b"{}", b"\0" * 10, b'"' * 999]
+)
+@pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "Nonsense", ""])
+def test_nonsense_on_stdin_is_nothing_to_the_host(here: World, event: str, stdin: bytes) -> None:
+    done = hook(event, stdin, here.env)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert here.lines() == []
+
+
+def test_ten_megabytes_are_nothing_to_the_host(here: World) -> None:
+    done = hook("PostToolUse", payload(tool_response={"stdout": "x" * 10_000_000}), here.env)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [[], ["claude"], ["claude", "PostToolUse", "more"], ["", ""]])
+def test_a_wrong_command_line_is_nothing_to_the_host(here: World, words: list[str]) -> None:
+    command = [sys.executable, "-I", "-S", str(HOOKS / "run.py"), *words]
+    quiet(subprocess.run(command, input=payload(), env=here.env, capture_output=True, check=False))
+
+
+def test_closed_pipes_are_nothing_to_the_host(here: World) -> None:
+    command = [sys.executable, "-I", "-S", str(HOOKS / "run.py"), "claude", "PostToolUse"]
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    assert subprocess.run(shell, env=here.env, check=False).returncode == 0
+
+
+def test_outside_of_a_project_nothing_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    quiet(hook("PostToolUse", payload(cwd=str(folder)), {"HOME": str(tmp_path)}, cwd=folder))
+    assert list(tmp_path.rglob("*")) == [folder]
+
+
+@pytest.mark.parametrize("name", ["RALPH_DISABLE"])
+def test_switched_off_nothing_is_written(here: World, name: str) -> None:
+    quiet(hook("PostToolUse", payload(), here.env | {name: "1"}))
+    assert here.lines() == []
+
+
+def test_while_paused_nothing_is_written(here: World) -> None:
+    (here.root / ".ralph" / "log" / "paused").touch()
+    quiet(hook("PostToolUse", payload(), here.env))
+    assert here.lines() == []
+
+
+@pytest.mark.parametrize("part", [".ralph/log/sessions", f".ralph/log/sessions/{SESSION}.jsonl"])
+def test_a_link_is_not_followed_by_the_fast_path(here: World, tmp_path: Path, part: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link = here.root / part
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside if "jsonl" not in part else outside / "file")
+    hook("PostToolUse", payload(), here.env)
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_log_that_cannot_be_written_is_counted(here: World) -> None:
+    here.log.parent.mkdir(parents=True)
+    here.log.parent.chmod(0o500)
+    quiet(hook("PostToolUse", payload(), here.env))
+    here.log.parent.chmod(0o700)
+    assert here.failures() == 1
+
+
+def test_a_write_that_does_not_fit_is_taken_back_and_counted(here: World) -> None:
+    quiet(hook("PostToolUse", payload(), here.env))
+    before = here.log.read_bytes()
+    limit = f"({max(len(before) + 100, 4096)},) * 2"
+    code = f"import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, {limit})"
+    code += "; os.execv(sys.argv[1], sys.argv[1:])"
+    sent = payload(tool_response={"stdout": "y " * 3000})
+    command = [sys.executable, "-c", code, sys.executable, "-I", "-S", str(HOOKS / "run.py"), "claude", "PostToolUse"]
+    quiet(subprocess.run(command, input=sent, env=here.env, capture_output=True, check=False))
+    assert here.log.read_bytes() == before
+    assert here.failures() == 1
+    quiet(hook("PostToolUse", sent, here.env))
+    assert len(here.lines()) == 2

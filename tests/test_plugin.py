@@ -1,0 +1,201 @@
+"""The Claude Code plugin: its files agree with the package, and its launchers find Ralph or fail quietly.
+
+The launchers run here as a host runs them, with a path that leads nowhere: they may start nothing but Ralph.
+Whether Claude Code itself accepts the plugin is asked in `tests/e2e/`.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ralph
+from ralph.app import install_commands as commands
+from ralph.app.install_hosts import Host, Program, events, groups
+from ralph.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = ROOT / "plugin"
+OURS = Program(Path("/py"), Path("/ralph/hooks/run.py"))
+SHELLS = [shell for name in ("sh", "dash", "bash", "busybox") if (shell := shutil.which(name))]
+
+
+def load(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_manifest_has_the_packages_version_and_the_marketplace_leads_to_the_plugin() -> None:
+    manifest, market = load(PLUGIN / ".claude-plugin/plugin.json"), load(ROOT / ".claude-plugin/marketplace.json")
+    assert (manifest["name"], manifest["version"]) == ("ralph", ralph.__version__)
+    (entry,) = market["plugins"]
+    assert entry["name"] == manifest["name"]
+    assert (ROOT / entry["source"]).resolve() == PLUGIN
+    assert f"claude plugin install {entry['name']}@{market['name']}" in (PLUGIN / "README.md").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_time_for_each() -> None:
+    hooks = load(PLUGIN / "hooks/hooks.json")["hooks"]
+    assert list(hooks) == list(events(Host.CLAUDE))
+    for event, group in groups(Host.CLAUDE, OURS).items():
+        assert isinstance(group, dict)
+        assert hooks[event] == [
+            {
+                "hooks": [
+                    {
+                        "type": "command",
+                        "command": "${CLAUDE_PLUGIN_ROOT}/hooks/ralph-hook",
+                        "args": ["claude", event],
+                        "timeout": group["hooks"][0]["timeout"],
+                    }
+                ]
+            }
+        ]
+
+
+def test_the_plugins_commands_are_those_that_install_writes() -> None:
+    there = {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
+    assert there == {name: commands.text(name) for name in commands.NAMES}
+
+
+@pytest.mark.parametrize("name", commands.NAMES)
+def test_a_command_only_calls_what_ralph_has(name: str) -> None:
+    known = {*COMMANDS, "context", "forget"}  # the last two are being written beside this
+    assert set(re.findall(r"(?:`|\(|^)ralph ([a-z]+)", commands.text(name), re.MULTILINE)) <= known
+
+
+def test_the_launchers_can_be_started() -> None:
+    for name in ("hooks/ralph-hook", "bin/ralph"):
+        assert os.access(PLUGIN / name, os.X_OK), name
+        assert (PLUGIN / name).read_bytes().startswith(b"#!/bin/sh\n")
+
+
+# --- the launcher --------------------------------------------------------------------------------
+
+
+class Launcher:
+    """The plugin as somebody has it: their home, and an environment in which no other program is found."""
+
+    def __init__(self, home: Path, shell: str) -> None:
+        self.home = home
+        self.words = [shell, "sh"] if shell.endswith("busybox") else [shell]
+        self.env = {"HOME": str(home), "PATH": "/nowhere"}
+
+    def __call__(self, *words: str, script: Path = PLUGIN / "hooks/ralph-hook") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.words, str(script), *words],
+            input='{"a": 1}', env=self.env, cwd=self.home, capture_output=True, encoding="utf-8", check=False,
+        )  # fmt: skip
+
+    def environment(self, folder: str, *, python: str = "python3.11") -> tuple[Path, Path]:
+        """A virtual environment in which the interpreter only says how it was started."""
+        interpreter = self.home / folder / "bin" / "python"
+        runner = self.home / folder / "lib" / python / "site-packages" / "ralph" / "hooks" / "run.py"
+        for path in (interpreter, runner):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        interpreter.write_text('#!/bin/sh\nread -r line\necho "$0 $* $line"\n', encoding="utf-8")
+        interpreter.chmod(0o755)
+        runner.touch()
+        return interpreter, runner
+
+    def note(self, interpreter: Path, runner: Path, state: str = ".local/state") -> Path:
+        """What `ralph install` writes for the launcher."""
+        path = self.home / state / "ralph" / "interpreter"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{interpreter}\n{runner}\n", encoding="utf-8")
+        return path
+
+
+@pytest.fixture(params=SHELLS)
+def launcher(request: pytest.FixtureRequest, tmp_path: Path) -> Launcher:
+    home = tmp_path / "a home"
+    home.mkdir()
+    return Launcher(home, request.param)
+
+
+def started(python: Path, runner: Path, event: str) -> tuple[int, str, str]:
+    return 0, f'{python} -I -S {runner} claude {event} --plugin {{"a": 1}}\n', ""
+
+
+def outcome(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_noted_interpreter_gets_the_event_and_its_input(launcher: Launcher) -> None:
+    noted = launcher.environment("elsewhere/venv")
+    launcher.environment(".local/share/uv/tools/ralph-memory")
+    launcher.note(*noted)
+    assert outcome(launcher("claude", "PreToolUse")) == started(*noted, "PreToolUse")
+
+
+def test_the_note_is_found_where_the_state_folder_is(launcher: Launcher) -> None:
+    noted = launcher.environment("venv")
+    launcher.note(*noted, state="my state")
+    launcher.env["XDG_STATE_HOME"] = str(launcher.home / "my state")
+    assert outcome(launcher("claude", "Stop")) == started(*noted, "Stop")
+
+
+def test_an_upgrade_that_moved_run_py_within_its_environment_is_survived(launcher: Launcher) -> None:
+    python, runner = launcher.environment("venv")
+    launcher.note(python, runner)
+    shutil.rmtree(runner.parents[4])
+    moved = launcher.environment("venv", python="python3.14")
+    assert moved[1] != runner
+    assert outcome(launcher("claude", "Stop")) == started(*moved, "Stop")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".local/share/uv/tools/ralph-memory",
+        ".local/share/pipx/venvs/ralph-memory",
+        ".local/pipx/venvs/ralph-memory",
+    ],
+)
+def test_without_a_note_or_with_a_stale_one_the_usual_places_are_tried(launcher: Launcher, place: str) -> None:
+    usual = launcher.environment(place)
+    assert outcome(launcher("claude", "Stop")) == started(*usual, "Stop")
+    launcher.note(launcher.home / "gone/bin/python", launcher.home / "gone/run.py")
+    assert outcome(launcher("claude", "Stop")) == started(*usual, "Stop")
+    usual[0].chmod(0o644)
+    assert outcome(launcher("claude", "Stop")) == (0, "", "")
+
+
+def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher: Launcher) -> None:
+    for event in events(Host.CLAUDE):
+        done = launcher("claude", event)
+        assert (done.returncode, done.stderr) == (0, "")
+        if event == "SessionStart":
+            assert done.stdout.count("\n") == 1
+            assert "not installed" in json.loads(done.stdout)["systemMessage"]
+        else:
+            assert done.stdout == ""
+
+
+@pytest.mark.parametrize("noted", ["", "\n", "nonsense", "/\n/\n", "\n\n\n"])
+def test_a_broken_note_is_no_note(launcher: Launcher, noted: str) -> None:
+    launcher.note(Path("x"), Path("y")).write_text(noted, encoding="utf-8")
+    assert outcome(launcher("claude", "Stop")) == (0, "", "")
+
+
+def test_a_plugin_that_is_half_there_does_not_block(launcher: Launcher) -> None:
+    alone = shutil.copy(PLUGIN / "hooks/ralph-hook", launcher.home / "ralph-hook")
+    assert outcome(launcher("claude", "UserPromptSubmit", script=Path(alone))) == (0, "", "")
+    launcher.env.pop("HOME")
+    assert launcher("claude", "UserPromptSubmit").returncode == 0
+
+
+def test_the_command_of_the_plugin_starts_the_same_ralph_isolated(launcher: Launcher) -> None:
+    missing = launcher("status", script=PLUGIN / "bin/ralph")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "not installed" in missing.stderr
+    python, runner = launcher.environment("venv")
+    launcher.note(python, runner)
+    found = launcher("search", "two words", "-", script=PLUGIN / "bin/ralph")
+    assert outcome(found) == (0, f'{python} -I -m ralph search two words - {{"a": 1}}\n', "")
