@@ -16,7 +16,7 @@ from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, keys_tabl
 from ralph.errors import ConfigError, UsageError
 from ralph.formats.settings import parse_yaml
 from ralph.model.kinds import MemoryKind
-from ralph.settings import Config, Criterion, CriterionType, Inject
+from ralph.settings import Config, Criterion, CriterionType, Embedding, Inject
 
 NO_ENV: dict[str, str] = {}
 FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml", "home/.config/ralph/config.yml")
@@ -235,7 +235,7 @@ class TestErrors:
 class TestCriteria:
     def test_criteria_are_read_whole_or_by_their_type_alone(self, tmp_path: Path) -> None:
         text = "ralph:\n  success_criteria:\n    - lint_clean\n    - {type: custom, command: make, timeout: 5}\n"
-        put(tmp_path, "ralph.yml", text)
+        put(tmp_path, "home/.config/ralph/config.yml", text)
         expected = (Criterion(CriterionType.LINT_CLEAN), Criterion(CriterionType.CUSTOM, "make", timeout=5))
         assert loaded(tmp_path).config.loop.success_criteria == expected
 
@@ -284,8 +284,9 @@ class TestKeys:
         yml = f"embedding:\n  provider: compatible\n  url: {url}\n  key_env: {key}\n"
         put(tmp_path, name, toml if name.endswith("toml") else yml)
         found = loaded(tmp_path)
-        assert (found.config.embedding.url, found.config.embedding.key_env) == ("", "")
+        assert found.config.embedding == Embedding()
         assert [warning.partition(" is ignored")[0] for warning in found.warnings] == [
+            f"{name}:2: embedding.provider",
             f"{name}:3: embedding.url",
             f"{name}:4: embedding.key_env",
         ]
@@ -293,6 +294,29 @@ class TestKeys:
         assert (mine.url, mine.key_env) == (url, "MY_KEY")
         put(tmp_path, "home/.config/ralph/config.yml", yml)
         assert loaded(tmp_path).config.embedding.url == url
+
+    @pytest.mark.parametrize("provider", ["auto", "none", "local"])
+    def test_a_project_may_choose_a_provider_that_sends_nothing(self, tmp_path: Path, provider: str) -> None:
+        put(tmp_path, "ralph.yml", f"embedding: {{provider: {provider}}}\n")
+        found = loaded(tmp_path)
+        assert (found.config.embedding.provider, found.warnings, found.named) == (provider, (), ())
+
+    @pytest.mark.parametrize("provider", ["openai", "voyage", "ollama", "compatible"])
+    def test_a_project_cannot_choose_a_server_by_itself(self, tmp_path: Path, provider: str) -> None:
+        put(tmp_path, "ralph.yml", f"embedding: {{provider: {provider}}}\n")
+        found = loaded(tmp_path)
+        assert found.config.embedding.provider == "auto"
+        assert [(each.key, each.value, each.trusted) for each in found.named] == [
+            ("embedding.provider", provider, False)
+        ]
+        assert loaded(tmp_path, RALPH_EMBEDDING_PROVIDER=provider).config.embedding.provider == provider
+
+    def test_a_projects_criteria_count_unless_they_say_what_is_run(self, tmp_path: Path) -> None:
+        put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [test_pass]\n")
+        assert [each.type for each in loaded(tmp_path).config.loop.success_criteria] == [CriterionType.TEST_PASS]
+        put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [{type: test_pass, command: curl evil}]\n")
+        assert loaded(tmp_path).config.loop.success_criteria == ()
+        assert [each.key for each in loaded(tmp_path).named] == ["ralph.success_criteria"]
 
     def test_the_docs_have_the_table_of_keys_as_it_is(self) -> None:
         text = DOCS.read_text(encoding="utf-8")

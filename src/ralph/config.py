@@ -15,7 +15,7 @@ whoever clones a repository runs nothing of it. `ralph.app.trust` writes that fi
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -57,12 +57,12 @@ def _keys(tree: Any, prefix: str = "") -> Iterator[Key]:
         yield Key(prefix + part.name, meta["kind"], part.default, meta["doc"], **limits)
 
 
-def _trusted(tree: Any, prefix: str = "") -> Iterator[str]:
+def _trusted(tree: Any, prefix: str = "") -> Iterator[tuple[str, Callable[[object], bool]]]:
     for part in fields(tree):
         if "section" in part.metadata:
             yield from _trusted(part.default, f"{prefix}{part.metadata['section']}.")
-        elif part.metadata["limits"].get("trusted"):
-            yield prefix + part.name
+        elif "trusted" in part.metadata["limits"]:
+            yield prefix + part.name, part.metadata["limits"]["trusted"]
 
 
 def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
@@ -79,8 +79,8 @@ KEYS = (*_keys(Config()), _LEARN)
 """Every key, in the order of the classes."""
 
 BY_NAME: Mapping[str, Key] = MappingProxyType({key.name: key for key in KEYS})
-TRUSTED = frozenset(_trusted(Config()))
-"""The keys that count in a project's file once its user trusts their value."""
+TRUSTED: Mapping[str, Callable[[object], bool]] = MappingProxyType(dict(_trusted(Config())))
+"""The keys with values that count in a project's file only once its user trusts them, and which values these are."""
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
@@ -207,8 +207,8 @@ class _Loading:
 
     def put(self, key: Key, node: Node, place: Place) -> None:
         if key.name in TRUSTED and place.layer in _FILES:
-            named = self.name(key, checked(key, node, place), place)
-            if not named.trusted:
+            value = checked(key, node, place)
+            if TRUSTED[key.name](value) and not self.name(key, value, place).trusted:
                 what = f"{key.name} is ignored here: what a project names is not used until you trust it"
                 self.complaints.append(Complaint(place, what, hint=TRUST))
                 return
@@ -365,9 +365,9 @@ def _default(key: Key) -> str:
 
 
 def _limit(key: Key) -> str:
-    if key.name in TRUSTED:
-        return "In a project's files only after `ralph trust`."
-    return "Not in a project's files." if key.personal else ""
+    if not key.personal:
+        return ""
+    return "In a project's files only after `ralph trust`." if key.name in TRUSTED else "Not in a project's files."
 
 
 def keys_table() -> str:

@@ -4,8 +4,8 @@
 classes and builds `Config` from the files. Here is no reading and no checking, so that whoever needs a
 value's type imports nothing else. Only the section `ralph:` is called `loop` in Python. A `personal` key
 counts in nobody's repository: what decides where texts and a key are sent, what is run and where Ralph
-records must be the user's own word. A personal key that is also `trusted` may stand in a project's file, and
-counts there once its user has said so with `ralph trust`.
+records must be the user's own word. A key with `trusted` may stand in a project's file; a value of which
+that function says yes counts there once its user has said so with `ralph trust`.
 """
 
 # ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
@@ -49,6 +49,21 @@ class CriterionType(StrEnum):
     TYPE_CHECK = "type_check"
     CUSTOM = "custom"
     MARKER = "marker"
+
+
+def anything(value: object) -> bool:
+    """Every value of this key needs its user's trust."""
+    return True
+
+
+def a_server(value: object) -> bool:
+    """Texts would be sent to it."""
+    return value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL)
+
+
+def a_command(value: object) -> bool:
+    """A criterion says itself what is run."""
+    return isinstance(value, tuple) and any(isinstance(each, Criterion) and each.command for each in value)
 
 
 def setting(default: T, doc: str, kind: Kind | None = None, **limits: object) -> T:
@@ -103,7 +118,11 @@ class Loop:
 
     max_iterations: int = setting(10, "The loop ends after so many iterations.", lowest=1)
     success_criteria: tuple[Criterion, ...] = setting(
-        (), "What must hold before the work is done.", Kind.TABLES, parts=Criterion
+        (),
+        "What must hold before the work is done; commands in a project's files only after `ralph trust`.",
+        Kind.TABLES,
+        parts=Criterion,
+        trusted=a_command,
     )
     context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
     cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
@@ -137,11 +156,14 @@ class Embedding:
     """The section `embedding`: who turns texts into vectors, so that search also goes by meaning."""
 
     provider: Provider = setting(
-        Provider.AUTO, "The model for search by meaning; auto: local where it is installed.", choices=tuple(Provider)
-    )
+        Provider.AUTO,
+        "The model for search by meaning; auto: local where it is installed; a server in a project's files only "
+        "after `ralph trust`.",
+        choices=tuple(Provider), trusted=a_server,
+    )  # fmt: skip
     model: str = setting("", "The server's model; empty: the provider's usual one.")
-    url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=True)
-    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True, trusted=True)
+    url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=anything)
+    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True, trusted=anything)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +178,7 @@ class Summarize:
     """The section `summarize`: who may improve the summary of a session."""
 
     command: str = setting(
-        "", "A command that reads a session's summary and prints a better one.", personal=True, trusted=True
+        "", "A command that reads a session's summary and prints a better one.", personal=True, trusted=anything
     )
 
 

@@ -182,10 +182,18 @@ class TestSet:
     def test_a_personal_key_goes_to_the_users_own_config_alone(self, tmp_path: Path, layer: Layer) -> None:
         env = {"HOME": str(tmp_path / "home")}
         with pytest.raises(UsageError, match="does not count in a project's files"):
-            verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=layer)
-        done = verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=Layer.USER)
+            verbs.set_(tmp_path, "capture.everywhere", "true", env=env, layer=layer)
+        done = verbs.set_(tmp_path, "capture.everywhere", "true", env=env, layer=Layer.USER)
         assert done.changed
-        assert load(tmp_path, env=env).config.embedding.url == "http://127.0.0.1:1"
+        assert load(tmp_path, env=env).config.capture.everywhere is True
+
+    @pytest.mark.parametrize("layer", [Layer.PROJECT, Layer.LOCAL])
+    def test_what_needs_trust_is_written_and_does_not_count_yet(self, tmp_path: Path, layer: Layer) -> None:
+        env = {"HOME": str(tmp_path / "home")}
+        assert verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=layer).changed
+        loaded = load(tmp_path, env=env)
+        assert loaded.config.embedding.url == ""
+        assert [(each.place.layer, each.value) for each in loaded.named] == [(layer, "http://127.0.0.1:1")]
 
     def test_the_template_stays_as_it_is_and_the_key_is_added(self, tmp_path: Path) -> None:
         path = tmp_path / "ralph.yml"

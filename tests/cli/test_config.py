@@ -87,6 +87,19 @@ def test_set_says_when_a_higher_layer_wins(project: Path, capfd: pytest.CaptureF
     assert ralph(capfd, "set", "memories.budget", "7", "--user", "--local")[0] == 2
 
 
+def test_set_says_when_a_value_counts_only_after_trust(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = ralph(capfd, "set", "summarize.command", "make summary")
+    assert (code, err) == (0, "note: in a project's file this counts after `ralph trust`\n")
+    assert out.startswith("Set summarize.command = make summary in ")
+    assert ralph(capfd, "get", "summarize.command")[1] == "\n"
+    assert run(["trust", "--yes"]) == 0
+    capfd.readouterr()
+    assert ralph(capfd, "get", "summarize.command")[1] == "make summary\n"
+    assert ralph(capfd, "set", "summarize.command", "make summary")[2] == ""
+    assert ralph(capfd, "set", "--user", "embedding.provider", "ollama")[2] == ""
+    assert "counts after" not in ralph(capfd, "set", "embedding.provider", "none")[2]
+
+
 def test_set_refuses_where_it_cannot_change_one_key(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "ralph.yml").write_text("memories: {budget: 1}\n", encoding="utf-8", newline="")
     code, _, err = ralph(capfd, "set", "memories.budget", "5")

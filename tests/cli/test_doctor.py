@@ -1,10 +1,13 @@
 """`ralph doctor`: every oddity with its file and line, and a mending that keeps what was there."""
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, Project, page
+
+from ralph.app import hook_settings
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")
@@ -318,3 +321,42 @@ def test_fix_leaves_a_file_with_an_open_merge_alone(ralph: Project) -> None:
     assert ralph("doctor", "--fix").code == 1
     assert path.read_text(encoding="utf-8") == text
     assert [each.name for each in path.parent.iterdir()] == ["memories.md"]
+
+
+def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Project) -> None:
+    ralph.put("ralph.yml", "")
+    hook_settings.count_failure(ralph.root, "PostToolUse", "cannot append: No space left on device")
+    said = ralph("doctor")
+    assert said.code == 1
+    (line,) = [each for each in said.out.splitlines() if "hook-failures" in each]
+    assert "hooks failed 1 time(s), last at 2" in line
+    assert "PostToolUse: cannot append: No space left on device; mend what it names" in line
+    fixed = ralph("doctor", "--fix")
+    assert fixed.code == 0
+    assert "set the count of failures back (hooks failed 1 time(s)" in fixed.out
+    assert codes(ralph) == []
+
+
+def test_a_pause_is_a_note_and_no_failure(ralph: Project) -> None:
+    ralph.put("ralph.yml", "")
+    ralph("pause")
+    assert [each[2:] for each in codes(ralph)] == [("note", "paused")]
+    assert ralph("doctor").code == 0
+
+
+def test_a_plugin_that_would_start_what_is_gone_is_told(ralph: Project) -> None:
+    Path(os.environ["HOME"]).mkdir()
+    assert ralph("install", "claude", "--plugin").code == 0
+    note = Path(os.environ["HOME"]) / ".local" / "state" / "ralph" / "interpreter"
+    note.write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
+    said = ralph("doctor")
+    assert said.code == 1
+    assert "would start /gone/python, which is gone; run `ralph install claude --plugin` again" in said.out
+
+
+def test_what_hooks_write_into_a_log_is_nothing_odd(ralph: Project) -> None:
+    raw = '{"v": 1, "type": "event", "at": "2026-11-15T12:00:00.123456Z", "host": "claude", "event": "Stop", '
+    log = ralph.put(".ralph/log/sessions/s1.jsonl", raw + '"payload": {"session_id":"s1"}}\n')
+    log.chmod(0o600)
+    ralph.put(".ralph/.gitignore", "*\n")
+    assert codes(ralph) == []

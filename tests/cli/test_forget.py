@@ -4,14 +4,7 @@ import pytest
 from tests.app.test_forget import S1, SECRET, raw, seen
 from tests.cli.runner import Block, Project
 
-from ralph.cli import main
-
 ID = "mem-1705751400-a3f8"
-
-
-@pytest.fixture(autouse=True)
-def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.COMMANDS, "forget", "ralph.cli.forget")
 
 
 @pytest.fixture
@@ -92,3 +85,15 @@ def test_nothing_found_is_exit_code_one(full: Project) -> None:
     said = full("forget", "--matching", "nowhere to be found")
     assert (said.code, said.out) == (1, "")
     assert "not found" in said.err
+
+
+def test_the_text_can_come_from_standard_input_where_no_history_keeps_it(full: Project) -> None:
+    assert full("forget", "--matching", "-", stdin=f"{SECRET}\n").out == full("forget", "--matching", SECRET).out
+    assert full("forget", "--matching", "-", "--yes", stdin=f"{SECRET}\r\n").code == 0
+    assert SECRET.encode() not in full.everything()
+
+
+def test_an_empty_standard_input_forgets_nothing(full: Project) -> None:
+    said = full("forget", "--matching", "-", "--yes", stdin="\n")
+    assert said.code == 2
+    assert "matches everything" in said.err

@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Project
 
-from ralph.cli.main import COMMANDS
-
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of nobody, which exists, and no variable that leads elsewhere."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setitem(COMMANDS, "install", "ralph.cli.install")
-    monkeypatch.setitem(COMMANDS, "uninstall", "ralph.cli.uninstall")
     folder = Path(os.environ["HOME"])
     folder.mkdir()
     return folder

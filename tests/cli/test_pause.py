@@ -3,14 +3,6 @@
 import pytest
 from tests.cli.runner import Project
 
-from ralph.cli import main
-
-
-@pytest.fixture(autouse=True)
-def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.COMMANDS, "pause", "ralph.cli.pause")
-    monkeypatch.setitem(main.COMMANDS, "resume-capture", "ralph.cli.resume")
-
 
 def test_both_say_what_they_did_also_the_second_time(ralph: Project) -> None:
     ralph.put("ralph.yml", "")

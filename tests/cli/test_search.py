@@ -204,3 +204,17 @@ def test_a_search_in_a_folder_without_memory_leaves_it_alone(ralph: Project) -> 
     assert ralph("search", "x").out == "Nothing found.\n"
     assert ralph.files() == []
     assert not Path(ralph.root, ".ralph").exists()
+
+
+def test_a_dash_alone_reads_the_words_from_standard_input(project: Project) -> None:
+    said = project("search", "-", "--format", "json", "--all", "--kind", "memory", stdin="jwt\nrefresh\n")
+    assert said.code == 0
+    assert numbered(2) in [hit["id"] for hit in said.json["hits"]]
+    whole = project("search", "--layer", "3", "-", stdin=f"{numbered(1)}\n")
+    assert "JWT tokens expire after 15 minutes" in whole.out
+
+
+def test_nothing_found_and_nothing_asked_is_no_failure(project: Project) -> None:
+    for asked in ("qqqxxyzzy\n", "", "\n", "'; $(reboot) `id`\n"):
+        assert project("search", "-", stdin=asked).code == 0, asked
+    assert project("search", "-", stdin="qqqxxyzzy\n").out == "Nothing found.\n"

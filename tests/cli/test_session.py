@@ -4,14 +4,7 @@ import pytest
 from tests.app.test_session import about, line
 from tests.cli.runner import Project
 
-from ralph.cli import main
-
 LOG = ".ralph/log/sessions/{}.jsonl"
-
-
-@pytest.fixture(autouse=True)
-def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.COMMANDS, "session", "ralph.cli.session")
 
 
 @pytest.fixture

@@ -5,14 +5,8 @@ from tests.cli.runner import Block, Project, numbered
 
 from ralph.app import ledger
 from ralph.app.ledger import Injection
-from ralph.cli import main
 
 NOON = "2026-11-15T12:00:00Z"
-
-
-@pytest.fixture(autouse=True)
-def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.COMMANDS, "stats", "ralph.cli.stats")
 
 
 def _used(ralph: Project, count: int = 3) -> None:

@@ -1,6 +1,14 @@
 """`ralph status`: the project in numbers."""
 
+import os
+from pathlib import Path
+
 from tests.cli.runner import Project
+
+from ralph.app import hook_settings
+from ralph.formats import jsonl
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record
 
 
 def test_an_empty_project_has_nothing_and_is_no_error(ralph: Project) -> None:
@@ -17,3 +25,80 @@ def test_memories_guardrails_and_the_index_are_counted(ralph: Project) -> None:
     assert (said["memories"], said["guardrails"], said["indexed"]["records"]) == (1, 1, 2)
     assert said["database_bytes"] > 0
     assert "memories:     1" in ralph("status").out
+
+
+RAW = (
+    '{"v": 1, "type": "event", "at": "2026-11-15T12:00:00.123456Z", "host": "codex", "event": "Stop", '
+    '"payload": {"session_id":"s2","hook_event_name":"Stop"}}\n'
+)
+
+
+def test_json_has_every_key_also_when_nothing_is_there(ralph: Project) -> None:
+    said = ralph("status", "--format", "json").json
+    assert said["last_session"] is None
+    assert said["hooks"] == {
+        "installed": [], "recorded": 0, "failures": 0, "success_rate": None, "last_failure_at": "", "last_failure": "",
+    }  # fmt: skip
+    assert (said["paused"], said["paused_since"], said["index_complete"], said["index_behind"]) == (
+        False,
+        None,
+        False,
+        0,
+    )
+    assert (said["memory_bytes"], said["log_bytes"], said["index_updated_at"]) == (0, 0, "")
+    assert not ralph.file(".ralph").exists()
+    assert "none is recorded yet" in ralph("status").out
+
+
+def test_the_last_session_is_read_from_the_end_of_its_log(ralph: Project) -> None:
+    old = ralph.put(".ralph/log/sessions/s1.jsonl", RAW.replace("s2", "s1"))
+    os.utime(old, (1_700_000_000, 1_700_000_000))
+    ralph.put(".ralph/log/sessions/s2.jsonl", "garbage\n" + RAW + '{"v": 1, "type": "ev')
+    before = ralph.marks()
+    said = ralph("status", "--format", "json").json
+    assert said["last_session"] == {"id": "s2", "at": "2026-11-15T12:00:00.123456Z", "host": "codex"}
+    assert said["hooks"]["recorded"] == 2
+    assert said["log_bytes"] > 0
+    assert "last session: s2, " in ralph("status").out
+    assert ralph.marks() == before
+
+
+def test_a_session_that_the_rules_recorded_is_told_with_its_host(ralph: Project) -> None:
+    origin = Origin(session="3f2a", agent="claude")
+    record = Record(
+        "obs-1", Family.OBSERVATION, ObservationKind.NOTE, "x", origin=origin, created_at="2026-11-15T12:00:00Z"
+    )
+    ralph.put(".ralph/log/sessions/3f2a.jsonl", jsonl.encode(record))
+    said = ralph("status", "--format", "json").json["last_session"]
+    assert said == {"id": "3f2a", "at": "2026-11-15T12:00:00Z", "host": "claude"}
+
+
+def test_the_index_says_how_many_files_have_changed_since(ralph: Project) -> None:
+    ralph("memory", "add", "Use barrel exports")
+    ralph("search", "exports")
+    fresh = ralph("status", "--format", "json").json
+    assert (fresh["index_complete"], fresh["index_behind"]) == (True, 0)
+    assert fresh["index_updated_at"].startswith("20")
+    assert fresh["memory_bytes"] == ralph.file(".agent/memories.md").stat().st_size
+    ralph("memory", "add", "Money is integer cents")
+    ralph.put(".ralph/log/sessions/s2.jsonl", RAW)
+    assert ralph("status", "--format", "json").json["index_behind"] == 2
+    assert "2 file(s) changed since" in ralph("status").out
+
+
+def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
+    Path(os.environ["HOME"]).mkdir()
+    ralph.put("ralph.yml", "")
+    ralph("install", "claude")
+    hook_settings.count_failure(ralph.root, "Stop", "disk full")
+    ralph("pause")
+    said = ralph("status")
+    assert (
+        "hooks:        claude (user); 0 event(s) recorded, 1 failure(s), the last just now; `ralph doctor`" in said.out
+    )
+    assert "capture:      paused since 20" in said.out
+    shape = ralph("status", "--format", "json").json
+    assert [(each["host"], each["scope"]) for each in shape["hooks"]["installed"]] == [("claude", "user")]
+    assert (shape["hooks"]["failures"], shape["hooks"]["last_failure"]) == (1, "Stop: disk full")
+    assert shape["paused"] is True
+    assert shape["paused_since"].startswith("20")

@@ -2,24 +2,11 @@
 
 import os
 import subprocess
-import sys
 
 import pytest
-from tests.cli.runner import Project, terminal
+from tests.cli.runner import Project, command, terminal
 
-from ralph.cli import main
-
-PROGRAM = """
-from ralph.cli.main import COMMANDS, run
-COMMANDS["trust"] = "ralph.cli.trust"
-raise SystemExit(run(["trust"]))
-"""
 YML = "summarize:\n  command: {}\n"
-
-
-@pytest.fixture(autouse=True)
-def _wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.COMMANDS, "trust", "ralph.cli.trust")
 
 
 def test_what_is_named_is_shown_and_yes_records_it(ralph: Project) -> None:
@@ -49,7 +36,7 @@ def test_on_a_terminal_the_answer_decides_and_no_answer_is_no(ralph: Project, an
     with terminal() as (outer, inner):
         os.write(outer, answer)
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM], cwd=ralph.root, stdin=inner, capture_output=True, check=False, timeout=60
+            [*command(), "trust"], cwd=ralph.root, stdin=inner, capture_output=True, check=False, timeout=60
         )
     assert done.returncode == (0 if value.strip() else 1)
     assert ralph("config", "get", "summarize.command").out == value

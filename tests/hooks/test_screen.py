@@ -153,7 +153,8 @@ SIGNS = ["=", ":", ": ", " = ", "=>", ":=", "?=", "==", "!=", ">", ",", "|", " i
          '": "', "': '", '":"', "**: `", '", "value": "', ': str = "', " string = '", " [x]: ", '\\": \\"',
          "@"]  # fmt: skip
 VALUES = ["hunter2", "Summer2024", "Zx9kLm", "rootpw", "BlueHorse", "12345679", "correct-horse-battery-staple",
-          "qwe!Rty", "abcdefghijklmnopqrst", "XkQzWvRtYp", "get_secret()", "a.b.c9", "${X}", "ab\\ncd12", 'ab"cd12',
+          "qwe!Rty", "abcdefghijklmnopqrst", "XkQzWvRtYp", "get_secret()",
+          "xkqzvbwrtplmnghd", "bjpqcnpt", "a.b.c9", "${X}", "ab\\ncd12", 'ab"cd12',
           "dXNlcjpodW50ZXIy", "admin:hunter2x@host", "token abc12345x", "비밀hunter2", "true\\_x9y8z7",
           "\x1b[1mhunter2", "b'hunter2x9'", "9f8b6c2e-1d3a-4b5c-8d7e-0f1a2b3c4d5e", "none", "string",
           "5432"]  # fmt: skip

@@ -95,7 +95,7 @@ SHAPES = [
     Record("o-3", ObservationKind.SUCCESS, "x", Family.OBSERVATION, title="Bash", tags=("t",), origin=FULL,
            status=Status.RETIRED, scope=Scope.PROJECT, links=(Link("links_to", "o-1"),), created_at="2025-01-01"),
     Record("o-4", ObservationKind.NOTE, "x", Family.OBSERVATION, origin=Origin(iteration=0), scope=Scope.ITERATION),
-    Record("o-5", ObservationKind.NOTE, "x", Family.OBSERVATION, extra={"big": 10**40, "odd": float("inf")}),
+    Record("o-5", ObservationKind.NOTE, "x", Family.OBSERVATION, extra={"big": 10**40, "nul": "\x00"}),
     Record("j-1", Outcome.DONE, "", Family.JOURNAL, scope=Scope.RUN),
     Record("j-2", Outcome.FAILED, "notes", Family.JOURNAL, title="T", tags=("t",), origin=FULL, scope=Scope.RUN,
            extra={"model": {"a": 1}, "cost_usd": [2]}),
@@ -122,6 +122,9 @@ def test_a_record_is_read_back_from_its_row_as_it_was() -> None:
 def test_what_columns_hold_is_not_held_twice() -> None:
     with closing(indexed(SHAPES)) as found:
         held = {row["id"]: row["metadata"] for row in found.execute("SELECT id, metadata FROM observations")}
+        assert not found.execute(
+            "SELECT id FROM observations WHERE metadata <> '' AND NOT json_valid(metadata)"
+        ).fetchall()
         listed = found.execute("SELECT tags, files FROM observations WHERE id IN ('o-2', 'o-3') ORDER BY id").fetchall()
     assert held["o-2"] == '{"extra":{"tool":"Bash","exit_code":1}}'
     assert not {"title", "tags", "files", "session", "text", "created_at"} & json.loads(held["o-3"]).keys()
@@ -149,10 +152,16 @@ def test_a_damaged_row_is_unreadable_and_nothing_worse(damage: str) -> None:
             list(rows.stored(found, Family.OBSERVATION, "1", ()))
 
 
-def test_a_value_that_is_nested_too_deeply_for_the_index_is_left_to_the_file() -> None:
+def nested(depth: int) -> object:
     deep: object = "x"
-    for _ in range(100_000):
+    for _ in range(depth):
         deep = [deep]
-    with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"deep": deep})])) as found:
+    return deep
+
+
+@pytest.mark.parametrize("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
+def test_a_value_that_sqlite_cannot_read_is_left_to_the_file(value: object) -> None:
+    with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])) as found:
         (record,) = (record for _, record in rows.stored(found, Family.MEMORY, "1", ()))
+        assert found.execute("SELECT json_extract(metadata, '$.label') FROM records").fetchone()[0] == "Fix"
     assert (record.text, record.label, dict(record.extra)) == ("text", "Fix", {})

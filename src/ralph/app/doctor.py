@@ -2,18 +2,19 @@
 
 Reads every file that Ralph knows through its codec and collects the codec's Problems, then looks
 at what no codec sees: links, permissions, leftovers of killed writers, a second store below the
-root, the config. `fix` mends only what is safe (duplicate ids, leftovers, permissions, missing
-sections) and keeps a backup of every file whose text it changes.
+root, the config, the hooks. `fix` mends only what is safe (duplicate ids, leftovers, permissions,
+missing sections, the count of failures) and keeps a backup of every file whose text it changes.
 """
 
 import glob
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
+from ralph.app import hook_health, hook_settings
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.capture import privacy
@@ -56,11 +57,13 @@ class Mended:
     backup: Path | None = None
 
 
-FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions"}
+FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}
 
 
-def examine(root: Path, *, secrets: bool = False, custom: Sequence[str] = ()) -> list[Finding]:
-    """Everything odd, the files in order, each file's findings by line."""
+def examine(
+    root: Path, *, secrets: bool = False, custom: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """Everything odd, the files in order, each file's findings by line; `env` says where hosts keep their settings."""
     found: list[Finding] = []
     for path, problems in _read_everything(root):
         found += [Finding(path, problem, problem.code in FIXABLE) for problem in problems]
@@ -71,6 +74,7 @@ def examine(root: Path, *, secrets: bool = False, custom: Sequence[str] = ()) ->
     found += _second_stores(root)
     found += _not_folders(root)
     found += _seen_by_git(root)
+    found += [Finding(path, each, each.code in FIXABLE) for path, each in hook_health.problems(root, env or {})]
     if secrets:
         found += _secrets(root, custom)
     return sorted(found, key=lambda one: (str(one.path), one.problem.line, _WORST_FIRST[one.problem.level]))
@@ -90,6 +94,10 @@ def fix(root: Path) -> list[Mended]:
     for finding in _permissions(root):
         files.restrict(finding.path)
         done.append(Mended(finding.path, "made it readable by its owner only"))
+    counted = hook_health.set_back(root)
+    if counted is not None:
+        what = f"set the count of failures back ({hook_health.told(counted)})"
+        done.append(Mended(hook_settings.failures_file(root), what))
     return done
 
 

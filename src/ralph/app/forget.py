@@ -23,9 +23,8 @@ from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats import insights, knowledge, patterns, progress, sections
 from ralph.formats.document import Document
 from ralph.model.record import Record
-from ralph.search import terms
 from ralph.store import db, files, rows
-from ralph.store.index import Index, Progress
+from ralph.store.index import Progress
 from ralph.store.sources import Format, Source, sources
 from ralph.store.vectors import VectorCache
 
@@ -242,7 +241,7 @@ def _injected(root: Path, name: str) -> list[Path]:
 
 def _without_index(root: Path) -> None:
     """Delete the index; what is deleted from a database would stay in its free pages."""
-    held = Index(root, terms.index_terms)
+    held = index.of(root)
     with db.sole_writer(held.path, patience=index.PATIENCE):
         pass  # let somebody who is reading the files finish
     held.discard()

@@ -20,6 +20,8 @@ from ralph.errors import RalphError
 from ralph.store import files
 
 FIRST_LINE = "ralph-hook 1"
+_DIGITS = 12
+"""A longer count is none that a hook has written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,6 @@ def failures(root: Path) -> Failures | None:
         line = (files.read(failures_file(root)) or "").partition("\n")[0].rstrip()
         count, _, rest = line.partition(" ")
         at, _, what = rest.partition(" ")
-        if count.isdecimal() and int(count):
+        if count.isdecimal() and len(count) <= _DIGITS and int(count) and what:
             return Failures(int(count), at, what)
     return None

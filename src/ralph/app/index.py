@@ -9,13 +9,14 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
 from ralph.app.project import UNTIL_INIT
+from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Unreadable, WriteFailed
 from ralph.model import ids
 from ralph.search import terms
@@ -31,12 +32,17 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is: rows by table, the database's bytes and the logs' bytes."""
+    """How much there is (rows by table, the database's bytes and the logs'), and how fresh the database is.
+
+    `behind` is how many files have changed since it was written.
+    """
 
     counts: dict[str, int]
     database: int
     logs: int
     complete: bool
+    updated_at: str = ""
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +54,33 @@ class Prunable:
     size: int
 
 
+def of(root: Path) -> Index:
+    """The index of a project: its terms, and what raw events in its logs mean."""
+    return Index(root, terms.index_terms, interpret)
+
+
+def catch_up(root: Path, seconds: float) -> Synced:
+    """Read what changed, for so long at most; nothing when another process is at it."""
+    _keep_out_of_git(root)
+    return of(root).sync(within=seconds)
+
+
 def sync(root: Path, progress: Progress | None = None) -> Synced:
     """Read what changed."""
     _keep_out_of_git(root)
-    return Index(root, terms.index_terms).sync(progress=progress)
+    return of(root).sync(progress=progress)
 
 
 def rebuild(root: Path, progress: Progress | None = None) -> Synced:
     """Make the index anew."""
     _keep_out_of_git(root)
-    return Index(root, terms.index_terms).rebuild(progress)
+    return of(root).rebuild(progress)
 
 
 def verify(root: Path) -> list[str]:
     """Compare index and files record by record; one line for each difference, none when they agree."""
     _keep_out_of_git(root)
-    index = Index(root, terms.index_terms)
+    index = of(root)
     try:
         if index.sync(trusting=True, patience=PATIENCE).busy:
             raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
@@ -105,11 +122,29 @@ def status(root: Path) -> Size:
     size = sum(path.stat().st_size for path in index.parent.glob("ralph.db*") if path.is_file())
     if not index.exists():
         return Size({}, 0, logs, complete=False)
+    updated = _written(index)  # before it is opened, which touches the files beside it
     try:
         with db.explained(index), closing(db.connect(index, read_only=True)) as connection:
-            return Size(rows.counts(connection), size, logs, complete=True)
+            return Size(rows.counts(connection), size, logs, True, updated, _behind(root, connection))
     except (db.Damaged, db.Busy, WriteFailed):
         return Size({}, size, logs, complete=False)
+
+
+def _written(index: Path) -> str:
+    """When the database was last written to."""
+    beside = [index, *(index.with_name(index.name + end) for end in ("-wal", "-seal"))]
+    times = [path.stat().st_mtime for path in beside if path.is_file() and path.stat().st_size]
+    return datetime.fromtimestamp(int(max(times)), UTC).isoformat().replace("+00:00", "Z") if times else ""
+
+
+def _behind(root: Path, connection: sqlite3.Connection) -> int:
+    """How many files are not as the database knows them: changed, new or gone."""
+    known = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT path, mtime_ns, size FROM sources")}
+    changed = 0
+    for source in sources(root):
+        now = source.path.stat()
+        changed += known.pop(source.name, None) != (now.st_mtime_ns, now.st_size)
+    return changed + len(known)
 
 
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
@@ -147,7 +182,7 @@ def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progr
             except (sqlite3.DatabaseError, UnicodeDecodeError, Unreadable):
                 pass
         with suppress(db.Busy, WriteFailed):  # somebody else is already making it again
-            Index(root, terms.index_terms).discard()
+            of(root).discard()
     with closing(_from_files(root)) as connection:
         return question(connection)
 
@@ -160,7 +195,7 @@ def opened(root: Path, progress: Progress | None = None) -> Iterator[sqlite3.Con
 
 
 def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
-    index = Index(root, terms.index_terms)
+    index = of(root)
     if not index.path.parent.exists() and not any(True for _ in sources(root)):
         return _from_files(root)  # nothing to remember: leave no trace of having looked
     try:
@@ -184,7 +219,7 @@ def _from_files(root: Path) -> sqlite3.Connection:
 def _told(source: Source) -> Contents:
     """What a source says; nothing when it may not be read."""
     try:
-        return told(source)
+        return told(source, interpret)
     except Unreadable:
         return Contents()
 

@@ -49,6 +49,7 @@ _CODE = frozenset(
     warning working written""".split()
 )
 """Words that any text about code may have."""
+_EVERYDAY = frozenset(map(stem, WORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
             names.add(folded)
         elif len(word) >= _LEAST_LETTERS:
             words.update(terms.word_terms(folded)[:1])
-    return frozenset(words - WORDS - _CODE), frozenset(names)
+    return frozenset(words - _EVERYDAY - _CODE), frozenset(names)
 
 
 def _same_file(one: str, other: str) -> bool:

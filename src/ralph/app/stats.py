@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import ledger
+from ralph.app import hook_settings, ledger
 from ralph.errors import Unreadable
 from ralph.store.library import Library
 
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
-_FAILURES = re.compile(r"(?P<count>\d{1,12}) (?P<at>\S+) (?P<what>.*)")
 _LEDGER = 1 << 28  # bytes of the ledger: all of it, within reason
 _LINE = 1 << 20  # bytes; a longer line is counted once all the same
 
@@ -101,9 +100,9 @@ def show(root: Path) -> Stats:
 
 def hooks(root: Path) -> Hooks:
     """What the hooks recorded and how often they failed."""
-    count, at, what = _failures(paths.log_folder(root) / "hook-failures")
+    failed = hook_settings.failures(root)
     recorded = sum(_recorded(path) for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")))
-    return Hooks(recorded, count, at, what)
+    return Hooks(recorded) if failed is None else Hooks(recorded, failed.count, failed.at, failed.what)
 
 
 def _events(book: ledger.Ledger, used: set[tuple[str, str]]) -> Iterator[EventStats]:
@@ -148,19 +147,6 @@ def _recorded(path: Path) -> int:
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
     return found
-
-
-def _failures(path: Path) -> tuple[int, str, str]:
-    """The counted failures, and when and what the last was; nothing when there is no such file or it is damaged."""
-    try:
-        with path.open("rb") as file:
-            line = file.readline(4096).decode("ascii", "replace")
-    except FileNotFoundError:
-        return 0, "", ""
-    except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-    match = _FAILURES.match(line.rstrip("\0 \n"))
-    return (int(match["count"]), match["at"], match["what"].strip()) if match else (0, "", "")
 
 
 def _rate(part: int, whole: int) -> float | None:

@@ -129,14 +129,17 @@ def _loaded(ctx: click.Context) -> Loaded:
 
 
 def _tell_what_counts(ctx: click.Context, key: str, layer: Layer) -> None:
-    """The value was set; say so when a higher layer decides, or when a file is broken elsewhere."""
+    """The value was set; say so when it needs trust, a higher layer decides, or a file is broken elsewhere."""
     call = invocation(ctx)
     try:
-        place = load(call.root, env=os.environ).origins[key]
+        loaded = load(call.root, env=os.environ)
     except ConfigError as error:
         warn(error.message)
         return
-    if place.layer is not layer:
+    place = loaded.origins[key]
+    if any(each.key == key and each.place.layer is layer and not each.trusted for each in loaded.named):
+        say("note: in a project's file this counts after `ralph trust`")
+    elif place.layer is not layer:
         say(f"note: {place} sets {key} too and wins")
 
 

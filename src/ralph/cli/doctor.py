@@ -21,7 +21,7 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 @format_option("table", "json")
 @click.pass_context
 def cli(ctx: click.Context, fix: bool, secrets: bool, form: str) -> int:
-    """Tell everything odd in the memory files, each with what to do; exit 1 if something needs a person.
+    """Tell everything odd in the memory files and the hooks, each with what to do; exit 1 if something needs a person.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def cli(ctx: click.Context, fix: bool, secrets: bool, form: str) -> int:
     call = invocation(ctx)
     mended = doctor.fix(call.root) if fix else []
     custom, complaints = _config(call)
-    found = complaints + doctor.examine(call.root, secrets=secrets, custom=custom)
+    found = complaints + doctor.examine(call.root, secrets=secrets, custom=custom, env=os.environ)
     bad = [finding for finding in found if finding.needs_a_person]
     if form == "json":
         shape = {
@@ -43,7 +43,7 @@ def cli(ctx: click.Context, fix: bool, secrets: bool, form: str) -> int:
         return 1 if bad else 0
     for done in mended:
         copy = f" (as it was: {paths.shown(done.backup, call.root)})" if done.backup else ""
-        click.echo(f"fixed {paths.shown(done.path, call.root)}: {done.what}{copy}")
+        click.echo(f"fixed {paths.shown(done.path, call.root)}: {visible(done.what)}{copy}")
     for finding in found:
         _print(finding, call)
     notes = len(found) - len(bad)

@@ -7,7 +7,7 @@ from ralph.app import forget as verbs
 from ralph.app.forget import Plan
 from ralph.app.forgetting import Vanishing, Wanted
 from ralph.cli.context import Invocation, invocation, warn
-from ralph.cli.options import Command, format_option
+from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import cut, json_text, one_line
 from ralph.cli.progress import bar
 from ralph.cli.search import when
@@ -20,7 +20,7 @@ _BEGIN = 80
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")
 @click.option("--before", default="", metavar="WHEN", help="Everything recorded before: a date, or 90d, 2w, 3m.")
-@click.option("--matching", metavar="TEXT", help="Everything that holds this very text, in any case.")
+@click.option("--matching", metavar="TEXT", help="Everything that holds this very text, in any case (-: from stdin).")
 @click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
 @format_option("table", "json")
 @click.pass_context
@@ -40,7 +40,10 @@ def cli(
       ralph forget --session 3f2a --yes
       ralph forget --before 90d
       ralph forget --matching "hunter2" --yes
+      ralph forget --matching - < leaked.txt
     """
+    if matching == "-":
+        matching = text_argument(matching, None).strip("\r\n")
     if matching is not None and not matching.strip():
         raise UsageError("an empty text matches everything", hint="name the text that must be forgotten")
     call = invocation(ctx)

@@ -21,17 +21,25 @@ from ralph.errors import RalphError, UsageError
 
 COMMANDS = {
     "init": "ralph.cli.init",
+    "install": "ralph.cli.install",
+    "uninstall": "ralph.cli.uninstall",
     "memory": "ralph.cli.memory",
     "guardrails": "ralph.cli.guardrails",
     "search": "ralph.cli.search",
     "timeline": "ralph.cli.timeline",
+    "session": "ralph.cli.session",
+    "forget": "ralph.cli.forget",
     "index": "ralph.cli.index",
     "scratchpad": "ralph.cli.scratchpad",
     "skill": "ralph.cli.skill",
     "where": "ralph.cli.where",
     "doctor": "ralph.cli.doctor",
     "status": "ralph.cli.status",
+    "stats": "ralph.cli.stats",
+    "pause": "ralph.cli.pause",
+    "resume-capture": "ralph.cli.resume",
     "config": "ralph.cli.config",
+    "trust": "ralph.cli.trust",
     "bench": "ralph.cli.bench",
 }
 """Every command and the module whose `cli` it is."""

@@ -10,7 +10,7 @@ from ralph.app import search as verbs
 from ralph.app.entries import record_json
 from ralph.app.search import Answer, Shown
 from ralph.cli.context import invocation, warn
-from ralph.cli.options import Command, format_option, tags_option
+from ralph.cli.options import Command, format_option, tags_option, text_argument
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.progress import bar
 from ralph.errors import UsageError
@@ -57,6 +57,7 @@ def cli(
 
     A line of layer 1 has the id, the score, the day and how the record begins. With --layer 3 and ids
     instead of words, those records are shown whole. What a session said several times is shown once.
+    With - alone the words are read from standard input.
 
     \b
     Examples:
@@ -64,9 +65,10 @@ def cli(
       ralph search --layer 2 "connection refused" --since 7d
       ralph search --layer 3 mem-1705751400-a3f8
       ralph search "auth" --kind memory --type fix,decision --explain
+      ralph search - < question.txt
     """
     query = Query(
-        " ".join(words), kinds(types), (*(tags or ()), *more_tags), when(since), when(until),
+        said(words), kinds(types), (*(tags or ()), *more_tags), when(since), when(until),
         tuple(Family(family) for family in families), project=project,
         limit=None if everything else limit, layer=Detail(layer),
     )  # fmt: skip
@@ -76,6 +78,11 @@ def cli(
     for warning in answer.warnings:
         warn(warning)
     show(answer, form, explain=explain)
+
+
+def said(words: tuple[str, ...]) -> str:
+    """What was asked for; `-` alone means that it comes from standard input."""
+    return text_argument("-", None).strip() if words == ("-",) else " ".join(words)
 
 
 def show(answer: Answer, form: str, *, explain: bool = False) -> None:

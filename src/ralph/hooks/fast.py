@@ -73,7 +73,7 @@ def event(host: str, name: str, payload: bytes, env: "Mapping[str, str]") -> byt
     """What to print about one event, after it has been recorded; Whole when the full path must do it."""
     if name not in EVENTS and host in HOSTS:
         return b""
-    said = _parsed(payload) if host in HOSTS else None
+    said = parsed(payload) if host in HOSTS else None
     found = places.project(places.start(env, said.get("cwd") if said else None))
     if found is None and not places.may_be_everywhere(env):
         return b""
@@ -146,7 +146,7 @@ class _Json:
     memo: "dict[str, str]" = {}  # noqa: RUF012 - the scanner's own, for one payload
 
 
-def _parsed(payload: bytes) -> "dict[str, object] | None":
+def parsed(payload: bytes) -> "dict[str, object] | None":
     """The payload's object; None when it is none, or large: then the full path reads it."""
     if len(payload) > SMALL + 1024:
         return None

@@ -47,6 +47,9 @@ _ENDS = b"\"'`,;|<>(){}[]"
 _WEAK = _LOWER + _UPPER + b"_./:,;\"'`()[]{}<>|\\"
 """Signs of which no secret is made, if the letters are few or small: no digit, no `-`, no sign of a password."""
 
+LOWER_LOGIN = (b"jo", b"jp", b"jq", b"jr", b"zo", b"zp", b"zq", b"zr")
+"""In base64 without capitals and digits, the `:` of an encoded `user:password` can only be one of these."""
+
 _LABELS = (
     "비밀번호", "비밀 번호", "패스워드", "비번", "암호", "密码", "密碼", "口令", "パスワード", "暗証番号", "пароль",
     "contraseña", "토큰", "令牌", "トークン", "api키", "api 키", "apiキー", "api キー", "비밀키", "비밀 키", "시크릿키",
@@ -226,9 +229,9 @@ def _bare(start: bytes, certain: bool, env: bool) -> bool:
 
 def _weak(value: bytes, env: bool) -> bool:
     """Whether a value has only small letters and signs that no password is made of, and no word of it is long."""
-    if env or value.translate(None, _WEAK):
+    if env or value.translate(None, _WEAK) or value.lower() != value:
         return False
-    if value.lower() != value:
+    if any(pair in value for pair in LOWER_LOGIN):
         return False
     longest = run = 0
     for sign in value:

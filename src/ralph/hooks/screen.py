@@ -11,7 +11,7 @@ golden secrets, that nothing passes which the rules would change, and that ordin
 """
 
 from ralph.hooks.anchors import INSIDE, LEADING, SIGNS
-from ralph.hooks.named import assigned, labelled
+from ralph.hooks.named import LOWER_LOGIN, assigned, labelled
 
 _DISGUISED = ("İ", "ı", "ſ", "\u212a")
 """Signs that the rules take for the ASCII letters i, s and k."""
@@ -176,8 +176,6 @@ _AFTER: tuple[tuple[bytes, bytes, int], ...] = (
 )
 """A word, what must follow it, and how far away; a command line is bounded by the rule, and escapes lengthen it."""
 _ENCODED = SIGNS["word"].replace(b"_", b"").replace(b"-", b"") + b"+/"
-_LOWER_LOGIN = (b"jo", b"jp", b"jq", b"jr", b"zo", b"zp", b"zq", b"zr")
-"""Without capitals and digits, the `:` of an encoded login can only be one of these."""
 
 
 def _lines(raw: bytes, lowered: bytes) -> bool:
@@ -209,7 +207,7 @@ def _basic(rest: bytes) -> bool:
     encoded = rest[: len(rest) - len(rest.lstrip(_ENCODED))]
     if len(encoded) < 8:
         return False
-    return encoded.translate(None, _LOWER) != b"" or any(pair in encoded for pair in _LOWER_LOGIN)
+    return encoded.translate(None, _LOWER) != b"" or any(pair in encoded for pair in LOWER_LOGIN)
 
 
 def _follows(raw: bytes, at: int, far: int, signs: bytes, least: int) -> bool:

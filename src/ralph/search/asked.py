@@ -71,7 +71,7 @@ def asked(connection: "sqlite3.Connection", text: str, *, everyday: float, named
             found += [_pair(connection, term, count, known.get(term, 0)) for term in word.terms]
             continue
         there = {term: known[term] for term in word.terms if term in known}
-        telling = everyday if word.terms[0] in EVERYDAY else 1.0
+        telling = everyday if word.text.lower() in EVERYDAY else 1.0
         if there:
             least = named if is_name(word.text, text) else 0.0
             each = Asked(word.text, there, max(least, telling * _weight(count, min(there.values()))))

@@ -34,13 +34,14 @@ def search(
     if rows.key_of(connection, text) is not None or ids.date_of(text):
         return _named(connection, query)
     keep = rows.filter_of(query)
-    ranked = rank(connection, query.text, today=today, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning)
-    hits = tuple(_hits(connection, query, ranked, today, recipe))
+    day = today.isoformat()
+    ranked = rank(connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning)
+    hits = tuple(_hits(connection, query, ranked, day, recipe))
     instead = tuple((each.word, _spoken(tuple(each.counts), hits)) for each in ranked.words if each.replaced)
     return Found(hits, ranked.total, tuple(pair for pair in instead if pair[1]))
 
 
-def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranked, today: date, recipe: Recipe) -> list[Hit]:
+def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranked, today: str, recipe: Recipe) -> list[Hit]:
     found = rows.records(connection, [each.row.key for each in ranked.best])
     handed = gate(ranked, recipe)
     return [

@@ -6,11 +6,8 @@ counts less here, whatever the store's own counts say. The list is of general En
 asking and doing, pronouns, words of time and degree), written down once and not fitted to any data set.
 """
 
-from ralph.search.stem import stem
-
 WORDS = frozenset(
-    stem(word)
-    for word in (
+    (
         "about above according across actual actually add after again against ago all allow almost along already also "
         "although always am among another any anybody anyone anything anyway apart appear around ask away back bad "
         "based basically because become been before began begin behind being believe below best better between big "

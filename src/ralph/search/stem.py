@@ -6,28 +6,36 @@ those of the paper; `tests/search/test_stem.py` compares every word of a long li
 stemmer that is built into SQLite's FTS5.
 """
 
-from functools import lru_cache
-from itertools import pairwise
-
 _STEP2 = (
-    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
-    ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
-    ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"),
-    ("ousness", "ous"), ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble"),
+    ("ational", "ate"), ("ization", "ize"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"),
+    ("tional", "tion"), ("biliti", "ble"), ("entli", "ent"), ("ousli", "ous"), ("ation", "ate"), ("alism", "al"),
+    ("aliti", "al"), ("iviti", "ive"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
+    ("alli", "al"), ("ator", "ate"), ("bli", "ble"), ("eli", "e"),
 )  # fmt: skip
 _STEP3 = (
-    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ness", ""), ("ful", ""),
 )  # fmt: skip
 _STEP4 = (
-    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
-    "ous", "ive", "ize",
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti", "ous", "ive", "ize",
+    "al", "er", "ic", "ou",
 )  # fmt: skip
+"""Endings, the longest first."""
+_REMEMBERED = 65_536
+_known: dict[str, str] = {}
 _LONGEST = 64
 
 
-@lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """The stem of a lowercase word; anything but a plain English word is left as it is."""
+    found = _known.get(word)
+    if found is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        found = _known[word] = _stem(word)
+    return found
+
+
+def _stem(word: str) -> str:
     if len(word) < 3 or len(word) > _LONGEST or not word.isascii() or not word.isalpha():
         return word
     word = _plurals(word)
@@ -51,7 +59,7 @@ def _vowels(word: str) -> list[bool]:
 def _measure(word: str) -> int:
     """How often a vowel is followed by a consonant."""
     marks = _vowels(word)
-    return sum(1 for before, after in pairwise(marks) if before and not after)
+    return sum(1 for before, after in zip(marks, marks[1:]) if before and not after)  # noqa: B905, RUF007
 
 
 def _has_vowel(word: str) -> bool:
@@ -87,7 +95,7 @@ def _endings(word: str) -> str:
 
 
 def _swap(word: str, pairs: tuple[tuple[str, str], ...]) -> str:
-    for ending, instead in sorted(pairs, key=lambda pair: -len(pair[0])):
+    for ending, instead in pairs:
         if word.endswith(ending):
             base = word[: -len(ending)]
             return base + instead if _measure(base) > 0 else word
@@ -95,7 +103,7 @@ def _swap(word: str, pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def _cut(word: str) -> str:
-    for ending in sorted(_STEP4, key=len, reverse=True):
+    for ending in _STEP4:
         if word.endswith(ending):
             base = word[: -len(ending)]
             if _measure(base) > 1 and (ending != "ion" or base.endswith(("s", "t"))):

@@ -42,7 +42,9 @@ _REST = {
     Family.JOURNAL: ("session", "agent", "commit"),
 }
 """What no column holds of a record's origin."""
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
+"""SQLite reads what it writes, too: it knows no infinite numbers."""
+
 _ID = '{"id":'
 _LARGEST = 2**63
 
@@ -86,7 +88,7 @@ def metadata_of(record: Record, given: str = "") -> str:
 def _text(rest: dict[str, object]) -> str:
     try:
         return _ENCODER.encode(rest)
-    except (ValueError, RecursionError):  # nested more deeply than can be written; the file still has it
+    except (ValueError, RecursionError):  # nested too deeply, or no finite number; the file still has it
         rest.pop("extra", None)
         return _ENCODER.encode(rest) if rest else ""
 

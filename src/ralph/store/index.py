@@ -19,14 +19,12 @@ from pathlib import Path
 from ralph import paths
 from ralph.errors import Unreadable
 from ralph.store import db, files
+from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
 from ralph.store.sources import Contents, Interpret, Source, sources
 from ralph.store.writer import Writer
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
-
-SCHEMA_VERSION = 3
-"""Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
 _LARGE = 50_000_000
 """Bytes: a database up to that size is made again rather than checked when somebody else touched it."""

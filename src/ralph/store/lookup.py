@@ -14,18 +14,52 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
+SCHEMA_VERSION = 4
+"""Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
+
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
 
 EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
 MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)
 
+
+
+def memories(
+    *, kinds: "Sequence[str]" = (), tags: "Sequence[str]" = (), since: str = "", knowledge_only: bool = False
+) -> "tuple[int, str, Sequence[object]]":
+    """The part of a Filter that lets memories through: of these kinds, with one of these tags, not older."""
+    tests = ["status <> 'retired'"]
+    values: list[object] = []
+    if knowledge_only:
+        tests.append("source IN (SELECT key FROM sources WHERE format = 'knowledge')")
+    if kinds:
+        tests.append(f"kind IN ({marks(kinds)})")
+        values += kinds
+    if tags:
+        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({marks(tags)})"  # noqa: S608
+        tests.append(f"tags <> '' AND EXISTS ({named})")
+        values += [tag.lower() for tag in tags]
+    if since:
+        tests.append("created_at >= ?")
+        values.append(since)
+    return _MEMORY, " AND ".join(tests), values
+
+
+def observations(*, not_of: str = "", not_called: "Sequence[str]" = ()) -> "tuple[int, str, Sequence[object]]":
+    """The part of a Filter for observations: not of this session, no bare tool use whose title begins like these."""
+    test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
+    values = [value for start in not_called for value in (len(start), start)]
+    return _OBSERVATION, f"session_id <> ? AND (type <> 'tool_use' OR ({test}))", (not_of, *values)
+
+
 _MEMORY = 0
 _OBSERVATION = 1
+_BY = "CASE metadata WHEN '' THEN '{usual}' ELSE coalesce(json_extract(metadata, '$.by'), '{usual}') END"
 _COLUMNS = (
-    "key, id, kind, title, tags, text, files, created_at, ''",
-    "key, id, type, title, tags, content, files, created_at, session_id",
-    "id, record_id, outcome, '', '', coalesce(notes, ''), coalesce(files_modified, ''), created_at, run_id",
+    "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual=""),
+    "key, id, type, title, tags, content, files, created_at, session_id, " + _BY.format(usual="tool"),
+    "id, record_id, outcome, title, tags, notes, files_modified, created_at, run_id, " + _BY.format(usual=""),
 )
 _MOST = 900
 """SQLite takes a limited number of values in one statement."""
@@ -34,11 +68,12 @@ _MOST = 900
 class Row:
     """What is judged, and shown, of a record."""
 
-    __slots__ = ("created_at", "files", "id", "key", "kind", "session", "tags", "text", "title")
+    __slots__ = ("by", "created_at", "files", "id", "key", "kind", "session", "tags", "text", "title")
 
     def __init__(self, key: int, *texts: str) -> None:
         self.key = key
-        self.id, self.kind, self.title, self.tags, self.text, self.files, self.created_at, self.session = texts
+        self.id, self.kind, self.title, self.tags, self.text = texts[:5]
+        self.files, self.created_at, self.session, self.by = texts[5:]
 
 
 def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dict[str, int]:
@@ -73,7 +108,8 @@ def matching(
 ) -> list[tuple[int, float]]:
     """The best full-text matches with their BM25 scores, higher is better."""
     condition, values = _condition(keep)
-    numbers = ", ".join(str(float(weight)) for weight in weights)
+    title, tags, text, files = (str(float(weight)) for weight in weights)
+    numbers = f"{text}, {title}, {tags}, {files}"  # the largest column comes first in the index, which makes it smaller
     sql = (
         f"SELECT rowid, -bm25(search, {numbers}) AS score FROM search "  # noqa: S608  (numbers of our own)
         f"WHERE search MATCH ?{condition} ORDER BY score DESC, rowid DESC LIMIT ?"

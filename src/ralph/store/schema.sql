@@ -133,7 +133,7 @@ CREATE INDEX journal_by_source ON journal(source);
 CREATE INDEX journal_by_run ON journal(run_id, iteration);
 
 CREATE VIRTUAL TABLE search USING fts5(
-    title, tags, text, files,
+    text, title, tags, files,          -- the largest first: that is smaller by a tenth
     content = '', tokenize = 'ascii'   -- terms come folded and separated by spaces
 );
 CREATE VIRTUAL TABLE search_terms USING fts5vocab(search, 'row');

@@ -1,0 +1,125 @@
+"""One event of a host, with all rules: recorded as it may be kept, and what the event asks for.
+
+The order is the safety: what happened goes to the session's log first, redacted, with one append. Then a
+session's start is handed its brief, a stop or a compaction leaves a summary (always made anew from what is
+recorded, no model), and the ledger learns which of the injected records were used. The index is caught up with
+for a fraction of a second; another process that is at it does the same work. Errors are the caller's to count.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from ralph import config as settings
+from ralph import paths
+from ralph.app import briefing, hook_settings, index, ledger, pause, session
+from ralph.app.ledger import Injection
+from ralph.capture import summarize
+from ralph.capture.event import Event, Happening
+from ralph.capture.hosts import event_of
+from ralph.capture.pipeline import observe, session_of
+from ralph.context.tokens import estimate
+from ralph.errors import Unreadable
+from ralph.formats import jsonl
+from ralph.model import ids
+from ralph.settings import Config
+from ralph.store import files
+
+CATCH_UP = 0.2
+"""Seconds that a hook may spend on the index."""
+
+SUMMARY = 400
+"""Tokens of a summary that is stored."""
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
+
+
+def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[str, str], project: bool = True) -> str:
+    """What to print about an event, after everything was done about it; "" for nothing.
+
+    Outside of a `project` only those are recorded who asked for it everywhere.
+    """
+    seen = hook_settings.look(root, env)
+    loaded = settings.load(root, env=env)
+    if (not project and not loaded.config.capture.everywhere) or pause.since(root) is not None:
+        return ""
+    if project:
+        hook_settings.write(root, loaded, env=env, seen=seen)
+    happened = event_of(host, event, _parsed(payload), _now())
+    if happened is None or not happened.session:
+        return ""
+    record(root, happened, loaded.config)
+    if happened.happening is Happening.SESSION_START:
+        return _started(root, happened, loaded.config, event)
+    if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
+        _settled(root, happened, loaded.config)
+    return ""
+
+
+def _parsed(payload: bytes) -> Mapping[str, object]:
+    try:
+        said = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("the host's payload is no JSON", hint="`ralph doctor` counts these") from error
+    if not isinstance(said, dict):
+        raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
+    return said
+
+
+def _now() -> str:
+    return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def log_file(root: Path, session_id: str) -> Path:
+    """The log of a session; an odd id does not become a path."""
+    name = session_id if _SAFE_NAME.fullmatch(session_id) else ids.derived("session", session_id)
+    return paths.log_folder(root) / "sessions" / f"{name}.jsonl"
+
+
+def record(root: Path, event: Event, config: Config) -> None:
+    """Append to the session's log what may be kept of an event, with one write."""
+    privacy = config.privacy
+    observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
+    path = log_file(root, event.session)
+    lines = [] if observed is None else [jsonl.encode(observed)]
+    if event.happening in _TELLS_SESSION or not path.exists():
+        said = session_of(event, patterns=privacy.patterns)
+        if said is not None:
+            lines.append(jsonl.encode_line("session", said))
+    if lines:
+        files.append(path, "".join(lines), root=paths.state_root(root))
+
+
+def _started(root: Path, event: Event, config: Config, name: str) -> str:
+    """The brief of a session that starts; after a compaction everything may be said again."""
+    index.catch_up(root, CATCH_UP)
+    if event.source in ("compact", "clear", "startup"):
+        ledger.forget_session(root, event.session)
+    made = briefing.at_start(root, config, event.session, resumed=event.source == "resume")
+    if not made.text:
+        return ""
+    items = [Injection(shown.id, shown.tokens) for shown in made.records]
+    if made.has_skill:
+        items.append(Injection(briefing.SKILL, 0))
+    ledger.record(root, event.session, name, items, event.at)
+    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": made.text}})
+
+
+def _settled(root: Path, event: Event, config: Config) -> None:
+    """A summary of the session so far, in place of the one before, and which of the injected records it used."""
+    index.catch_up(root, CATCH_UP)
+    held = index.of(root)
+    if not held.built():
+        return
+    with closing(held.connect()) as connection:
+        happened = session.observations(connection, event.session)
+        row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (event.session,)).fetchone()
+    found = summarize.summary(happened)
+    text = summarize.text(found, SUMMARY, estimate)
+    if text and text != (row[0] if row else None):
+        said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
+        files.append(log_file(root, event.session), jsonl.encode_line("session", said), root=paths.state_root(root))
+    ledger.used(root, event.session, ledger.references(root, event.session, happened), event.at)

@@ -1,0 +1,220 @@
+"""What an agent is told unasked: what relates to a prompt, and what is known at the place of an action.
+
+For a prompt the ranking's own gate decides (near the best, or on a subject that the prompt names), at the
+detail that the budget allows: everything, else beginnings, else lines. Before a tool acts on a file, or after
+a command failed, only a `fix` or a `decision` that names that file or fits that command is told, in a few
+hundred characters. Nothing is told twice in a session, and nothing when nothing relates.
+
+Hooks load this module, and `ralph context` shows what it would say; so it imports little, and takes what is
+configured as plain values. `tests/context/test_recall.py` proves it.
+"""
+
+from ralph.context import render
+from ralph.context.tokens import estimate
+from ralph.search import rank as ranking
+from ralph.search import terms
+from ralph.store import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Sequence
+
+    from ralph.search.asked import Asked
+    from ralph.search.rank import Judged
+    from ralph.store.lookup import Filter, Row
+
+AT_PLACE = 600
+"""Characters that may be said at the place of an action."""
+MEMORY_SHARE = 0.15
+"""The part of a context window that memories may fill; `shares.SHARES` has all parts."""
+HOW = "`ralph search` with words of your task"
+
+_JOURNAL = 2
+_LESSONS = ("fix", "decision")
+_LOOKED_AT = 12
+_PER_SESSION = 2
+_TOLD_AT_PLACE = 2
+_COMMAND, _ERROR = 400, 600
+_FITS = 0.5
+"""A command's memory must hold so much of it."""
+_SAYING_LITTLE = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
+                  "read_", "search_file", "glob", "list_directory", "google_web", "web_fetch")  # fmt: skip
+"""How the titles of observations begin that only name a place."""
+_COMMON_NAMES = frozenset(
+    "index main mod lib app init utils util helpers types type readme package config setup test tests conftest "
+    "settings models views routes schema constants common base core".split()
+)
+"""Files of these names stand in many folders: one of them is meant only together with its folder."""
+
+
+class Wanted:
+    """What may be told: the settings that count, and what the session knows already."""
+
+    __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "tags", "today", "types")
+
+    def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
+        self.today = today
+        self.session = session
+        self.seen = seen
+        self.enabled = True
+        self.types: Sequence[str] = ()
+        self.tags: Sequence[str] = ()
+        self.since = ""
+        self.budget = 2_000
+        self.characters = render.MOST_CHARACTERS
+
+
+class Told:
+    """What is said, and which records that are, with their tokens and layer; why each, for those who ask."""
+
+    __slots__ = ("judged", "layer", "records", "text", "words")
+
+    def __init__(
+        self, text: str = "", records: "Sequence[tuple[str, int]]" = (), layer: int = 0, judged: "Sequence[Judged]" = ()
+    ) -> None:
+        self.text = text
+        self.records = records
+        self.layer = layer
+        self.judged = judged
+        self.words: Sequence[Asked] = ()
+
+
+NOTHING = Told()
+
+
+def within_window(window: int, budget: int) -> int:
+    """The tokens for memories: the smaller of their part of the window and the configured budget (0: no limit)."""
+    part = max(1, int(window * MEMORY_SHARE)) if window > 0 else 0
+    return min(part, budget) if part and budget else part or budget
+
+
+def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
+    """What relates to a prompt."""
+    ranked = ranking.rank(connection, prompt, today=wanted.today, keep=_all(wanted), limit=_LOOKED_AT)
+    chosen = _chosen(ranking.gate(ranked), wanted)
+    if not chosen:
+        return NOTHING
+    rows = [each.row for each in chosen]
+    for layer in (3, 2, 1):
+        told = _rendered(rows, layer, wanted.budget, wanted.characters, len(rows))
+        if layer == 1 or len(told.records) == len(rows):
+            told.judged, told.words = chosen, ranked.words
+            return told
+    return NOTHING
+
+
+def before_action(connection: "sqlite3.Connection", files: "Sequence[str]", command: str, wanted: Wanted) -> Told:
+    """What is known about the files that are about to be touched, or about a command that is about to run."""
+    if files:
+        return _at_place(_about_files(connection, files, wanted), wanted)
+    return _at_place(_fitting(connection, command[:_COMMAND], wanted), wanted) if command else NOTHING
+
+
+def after_failure(connection: "sqlite3.Connection", command: str, error: str, wanted: Wanted) -> Told:
+    """What resolved such a failure before."""
+    text = f"{command[:_COMMAND]}\n{error[:_ERROR]}"
+    ranked = ranking.rank(connection, text, today=wanted.today, keep=_lessons(wanted), limit=_LOOKED_AT)
+    return _at_place([each.row for each in ranking.gate(ranked)], wanted)
+
+
+# --- what is looked at -------------------------------------------------------------------------
+
+
+def _all(wanted: Wanted) -> "Filter":
+    """Everything but what this session did itself, and what only names a place."""
+    return (
+        _memories(wanted, wanted.types),
+        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE),
+        (_JOURNAL, "", ()),
+    )
+
+
+def _lessons(wanted: Wanted) -> "Filter":
+    kinds = [kind for kind in _LESSONS if not wanted.types or kind in wanted.types]
+    return (_memories(wanted, kinds),) if kinds else ()
+
+
+def _memories(wanted: Wanted, kinds: "Sequence[str]") -> "tuple[int, str, Sequence[object]]":
+    return lookup.memories(kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled)
+
+
+def _fitting(connection: "sqlite3.Connection", command: str, wanted: Wanted) -> "list[Row]":
+    ranked = ranking.rank(connection, command, today=wanted.today, keep=_lessons(wanted), limit=_LOOKED_AT)
+    return [each.row for each in ranking.gate(ranked) if each.cover >= _FITS]
+
+
+def _about_files(connection: "sqlite3.Connection", files: "Sequence[str]", wanted: Wanted) -> "list[Row]":
+    """The lessons that name one of these files, the best first."""
+    phrases = [phrase for phrase in map(_phrase, files[:8]) if phrase]
+    if not phrases:
+        return []
+    weights = ranking.STANDARD.fields
+    found = lookup.matching(connection, " OR ".join(phrases), weights, _LOOKED_AT, _lessons(wanted))
+    rows = lookup.judged(connection, [key for key, _ in found])
+    return [rows[key] for key, _ in found if key in rows]
+
+
+def _phrase(path: str) -> str:
+    """A file's name as it stands in the index: its terms side by side; a common name together with its folder."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part]
+    if not parts:
+        return ""
+    stem = parts[-1].strip("._").partition(".")[0].strip("_").lower()
+    used = parts[-2:] if stem in _COMMON_NAMES else parts[-1:]
+    if stem in _COMMON_NAMES and len(used) < 2:
+        return ""
+    found = [term for part in used for term in _single(part)]
+    return f'"{" ".join(found)}"' if len(found) > 1 else ""
+
+
+def _single(part: str) -> list[str]:
+    """The terms of a name without the one for all of it at once."""
+    found = terms.word_terms(part.strip("._-"))
+    joined = "".join(char for char in terms.fold(part) if char.isalnum())
+    return [term for term in found if term != joined or len(found) == 1]
+
+
+# --- what is said ------------------------------------------------------------------------------
+
+
+def _chosen(judged: "Sequence[Judged]", wanted: Wanted) -> "list[Judged]":
+    """Those that the session does not know, few of one earlier session, and none that gives orders."""
+    chosen: list[Judged] = []
+    sessions: dict[str, int] = {}
+    for each in judged:
+        row = each.row
+        if row.id in wanted.seen or _withheld(row):
+            continue
+        count = sessions[row.session] = sessions.get(row.session, 0) + 1
+        if not row.session or count <= _PER_SESSION:
+            chosen.append(each)
+    return chosen
+
+
+def _withheld(row: "Row") -> bool:
+    return render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}")
+
+
+def _at_place(rows: "Sequence[Row]", wanted: Wanted) -> Told:
+    """A few words on the best of some records."""
+    new = [row for row in rows if row.id not in wanted.seen and not _withheld(row)][:_TOLD_AT_PLACE]
+    for layer in (3, 1):
+        told = _rendered(new, layer, wanted.budget, min(AT_PLACE, wanted.characters), len(new))
+        if told.records and (layer == 1 or len(told.records) == len(new)):
+            return told
+    return NOTHING
+
+
+def _rendered(rows: "Sequence[Row]", layer: int, budget: int, characters: int, total: int) -> Told:
+    """As many records as fit, at one layer."""
+    blocks: list[str] = []
+    spent = estimate(render.INTRO)
+    for row in rows:
+        block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
+        spent += estimate(block)
+        if budget and spent > budget:
+            break
+        blocks.append(block)
+    text, kept = render.within(blocks, total, HOW, characters)
+    return Told(text, [(rows[at].id, estimate(blocks[at])) for at in kept], layer)

@@ -1,0 +1,133 @@
+"""What a hook says to its host: memory that relates to a prompt, or to what a tool is about to do or failed at.
+
+The answer is one JSON object with `additionalContext`, or nothing. What was said goes to the ledger and to the
+session's list of what it knows, so that it is said once. Everything is read-only otherwise, and nothing heavy
+is loaded: `tests/hooks/test_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the answers.
+"""
+
+import time
+
+from ralph.store import light, reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from ralph.context.recall import Told, Wanted
+    from ralph.hooks.place import Place
+
+_CHANGES = ("Edit", "Write", "MultiEdit", "NotebookEdit", "Read", "apply_patch")
+_MACHINE_MADE = ("<task-notification", "<system-reminder", "<local-command", "<bash-", "<command-")
+_MOST_SEEN = 1 << 20
+_DAY = 86_400
+
+
+def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
+    """What to print about an event; nothing when there is nothing to say."""
+    from ralph.hooks.fast import parsed, session_of  # noqa: PLC0415 - whoever calls has it loaded
+
+    settings = place.settings
+    said = parsed(payload)
+    if said is None or settings.inject != "auto" or not _asks(name, said):
+        return b""
+    connection = reading.read_only(f"{place.folder}/ralph.db")
+    if connection is None:
+        return b""
+    try:
+        wanted = _wanted(place, session_of(payload.lstrip()))
+        told = _told(connection, name, said, wanted)
+    finally:
+        connection.close()
+    if not told.text:
+        return b""
+    note(place, wanted.session, name, told)
+    return envelope(name, told.text)
+
+
+def _asks(name: str, said: "Mapping[str, object]") -> bool:
+    """Whether an event asks anything of us: a person's prompt, a file, a command."""
+    if name == "UserPromptSubmit":
+        prompt = said.get("prompt")
+        return isinstance(prompt, str) and not prompt.lstrip().startswith(_MACHINE_MADE) and prompt.strip() != ""
+    return bool(_files(said) or _command(said))
+
+
+def _told(connection: "sqlite3.Connection", name: str, said: "Mapping[str, object]", wanted: "Wanted") -> "Told":
+    from ralph.context import recall  # noqa: PLC0415 - only when there is an index to ask
+
+    if name == "UserPromptSubmit":
+        return recall.related(connection, str(said.get("prompt")), wanted)
+    if name == "PreToolUse":
+        return recall.before_action(connection, _files(said), _command(said), wanted)
+    return recall.after_failure(
+        connection, _command(said) or " ".join(_files(said)), str(said.get("error", "")), wanted
+    )
+
+
+def _wanted(place: "Place", session: str) -> "Wanted":
+    from ralph.context import recall  # noqa: PLC0415 - only when there is an index to ask
+
+    settings = place.settings
+    wanted = recall.Wanted(light.stamp()[:10], session, _seen(place, session))
+    wanted.enabled = settings.enabled
+    wanted.types, wanted.tags = settings.types, settings.tags
+    wanted.budget = recall.within_window(settings.window, settings.budget)
+    if settings.recent:
+        then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
+        wanted.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"
+    return wanted
+
+
+def _files(said: "Mapping[str, object]") -> list[str]:
+    """The files that a tool is about to touch."""
+    given = said.get("tool_input")
+    if said.get("tool_name") not in _CHANGES or not isinstance(given, dict):
+        return []
+    return [path for key in ("file_path", "notebook_path", "path") if isinstance(path := given.get(key), str)]
+
+
+def _command(said: "Mapping[str, object]") -> str:
+    given = said.get("tool_input")
+    command = given.get("command") if isinstance(given, dict) else None
+    return command if isinstance(command, str) else ""
+
+
+# --- the ledger --------------------------------------------------------------------------------
+
+
+def _seen(place: "Place", session: str) -> frozenset[str]:
+    """What this session was told already."""
+    if not session:
+        return frozenset()
+    try:
+        with open(f"{place.folder}/cache/injected/{session}", "rb") as file:  # noqa: PTH123 - pathlib is heavy
+            return frozenset(file.read(_MOST_SEEN).decode("utf-8", "replace").split("\n"))
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def note(place: "Place", session: str, name: str, told: "Told") -> None:
+    """Write down what was said: in the ledger, and in the session's own list."""
+    at = light.stamp()
+    lines = "".join(
+        f'{{"v": 1, "type": "injection", "at": {_quoted(at)}, "event": {_quoted(name)}, "layer": {told.layer}, '
+        f'"record": {_quoted(record)}, "session": {_quoted(session)}, "tokens": {tokens}}}\n'
+        for record, tokens in told.records
+    )
+    names = "".join(f"{record}\n" for record, _ in told.records if "\n" not in record)
+    light.append(place.root, (".ralph", "log"), "injections.jsonl", lines.encode("utf-8", "replace"))
+    if session:
+        light.append(place.root, (".ralph", "cache", "injected"), session, names.encode("utf-8", "replace"))
+
+
+def envelope(name: str, text: str) -> bytes:
+    """The host's JSON around a text."""
+    inner = f'{{"hookEventName": {_quoted(name)}, "additionalContext": {_quoted(text)}}}'
+    return f'{{"hookSpecificOutput": {inner}}}'.encode()
+
+
+def _quoted(text: str) -> str:
+    import _json  # noqa: PLC0415 - as light as it gets
+
+    return _json.encode_basestring_ascii(text)

@@ -1,0 +1,35 @@
+"""The index opened for reading by a process that may load next to nothing: `sqlite3` without its Python part.
+
+A hook that answers asks this and no more. There is no answer when the index was never finished (`built`), was
+made by another version, or is not there. It is never waited for: whoever writes to it leaves readers alone.
+`tests/hooks/test_answer.py` proves it.
+"""
+
+import _sqlite3
+import posix
+
+from ralph.store.lookup import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+_UNSAFE = "%?#"
+
+
+def read_only(path: str) -> "sqlite3.Connection | None":
+    """A connection for reading, or None when there is no index of this version."""
+    try:
+        if not posix.stat(path).st_size or not posix.stat(f"{path}-seal").st_size:
+            return None
+    except OSError:
+        return None
+    for sign in _UNSAFE:
+        path = path.replace(sign, f"%{ord(sign):02x}")
+    connection: sqlite3.Connection = _sqlite3.connect(
+        f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2
+    )
+    if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+        return connection
+    connection.close()
+    return None
