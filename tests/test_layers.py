@@ -28,31 +28,47 @@ BELOW: dict[str, set[str]] = {
 """What each part may import of ralph, besides itself."""
 
 BELOW["app"] = set(BELOW)
-BELOW["cli"] = {*BELOW, "app"}
+BELOW["cli"] = BELOW["hooks"] = {*BELOW}  # the adapters, which do not know each other
 BELOW["__main__"] = {"cli"}
 BELOW["__init__"] = set()
 BELOW["testing"] = {"model", "formats", "store", "search"}  # for tests, ours and others'; no part imports it
 
 EVERYBODY = {"__version__"}
 STARTS_PROCESSES = {"cli", "agents", "loop", "paths"}
-CONFIG_LOADERS = {"cli", "app/config.py", "config.py"}
-BROAD_EXCEPT = {"cli"}
+CONFIG_LOADERS = {"cli", "hooks", "app/config.py", "app/hook.py", "config.py"}
+"""The adapters; and the handling of an event, which must look at the files before it loads them (`hook_settings`)."""
+BROAD_EXCEPT = {"cli", "hooks"}
 
 WRITING_METHODS = set(
     "write_text write_bytes mkdir unlink rename touch symlink_to hardlink_to chmod lchmod rmdir rmtree".split()
 )
 WRITING_FUNCTIONS = {
     *(
-        f"os.{name}"
-        for name in "open fdopen write pwrite writev mkdir makedirs mkfifo mknod unlink remove rmdir".split()
+        f"{module}.{name}"
+        for module in ("os", "posix")
+        for name in (
+            "open fdopen write pwrite writev mkdir makedirs mkfifo mknod unlink remove rmdir removedirs rename renames "
+            "replace link symlink truncate ftruncate chmod utime"
+        ).split()
     ),
-    *(f"os.{name}" for name in "removedirs rename renames replace link symlink truncate ftruncate chmod utime".split()),
     *(f"shutil.{name}" for name in "copy copy2 copyfile copyfileobj copymode copystat copytree move rmtree".split()),
     *(f"tempfile.{name}" for name in "mkstemp mkdtemp NamedTemporaryFile TemporaryFile SpooledTemporaryFile".split()),
     *("open", "io.open", "codecs.open", "shutil.make_archive", "shutil.unpack_archive", "fileinput.input"),
 }
-MAY_OPEN = {"cli/main.py", "store/db.py"}
-"""`os.open` of /dev/null for a closed pipe; of a database that only its owner may read."""
+WRITERS = {"store/files.py", "store/light.py"}
+"""Who writes files; `light` does what `files` does for a hook, which may load next to nothing."""
+
+HARMLESS: dict[str, set[str]] = {
+    "cli/main.py": {"os.open"},  # of /dev/null, for a closed pipe
+    "store/db.py": {"os.open"},  # of a database that only its owner may read
+    "hooks/place.py": {"posix.open"},  # for reading; there is no pathlib in a hook
+    "hooks/answer.py": {"open"},  # the same
+    "hooks/fast.py": {"posix.write"},  # to standard output
+}
+"""Calls that could write and do not."""
+
+OPENS_SQLITE = {"store/db.py", "store/reading.py"}
+"""Who opens databases; `reading` does so for a hook, without the Python part of sqlite3."""
 
 SQLITE_WORDS = set(
     "Connection Cursor Row Error DatabaseError OperationalError complete_statement sqlite_version".split()
@@ -149,20 +165,21 @@ def _writes(call: ast.Call, method: str) -> bool:
 def sqlite_uses(tree: ast.Module) -> Broken:
     for name, line in uses(tree):
         words = name.split(".")
-        if words[0] == "sqlite3" and len(words) > 1 and words[1] not in SQLITE_WORDS:
+        if words[0] in ("sqlite3", "_sqlite3") and len(words) > 1 and words[1] not in SQLITE_WORDS:
             yield name, line
 
 
 def processes(tree: ast.Module) -> Broken:
     starters = ("os.exec", "os.spawn", "os.posix_spawn", "os.fork", "os.startfile", "multiprocessing", "pty.")
     for name, line in uses(tree):
-        if name.split(".")[0] == "subprocess" or name.startswith(starters):
+        same = name.replace("posix.", "os.", 1) if name.startswith("posix.") else name
+        if same.split(".")[0] in ("subprocess", "_posixsubprocess") or same.startswith(starters):
             yield name, line
 
 
 def shells(tree: ast.Module) -> Broken:
     for name, line in uses(tree):
-        if name in {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}:
+        if name in {"os.system", "posix.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}:
             yield name, line
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) != "False":
@@ -209,15 +226,14 @@ def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_only_the_file_store_writes_files(path: Path) -> None:
-    if name_of(path) != "store/files.py":
-        found = file_writes(tree_of(path))
-        allowed = {"os.open"} if name_of(path) in MAY_OPEN else set()
-        assert not told(path, ((call, line) for call, line in found if call not in allowed))
+    if name_of(path) not in WRITERS:
+        allowed = HARMLESS.get(name_of(path), set())
+        assert not told(path, ((call, line) for call, line in file_writes(tree_of(path)) if call not in allowed))
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_only_db_opens_sqlite(path: Path) -> None:
-    if name_of(path) != "store/db.py":
+    if name_of(path) not in OPENS_SQLITE:
         assert not told(path, sqlite_uses(tree_of(path)))
 
 
@@ -252,6 +268,111 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
             assert names <= {"collections", "dataclasses", "enum", "types", "typing", "ralph"}, path
 
 
+LIGHT = {
+    *(f"hooks/{name}.py" for name in "run fast screen place anchors named answer".split()),
+    *(f"store/{name}.py" for name in "light lookup reading".split()),
+    *(f"search/{name}.py" for name in "rank asked terms everyday stem fuzzy".split()),
+    *(f"context/{name}.py" for name in "recall render orders tokens".split()),
+    "model/marks.py",
+}
+"""What a hook loads before it knows that it needs more: these import each other and next to nothing else."""
+
+CHEAP = {"_json", "_sqlite3", "fcntl", "math", "posix", "sys", "time"}
+"""Of the standard library: built in, or loaded before anything else, or a small shared library."""
+
+LATER: dict[str, set[str]] = {
+    "hooks/fast.py": {"site", "os", "ralph.hooks.full"},  # where the fast path gives up
+    "search/terms.py": {"re", "unicodedata"},  # for texts that few questions are like
+    "context/tokens.py": {"zlib"},  # for texts that are longer than what a hook shows
+}
+"""What a light module may import inside of a function, when it comes to that."""
+
+
+def light_imports(tree: ast.Module, name: str) -> Broken:
+    """Imports that a light module must not have; what stands under `if TYPE_CHECKING` is never run."""
+    unread = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for each in node.body
+        for inner in ast.walk(each)
+    }
+    inside = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and node not in unread:
+            later = LATER.get(name, set()) if node in inside else set()
+            for full_name, line in imports(ast.Module([node], [])):
+                if not _is_light(full_name) and not _begins_with(full_name, CHEAP | later):
+                    yield full_name, line
+
+
+def _is_light(name: str) -> bool:
+    """Whether a name is that of a light module, or stands in one."""
+    words = name.split(".")
+    if words[0] != "ralph":
+        return False
+    return any("/".join(words[1:end]) + ".py" in LIGHT for end in range(2, len(words) + 1))
+
+
+def _begins_with(name: str, modules: set[str]) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+@pytest.mark.parametrize("name", sorted(LIGHT))
+def test_what_a_hook_loads_is_light(name: str) -> None:
+    path = SOURCE / name
+    assert not told(path, light_imports(tree_of(path), name))
+
+
+@pytest.mark.parametrize("package", sorted({Path(name).parent.as_posix() for name in LIGHT}))
+def test_the_packages_of_light_modules_load_nothing(package: str) -> None:
+    assert not list(imports(tree_of(SOURCE / package / "__init__.py")))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import re",
+        "import os.path",
+        "from typing import TYPE_CHECKING",
+        "from dataclasses import dataclass",
+        "from ralph.store import files",
+        "from ralph.store import light, rows",
+        "from ralph.search.engine import search",
+        "import ralph.model.record",
+        "from . import light",
+        "def f():\n    import json",
+        "try:\n    import json\nexcept ImportError:\n    pass",
+        "if not TYPE_CHECKING:\n    import json",
+        "if TYPE_CHECKING:\n    pass\nelse:\n    import json",
+        "import sysconfig",
+    ],
+)
+def test_a_heavy_import_is_caught(code: str) -> None:
+    assert list(light_imports(ast.parse(code), "store/light.py"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import posix, sys",
+        "import time as clock",
+        "from ralph.store import light, lookup",
+        "from ralph.hooks.place import Place as Where",
+        "if TYPE_CHECKING:\n    from collections.abc import Mapping",
+        "def f():\n    from zlib import adler32",
+    ],
+)
+def test_a_light_import_passes(code: str) -> None:
+    assert not list(light_imports(ast.parse(code), "context/tokens.py"))
+
+
 def test_the_fakes_are_for_tests_alone() -> None:
     assert not any("testing" in below for below in BELOW.values())
 
@@ -274,6 +395,8 @@ CAUGHT: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
         "import tempfile\ntempfile.NamedTemporaryFile()",
         "open(a)",
         "import io\nio.open(a, 'w')",
+        "import posix\nposix.open(a, 1)",
+        "from posix import unlink as gone\ngone(a)",
     ),
     sqlite_uses: (
         "import sqlite3\nsqlite3.connect(a)",
@@ -282,12 +405,15 @@ CAUGHT: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
         "import sqlite3\nmake = sqlite3.connect",
         "from sqlite3 import dbapi2\ndbapi2.connect(a)",
         "import sqlite3.dbapi2",
+        "import _sqlite3\n_sqlite3.connect(a)",
     ),
     processes: (
         "import subprocess",
         "from subprocess import run",
         "import os\nos.execvp(a, b)",
         "import multiprocessing",
+        "import posix\nposix.fork()",
+        "from posix import execv",
     ),
     shells: ("from os import system", "import os\nos.popen(a)", "import subprocess\nsubprocess.run(a, shell=True)"),
     config_loads: (
@@ -344,6 +470,9 @@ def test_a_rule_lets_honest_code_pass(rule: Callable[[ast.Module], Broken], code
         ("app", "from ralph.testing import HashEmbedder"),
         ("cli", "from ralph import testing"),
         ("testing", "from ralph.app import memory"),
+        ("hooks", "from ralph.cli import main"),
+        ("cli", "from ralph.hooks import full"),
+        ("app", "from ralph.hooks.place import place"),
         ("formats", "from . import lines"),
         ("model", "import ralph"),
     ],

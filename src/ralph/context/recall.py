@@ -34,7 +34,10 @@ _JOURNAL = 2
 _LESSONS = ("fix", "decision")
 _LOOKED_AT = 12
 _PER_SESSION = 2
+_MOST = 5
 _TOLD_AT_PLACE = 2
+_PROMPT = "prompt"
+"""What somebody asked before is no answer."""
 _COMMAND, _ERROR = 400, 600
 _FITS = 0.5
 """A command's memory must hold so much of it."""
@@ -92,7 +95,7 @@ def within_window(window: int, budget: int) -> int:
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
     ranked = ranking.rank(connection, prompt, today=wanted.today, keep=_all(wanted), limit=_LOOKED_AT)
-    chosen = _chosen(ranking.gate(ranked), wanted)
+    chosen = _chosen(_fitting(ranked.best), wanted)
     if not chosen:
         return NOTHING
     rows = [each.row for each in chosen]
@@ -108,14 +111,14 @@ def before_action(connection: "sqlite3.Connection", files: "Sequence[str]", comm
     """What is known about the files that are about to be touched, or about a command that is about to run."""
     if files:
         return _at_place(_about_files(connection, files, wanted), wanted)
-    return _at_place(_fitting(connection, command[:_COMMAND], wanted), wanted) if command else NOTHING
+    return _at_place(_about_command(connection, command[:_COMMAND], wanted), wanted) if command else NOTHING
 
 
 def after_failure(connection: "sqlite3.Connection", command: str, error: str, wanted: Wanted) -> Told:
     """What resolved such a failure before."""
     text = f"{command[:_COMMAND]}\n{error[:_ERROR]}"
     ranked = ranking.rank(connection, text, today=wanted.today, keep=_lessons(wanted), limit=_LOOKED_AT)
-    return _at_place([each.row for each in ranking.gate(ranked)], wanted)
+    return _at_place([each.row for each in ranking.gate(ranked.best)], wanted)
 
 
 # --- what is looked at -------------------------------------------------------------------------
@@ -139,9 +142,10 @@ def _memories(wanted: Wanted, kinds: "Sequence[str]") -> "tuple[int, str, Sequen
     return lookup.memories(kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled)
 
 
-def _fitting(connection: "sqlite3.Connection", command: str, wanted: Wanted) -> "list[Row]":
+def _about_command(connection: "sqlite3.Connection", command: str, wanted: Wanted) -> "list[Row]":
+    """The lessons that fit a command."""
     ranked = ranking.rank(connection, command, today=wanted.today, keep=_lessons(wanted), limit=_LOOKED_AT)
-    return [each.row for each in ranking.gate(ranked) if each.cover >= _FITS]
+    return [each.row for each in ranking.gate(ranked.best) if each.cover >= _FITS]
 
 
 def _about_files(connection: "sqlite3.Connection", files: "Sequence[str]", wanted: Wanted) -> "list[Row]":
@@ -178,13 +182,23 @@ def _single(part: str) -> list[str]:
 # --- what is said ------------------------------------------------------------------------------
 
 
+def _fitting(best: "Sequence[Judged]") -> "list[Judged]":
+    """What fits, by family: a memory is worth more than a log that happens to have more of the words."""
+    found: list[Judged] = []
+    for place in range(len(lookup.TABLES)):
+        own = [each for each in best if each.row.key % len(lookup.TABLES) == place]
+        if own and ranking.answers(own[0]):
+            found += ranking.gate(own)
+    return found[:_MOST]
+
+
 def _chosen(judged: "Sequence[Judged]", wanted: Wanted) -> "list[Judged]":
     """Those that the session does not know, few of one earlier session, and none that gives orders."""
     chosen: list[Judged] = []
     sessions: dict[str, int] = {}
     for each in judged:
         row = each.row
-        if row.id in wanted.seen or _withheld(row):
+        if row.id in wanted.seen or row.title == _PROMPT or _withheld(row):
             continue
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
         if not row.session or count <= _PER_SESSION:

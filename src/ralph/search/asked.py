@@ -26,6 +26,8 @@ _MOST_REPLACED = 8
 """Looking for the nearest terms takes time: somebody's whole log as a question must not take for ever."""
 _FEW_WORDS = 3
 """A question of so few words also finds longer words that begin with one of them."""
+_FEW, _ONE_IN = 3, 50
+"""An identifier that so few records have, or one in so many, says what is meant."""
 _PAIR = 0.5
 """A pair of Chinese, Japanese or Korean characters is about half a word."""
 
@@ -33,7 +35,7 @@ _PAIR = 0.5
 class Asked:
     """One word of the question: the terms that stand for it with their counts, and how telling it is."""
 
-    __slots__ = ("counts", "longer", "parts", "replaced", "share", "weight", "whole", "word")
+    __slots__ = ("counts", "longer", "parts", "replaced", "share", "singular", "weight", "whole", "word")
 
     def __init__(self, word: str, counts: "Mapping[str, int]", weight: float) -> None:
         self.word = word
@@ -44,6 +46,7 @@ class Asked:
         self.replaced = False
         self.whole = ""
         self.parts = 0
+        self.singular = False
 
     @property
     def sure(self) -> bool:
@@ -76,6 +79,7 @@ def asked(connection: "sqlite3.Connection", text: str, *, everyday: float, named
             least = named if is_name(word.text, text) else 0.0
             each = Asked(word.text, there, max(least, telling * _weight(count, min(there.values()))))
             each.whole, each.parts = _parted(word)
+            each.singular = each.parts > 1 and 0 < there.get(each.whole, 0) <= max(_FEW, count // _ONE_IN)
             if len(words) <= _FEW_WORDS:
                 each.longer = fuzzy.beginning_with(connection, next(iter(there)))
         else:

@@ -43,7 +43,7 @@ def search(
 
 def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranked, today: str, recipe: Recipe) -> list[Hit]:
     found = rows.records(connection, [each.row.key for each in ranked.best])
-    handed = gate(ranked, recipe)
+    handed = gate(ranked.best, recipe)
     return [
         Hit(found[each.row.key], round(each.score, 4), tuple(why(each, ranked.words, today, recipe)), each in handed)
         for each in ranked.best

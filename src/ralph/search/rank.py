@@ -69,8 +69,9 @@ class Judged:
     """A record that was judged: its score, and what the question and it have in common.
 
     `matched` are the words of the question that it holds; `cover` is how much of the question that is, `evidence`
-    how much in all; `subject` is how telling the best word is that is one of its tags; `close` is how near it is
-    in meaning; `link` names the record that led to it.
+    how much in all; `subject` is how telling the best word is that is one of its tags, or 1 when it has an
+    identifier of the question that few have; `close` is how near it is in meaning; `link` names the record that
+    led to it.
     """
 
     __slots__ = ("close", "cover", "evidence", "link", "matched", "row", "score", "subject")
@@ -114,13 +115,13 @@ def rank(
     fused = _fused(scores, near, recipe)
     order = _ordered(connection, fused, keep)
     judged = _judge(connection, words, order, fused, near, around, limit, today, recipe)
-    if not any(_answers(each, recipe) for each in judged[:_FIRST]):
+    if not any(answers(each, recipe) for each in judged[:_FIRST]):
         return Ranked((), 0, words)
     _follow_links(connection, judged, keep, recipe)
     return Ranked(judged[:limit], max(total, len(order), len(judged)), words)
 
 
-def _answers(judged: Judged, recipe: Recipe) -> bool:
+def answers(judged: Judged, recipe: Recipe = STANDARD) -> bool:
     """Whether a record is an answer: it holds much of the question, enough telling words, has a tag that is
     named outright, or is near in meaning."""
     return (
@@ -131,11 +132,15 @@ def _answers(judged: Judged, recipe: Recipe) -> bool:
     )
 
 
-def gate(ranked: Ranked, recipe: Recipe = STANDARD) -> "list[Judged]":
-    """What is good enough to be handed over unasked: near the best, or on a subject that the question names; few."""
-    best = ranked.best[: recipe.handed]
-    least = recipe.gate * best[0].score if best else 0.0
-    return [each for each in best if each.score >= least or each.subject >= recipe.subject]
+def gate(best: "Sequence[Judged]", recipe: Recipe = STANDARD) -> "list[Judged]":
+    """What is good enough to be handed over unasked: near the best, or on a subject that the question names; few.
+
+    What only stands beside something that fits is not.
+    """
+    first = best[: recipe.handed]
+    least = recipe.gate * first[0].score if first else 0.0
+    fit = [each for each in first if each.matched or each.link or each.close >= recipe.close]
+    return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
 
 
 def _ordered(connection: "sqlite3.Connection", fused: dict[int, float], keep: "Filter") -> list[int]:
@@ -234,6 +239,8 @@ def _judge(
         each.close = near.get(key, 0.0)
         tagged = _tagged(each.row, words, each.matched)
         each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.sure), default=0.0)
+        if any(word.singular and each.matched.get(word.word) == 1.0 for word in words):
+            each.subject = 1.0
         together = _together(each.matched, [held[other] for other in around.get(key, ()) if other in held], recipe)
         score = fused[key] * freshness(each.row.created_at, today, recipe)
         score += recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.holds(words, together)[0]
@@ -246,7 +253,7 @@ def _judge(
 
 def _follow_links(connection: "sqlite3.Connection", judged: list[Judged], keep: "Filter", recipe: Recipe) -> None:
     """What one of the best records names as related is related to the question too."""
-    best = {each.row.key: each for each in judged[:_LINKING] if _answers(each, recipe)}
+    best = {each.row.key: each for each in judged[:_LINKING] if answers(each, recipe)}
     pairs = lookup.linked(connection, list(best))
     if not pairs:
         return

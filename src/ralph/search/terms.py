@@ -36,7 +36,11 @@ _splitting: "list[Callable[[str], list[str]]]" = []
 
 def fold(text: str) -> str:
     """Lowercase, with accents, width variants and the Greek sigma of a word's end folded."""
-    low = unaccented(text).lower()
+    return _lowered(unaccented(text))
+
+
+def _lowered(text: str) -> str:
+    low = text.lower()
     return low if low.isascii() else low.replace("ς", "σ")
 
 
@@ -99,10 +103,10 @@ def _run(text: str, at: int) -> int:
     return at
 
 
-def _over(text: str, at: int) -> int:
+def _over(text: str, at: int, signs: str = _JOINING) -> int:
     """Behind the joining signs that stand here; 0 when there are none."""
     start, end = at, len(text)
-    while at < end and text[at] in _JOINING:
+    while at < end and text[at] in signs:
         at += 1
     return at if at > start else 0
 
@@ -192,9 +196,9 @@ def _without_quotes(text: str) -> str:
         return text
     kept, before = [], ""
     for part in text.replace("’", "'").split("'"):
-        owner = part[:1] in ("s", "S") and before[-1:].isalnum() and not part[1:2].isalnum()
-        kept.append(part[1:] if owner else part)
-        before = part
+        owned = part[:1] in ("s", "S") and not part[1:2].isalnum()
+        kept.append(part[1:] if owned and before.isalnum() and not is_cjk(before) else part)
+        before = part[-1:]
     return "".join(kept)
 
 
@@ -282,7 +286,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self._text = unaccented(text)
-        self._low = fold(self._text)  # of the same length: no letter that is left here grows in lowercase
+        self._low = _lowered(self._text)  # of the same length: no letter that is left here grows in lowercase
         self._squeezed: str | None = None
 
     def holds(self, term: str) -> bool:
@@ -312,13 +316,11 @@ class Text:
             begin -= 1
         while begin < at and text[begin] in _QUOTES:
             begin += 1
-        if stop := _language(text, begin):
+        if not _joined(text, begin) and (stop := _language(text, begin)):
             return begin, stop
-        stop = behind = _run(text, at)
-        while text[behind : behind + 1].isalnum():
-            stop = behind = _run(text, behind)
-            while text[behind : behind + 1] and text[behind] in _QUOTES:
-                behind += 1
+        stop = _run(text, at)
+        while (behind := _over(text, stop, _QUOTES)) and text[behind : behind + 1].isalnum():
+            stop = _run(text, behind)
         return begin, stop
 
     def _has_compound(self, term: str, starts: tuple[str, ...]) -> bool:
@@ -332,10 +334,18 @@ class Text:
         if all(self._squeezed.count(part) <= self._low.count(part) for part in (term, *starts)):
             return False
         for chunk in self._text.split():
-            squeezed = _squeezed(fold(chunk))
+            squeezed = _squeezed(_lowered(chunk))
             if any(part in squeezed for part in starts) and any(term in word_terms(word) for word in words(chunk)):
                 return True
         return False
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether joining signs lead from a word before to what stands here."""
+    before = at
+    while before and text[before - 1] in _JOINING:
+        before -= 1
+    return before < at and text[before - 1 : before].isalnum()
 
 
 def _squeezed(low: str) -> str:

@@ -1,0 +1,156 @@
+"""Ralph in a client's home and project: the real commands, and what is on the disk afterwards.
+
+Everything is done as a person would do it: `ralph init`, `ralph memory add`, `ralph install`, each a process
+with the client's clean environment and the interpreter that runs the tests. What was recorded is asked from
+`ralph session show`, and from the bytes under `.ralph` and `.agent` where nothing may be. `Handed` says what
+a hook put before the model, by the marks that it carries.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph.model.marks import INJECTED, NOTE
+from tests.e2e.clients import LONGEST_RUN, Client, Run
+from tests.e2e.scripted import Json, Reply, Request, use
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLUGIN = REPOSITORY / "plugin"
+FAILURES = "hooks failed"
+_PLACES = (".ralph", ".agent", "ralph.yml")
+
+
+def bash(command: str) -> Reply:
+    """A step: Claude Code runs a command."""
+    return use("Bash", command=command, description="a command")
+
+
+def write(path: Path, text: str) -> Reply:
+    """A step: Claude Code writes a file."""
+    return use("Write", file_path=str(path), content=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observation, as `ralph session show` tells it."""
+
+    id: str
+    kind: str
+    title: str
+    text: str
+    extra: Json
+
+
+class Ralph:
+    """Ralph for one client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self.project = client, client.project
+
+    def call(self, *words: object, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `ralph` with these words, as the user of the client."""
+        return subprocess.run(
+            [sys.executable, "-I", "-m", "ralph", *map(str, words)],
+            cwd=self.project,
+            env=self.client.environment | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=LONGEST_RUN,
+            check=False,
+        )
+
+    def __call__(self, *words: object) -> str:
+        """What `ralph` prints; it must not fail."""
+        done = self.call(*words)
+        assert done.returncode == 0, f"ralph {words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def begin(self, host: str = "claude", scope: str = "user") -> "Ralph":
+        """A project that remembers, and the hooks in the host's settings."""
+        self("init")
+        self("install", host, "--scope", scope)
+        return self
+
+    def remember(self, text: str, kind: str = "pattern", tags: str = "") -> str:
+        """Add a memory; gives its id."""
+        said = self("memory", "add", text, "-t", kind, *(["--tags", tags] if tags else []))
+        found = re.search(r"mem-\d+-[0-9a-f]+", said)
+        assert found, said
+        return found[0]
+
+    # --- what is on the disk ---------------------------------------------------------------------
+
+    def observations(self, session: str) -> list[Seen]:
+        """Everything that was observed in a session, in its order."""
+        said = json.loads(self("session", "show", session, "--layer", "3", "--format", "json"))
+        return [Seen(each["id"], each["type"], each["title"], each["content"], each.get("extra", {})) for each in said["hits"]]
+
+    def sessions(self) -> list[Json]:
+        """The sessions that are known, the newest first."""
+        found: list[Json] = json.loads(self("session", "list", "--format", "json"))["sessions"]
+        return found
+
+    def log(self, session: str) -> Path:
+        """The session's log."""
+        return self.project / ".ralph/log/sessions" / f"{session}.jsonl"
+
+    def events(self, session: str) -> list[str]:
+        """The lines of a session's log, each by the event (or the type of record) that it holds; each is whole."""
+        lines = [json.loads(line) for line in self.log(session).read_text(encoding="utf-8").splitlines()]
+        return [str(line.get("event") or line["type"]) for line in lines]
+
+    def files(self) -> dict[str, bytes]:
+        """Every file of Ralph's in the project, with its bytes."""
+        found = (path for place in _PLACES for path in _below(self.project / place))
+        return {path.relative_to(self.project).as_posix(): path.read_bytes() for path in found if path.is_file()}
+
+    def holding(self, *texts: str) -> list[str]:
+        """The files that hold one of these texts, as UTF-8, in any case, or as UTF-16."""
+        forms = [form for text in texts for form in (text.lower().encode(), text.lower().encode("utf-16-le"))]
+        return [name for name, held in self.files().items() if any(form in held.lower() for form in forms)]
+
+    def injections(self, session: str) -> list[tuple[str, str]]:
+        """What the ledger says was handed over in a session: the event, and the record."""
+        ledger = self.project / ".ralph/log/injections.jsonl"
+        lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
+        said = [json.loads(line) for line in lines]
+        return [(line["event"], line["record"]) for line in said if line["session"] == session and "event" in line]
+
+
+def _below(place: Path) -> Iterable[Path]:
+    return place.rglob("*") if place.is_dir() else [place]
+
+
+# --- what reached the model ----------------------------------------------------------------------
+
+
+def handed(request: Request) -> list[str]:
+    """The blocks of remembered text in a request, in their order."""
+    found = []
+    for piece in request.text.split(INJECTED)[1:]:
+        opening = re.search(r"(`{3,})\n", piece)
+        assert opening, piece[:200]
+        closing = piece.index(f"\n{opening[1]}", opening.end())
+        found.append(piece[opening.end() : closing])
+    return found
+
+
+def printed(run: Run, event: str) -> list[str]:
+    """What the hooks of an event handed over, whole (Claude Code tells it)."""
+    answers = [each["stdout"] for each in run.hooks if each["hook_event"] == event and each["stdout"].strip()]
+    return [json.loads(answer)["hookSpecificOutput"]["additionalContext"] for answer in answers]
+
+
+def went_well(run: Run) -> None:
+    """The session ended as it should, and no hook was noticed by the client."""
+    assert run.code == 0, run.errors
+    assert {(each["exit_code"], each["stderr"]) for each in run.hooks} <= {(0, "")}
+    for each in run.hooks:
+        assert not each["stdout"].strip() or json.loads(each["stdout"])
+
+
