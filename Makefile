@@ -7,13 +7,14 @@ READY  := $(VENV)/.ready
 # A default encoding is an error, as every warning is: in the tests and in what they start.
 STRICT := PYTHONWARNDEFAULTENCODING=1
 
-.PHONY: help demo test check format docs soak bench clean
+.PHONY: help demo test check format docs soak e2e bench clean
 
 help:
 	@echo "make demo    Ralph's main job, end to end, on a sample project"
 	@echo "make test    the test suite (crash and scale tests reduced)"
 	@echo "make check   lint, types, layers, sizes, docs, exports"
 	@echo "make soak    the long crash and scale tests, in full"
+	@echo "make e2e     on the real Claude Code and Codex, fetched with npm into .e2e/ (with CI=true no skips)"
 	@echo "make bench   the benchmarks"
 	@echo "make docs    write the generated pages anew"
 	@echo "make format  format the code"
@@ -46,6 +47,11 @@ docs: $(READY)
 
 soak: $(READY)
 	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak
+
+# The clients are pinned in tests/e2e/install_clients.py; without npm it says so, and the tests are skipped.
+e2e: $(READY)
+	$(BIN)/python -m tests.e2e.install_clients
+	$(STRICT) $(BIN)/python -m pytest -n 2 -m e2e -rs tests/e2e
 
 bench: $(READY)
 	$(BIN)/python bench/run.py

@@ -51,6 +51,30 @@ def test_the_wheel_runs_the_main_commands(installed: Path, tmp_path: Path) -> No
     assert "order" in ralph(installed, "doctor", cwd=tmp_path)
 
 
+def test_a_hook_of_the_wheel_records_and_leaves_nothing_running(installed: Path, tmp_path: Path) -> None:
+    ralph(installed, "init", cwd=tmp_path)
+    python = installed / "env" / "bin" / "python"
+    run = next((installed / "env").glob("lib/*/site-packages/ralph/hooks/run.py"))
+    env = {"HOME": str(tmp_path / "home"), "CLAUDE_PROJECT_DIR": str(tmp_path)}
+    for event in ("SessionStart", "PostToolUse", "SessionEnd"):  # the first writes the cache that the others need
+        payload = (
+            f'{{"session_id":"s1","cwd":"{tmp_path}","hook_event_name":"{event}","source":"startup","tool_name":"Bash",'
+            '"tool_input":{"command":"pytest -q"},"tool_response":{"stdout":"40 passed"},"reason":"other"}'
+        )
+        words = [str(python), "-I", "-S", str(run), "claude", event]
+        done = subprocess.run(words, input=payload.encode(), env=env, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert not hook_failures(tmp_path)
+    log = (tmp_path / ".ralph" / "log" / "sessions" / "s1.jsonl").read_text(encoding="utf-8")
+    assert '"type": "event"' in log
+    assert "40 passed" in log
+
+
+def hook_failures(root: Path) -> str:
+    file = root / ".ralph" / "log" / "hook-failures"
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""
+
+
 def test_the_wheel_depends_on_click_and_yaml_alone(installed: Path) -> None:
     listed = subprocess.run(
         [str(installed / "env" / "bin" / "python"), "-m", "pip", "list", "--format=freeze"],
@@ -66,3 +90,7 @@ def test_the_wheel_holds_the_texts_and_no_tests(installed: Path) -> None:
     assert "ralph/context/skill.md" in names
     assert "ralph/py.typed" in names
     assert not any(name.startswith("tests") for name in names)
+    for name in ("run", "fast", "screen", "place", "anchors", "named", "answer", "full"):
+        assert f"ralph/hooks/{name}.py" in names
+    licences = [name for name in names if ".dist-info/licenses/" in name]
+    assert {Path(name).name for name in licences} == {"LICENSE", "vocabulary.NOTICE"}

@@ -67,3 +67,26 @@ def test_sizes_that_are_none_are_wrong_usage(sizes: str) -> None:
     said = call("speed", "--sizes", sizes)
     assert said.exit_code == 2
     assert "such as 1000,10000" in said.stderr
+
+
+def test_hooks_are_measured_beside_a_bare_interpreter_and_whatever_is_named() -> None:
+    said = call("hooks", "--rounds", "1", "--other", "theirs=true --quick", "--format", "json")
+    assert said.exit_code == 0, said.output
+    shape = json.loads(said.stdout)
+    names = [cost["name"] for cost in shape["costs"]]
+    assert names[:3] == ["python -I -S -c pass", "true", "PostToolUse"]
+    assert names[-1] == "theirs"
+    assert all(cost["median"] > 0 for cost in shape["costs"])
+    assert shape["costs"][0]["ratio"] == 1
+
+
+def test_the_table_of_hooks_has_a_line_for_each_event() -> None:
+    said = call("hooks", "--rounds", "1")
+    assert said.exit_code == 0
+    assert [line.split()[0] for line in said.stdout.splitlines()[1:4]] == ["python", "true", "PostToolUse"]
+    assert "SessionStart" in said.stdout
+
+
+@pytest.mark.parametrize("other", ["nothing", "=true", "a=", "a='x", "a=/no/such/program"])
+def test_a_command_that_is_none_is_wrong_usage(other: str) -> None:
+    assert isinstance(call("hooks", "--rounds", "1", "--other", other).exception, UsageError)

@@ -83,6 +83,19 @@ class Ralph:
         assert found, said
         return found[0]
 
+    def remember_many(self, count: int) -> dict[str, str]:
+        """So many memories on nothing in particular, written by hand into the file: text by id, 250 characters each."""
+        texts = {f"mem-{1_700_000_000 + at}-{at:04x}": _filler(at) for at in range(count)}
+        file = self.project / ".agent/memories.md"
+        entries = "".join(
+            f"\n### {name}\n> {text}\n<!-- tags: filler | created: 2023-11-14 -->\n" for name, text in texts.items()
+        )
+        old = file.read_text(encoding="utf-8")
+        assert "## Patterns\n" in old
+        with file.open("w", encoding="utf-8", newline="") as out:
+            out.write(old.replace("## Patterns\n", f"## Patterns\n{entries}", 1))
+        return texts
+
     # --- what is on the disk ---------------------------------------------------------------------
 
     def observations(self, session: str) -> list[Seen]:
@@ -120,6 +133,12 @@ class Ralph:
         lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
         said = [json.loads(line) for line in lines]
         return [(line["event"], line["record"]) for line in said if line["session"] == session and "event" in line]
+
+
+def _filler(number: int) -> str:
+    """A text that no other has: made of words for numbers, and long."""
+    words = " ".join(f"w{number:03}x{place:02}" for place in range(29))
+    return f"Filler {number}: {words} END{number}."
 
 
 def _below(place: Path) -> Iterable[Path]:

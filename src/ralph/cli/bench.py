@@ -1,19 +1,26 @@
-"""`ralph bench`: how well and how fast Ralph's search is, on your own data and machine.
+"""`ralph bench`: how well and how fast Ralph's search and its hooks are, on your own data and machine.
 
 Figures over many questions are printed, never single answers: the held-out half of our own set stays
 unseen this way. Progress goes to stderr, so that `--format json` is JSON and nothing else.
 """
 
 import contextlib
-from collections.abc import Iterator
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from ralph.app import bench
+from ralph.app import bench, bench_hooks, install
 from ralph.cli.context import say
 from ralph.cli.options import Group, ParamType, format_option
-from ralph.cli.output import json_text, table
+from ralph.cli.output import json_text, one_line, table
+from ralph.errors import UsageError
 from ralph.search.measure.metrics import Figures
 from ralph.search.measure.runs import Meant
 from ralph.search.measure.speed import Speed
@@ -40,12 +47,13 @@ class Sizes(ParamType):
 
 @click.group(name="bench", cls=Group)
 def cli() -> None:
-    """Measure how well and how fast search finds.
+    """Measure how well and how fast search finds, and what hooks cost.
 
     \b
     Examples:
       ralph bench retrieval --data ~/data
       ralph bench speed --sizes 1000,10000
+      ralph bench hooks
     """
 
 
@@ -126,6 +134,63 @@ def speed(sizes: tuple[int, ...], form: str) -> None:
         click.echo()
         shown = [(bar.what, f"{bar.measured:.2f}", f"{bar.at_most:g}", "ok" if bar.kept else "BROKEN") for bar in bars]
         click.echo(table(("promise", "measured", "at most", ""), shown))
+
+
+@cli.command("hooks")
+@click.option("--rounds", type=click.IntRange(1, 10_000), default=101, show_default=True, help="How often each runs.")
+@click.option("--other", "others", multiple=True, metavar="NAME=COMMAND", help="Another command in the same rounds.")
+@format_option("table", "json")
+def hooks(rounds: int, others: tuple[str, ...], form: str) -> None:
+    """Measure each hook event in turns with a bare interpreter and with a program that does nothing.
+
+    The events run in a made-up project in a temporary folder. A command of --other gets a PostToolUse event
+    on standard input, as a hook does; so another tool's hook can be compared on the same machine.
+
+    \b
+    Examples:
+      ralph bench hooks
+      ralph bench hooks --rounds 301 --format json
+      ralph bench hooks --other "theirs=node hook.js"
+    """
+    further = dict(map(_named, others))
+    program = install.program(sys.executable)
+    say(f"{rounds} rounds of {len(bench_hooks.CASES) + len(further) + 2} commands")
+    with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
+        found = bench_hooks.measure(
+            Path(folder), _seconds, interpreter=str(program.interpreter), stub=program.runner, rounds=rounds,
+            others=further,
+        )  # fmt: skip
+    if form == "json":
+        click.echo(json_text({"rounds": rounds, "costs": [{**asdict(cost), "kept": cost.kept} for cost in found]}))
+        return
+    for line in bench_hooks.report(found):
+        click.echo(line)
+
+
+def _named(other: str) -> tuple[str, list[str]]:
+    """A further command and what it is called in the table."""
+    name, _, command = other.partition("=")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"{command!r} is not a command line: {error}", hint="close its quotes") from error
+    if not name or not words:
+        raise UsageError(f"{other!r} is not a name and a command", hint='write it as in --other "theirs=node hook.js"')
+    return one_line(name), words
+
+
+def _seconds(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> float:
+    """How long a command takes, from its start to its end."""
+    began = time.perf_counter()
+    try:
+        subprocess.run(
+            list(command), input=stdin, env=dict(env), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{command[0]} cannot be started: {error.strerror}", hint="name it by its full path"
+        ) from error
+    return time.perf_counter() - began
 
 
 @contextlib.contextmanager

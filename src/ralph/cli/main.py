@@ -27,6 +27,7 @@ COMMANDS = {
     "guardrails": "ralph.cli.guardrails",
     "search": "ralph.cli.search",
     "timeline": "ralph.cli.timeline",
+    "context": "ralph.cli.brief",
     "session": "ralph.cli.session",
     "forget": "ralph.cli.forget",
     "index": "ralph.cli.index",

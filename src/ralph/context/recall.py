@@ -1,7 +1,8 @@
 """What an agent is told unasked: what relates to a prompt, and what is known at the place of an action.
 
-For a prompt the ranking's own gate decides (near the best, or on a subject that the prompt names), at the
-detail that the budget allows: everything, else beginnings, else lines. Before a tool acts on a file, or after
+For a prompt the ranking's own gate decides (near the best, or on a subject that the prompt names), and a file
+that the prompt names brings what was last done to it, however small the store is; at the detail that the budget
+allows: everything, else beginnings, else lines. Before a tool acts on a file, or after
 a command failed, only a `fix` or a `decision` that names that file or fits that command is told, in a few
 hundred characters. Nothing is told twice in a session, and nothing when nothing relates.
 
@@ -36,9 +37,11 @@ _LOOKED_AT = 12
 _PER_SESSION = 2
 _MOST = 5
 _TOLD_AT_PLACE = 2
+_NAMED, _ENDING = 8, 5
+"""So many files of a prompt are looked at, and so long may be what follows the point."""
 _PROMPT = "prompt"
 """What somebody asked before is no answer."""
-_COMMAND, _ERROR = 400, 600
+_COMMAND, _ERROR, _ASKED = 400, 600, 2_000
 _FITS = 0.5
 """A command's memory must hold so much of it."""
 _SAYING_LITTLE = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
@@ -95,7 +98,10 @@ def within_window(window: int, budget: int) -> int:
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
     ranked = ranking.rank(connection, prompt, today=wanted.today, keep=_all(wanted), limit=_LOOKED_AT)
-    chosen = _chosen(_fitting(ranked.best), wanted)
+    fitting = _fitting(ranked.best)
+    known = {each.row.key for each in fitting}
+    named = [each for each in _on_files(connection, prompt[:_ASKED], wanted) if each.row.key not in known]
+    chosen = _chosen([*fitting, *named], wanted)[:_MOST]
     if not chosen:
         return NOTHING
     rows = [each.row for each in chosen]
@@ -157,6 +163,41 @@ def _about_files(connection: "sqlite3.Connection", files: "Sequence[str]", wante
     found = lookup.matching(connection, " OR ".join(phrases), weights, _LOOKED_AT, _lessons(wanted))
     rows = lookup.judged(connection, [key for key, _ in found])
     return [rows[key] for key, _ in found if key in rows]
+
+
+def _on_files(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> "list[Judged]":
+    """What was said of the files that a prompt names, the newest first: files that a session here has touched."""
+    phrases = {name: phrase for name in _file_names(prompt) if (phrase := _phrase(name))}
+    if not phrases:
+        return []
+    match = " OR ".join(phrases.values())
+    found = lookup.matching(connection, match, ranking.STANDARD.fields, _LOOKED_AT, _all(wanted))
+    rows = list(lookup.judged(connection, [key for key, _ in found]).values())
+    touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
+    held = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
+    judged = [ranking.Judged(row) for row in sorted(held, key=lambda row: (row.created_at, row.key), reverse=True)]
+    for each in judged:
+        each.matched = dict.fromkeys(touched, 1.0)
+    return judged
+
+
+def _file_names(prompt: str) -> list[str]:
+    """The words of a prompt that may be files: they end with a point and a short ending."""
+    words = (word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
+    found = [word for word in words if 0 < len(word.rpartition(".")[2]) <= _ENDING]
+    return list(dict.fromkeys(word for word in found if word.rpartition(".")[0] and word[-1].isalnum()))[:_NAMED]
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text has this very name, not as a part of a longer one."""
+    text, name = text.lower(), name.lower().removeprefix("./")
+    at = text.find(name)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
+        if not (before.isalnum() or before in ("_", "-")) and not (after.isalnum() or after in ("_", "-")):
+            return True
+        at = text.find(name, at + 1)
+    return False
 
 
 def _phrase(path: str) -> str:

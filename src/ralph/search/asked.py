@@ -26,6 +26,8 @@ _MOST_REPLACED = 8
 """Looking for the nearest terms takes time: somebody's whole log as a question must not take for ever."""
 _FEW_WORDS = 3
 """A question of so few words also finds longer words that begin with one of them."""
+_OPENING = " \t\r-*#>`\"'("
+"""What may stand between the beginning of a sentence, or of a line, and its first word."""
 _FEW, _ONE_IN = 3, 50
 """An identifier that so few records have, or one in so many, says what is meant."""
 _PAIR = 0.5
@@ -123,7 +125,8 @@ def is_name(word: str, text: str) -> bool:
         return False
     if any(char.isupper() for char in word[1:]):
         return not text.isupper()
-    before = text[: text.find(word)].rstrip()
+    at = max(text.find(word), 0)
+    before = text[text.rfind("\n", 0, at) + 1 : at].rstrip(_OPENING)
     return bool(before) and before[-1] not in ".!?:"
 
 

@@ -47,7 +47,8 @@ class Recipe:
     gate: float = 0.6
     handed: int = 5
     candidates: int = 300
-    judged: int = 60
+    spreading: int = 150
+    judged: int = 20
     common: int = 40_000
 
     def __init__(self, **other: float | tuple[float, ...]) -> None:
@@ -113,8 +114,8 @@ def rank(
     scores, around = _with_neighbours(connection, found, recipe)
     near = meaning(text, list(scores)) if meaning is not None else {}
     fused = _fused(scores, near, recipe)
-    order = _ordered(connection, fused, keep)
-    judged = _judge(connection, words, order, fused, near, around, limit, today, recipe)
+    order = _ordered(connection, fused, keep, None if limit is None else max(recipe.judged, limit))
+    judged = _judge(connection, words, order, fused, near, around, today, recipe)
     if not any(answers(each, recipe) for each in judged[:_FIRST]):
         return Ranked((), 0, words)
     _follow_links(connection, judged, keep, recipe)
@@ -143,12 +144,24 @@ def gate(best: "Sequence[Judged]", recipe: Recipe = STANDARD) -> "list[Judged]":
     return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
 
 
-def _ordered(connection: "sqlite3.Connection", fused: dict[int, float], keep: "Filter") -> list[int]:
-    """The keys that pass the filters, best first; equal ones by time and place, as in any index of these files."""
-    for key in fused.keys() - lookup.passing(connection, list(fused), keep):
-        del fused[key]
-    stand = lookup.standing(connection, list(fused)) if len(set(fused.values())) < len(fused) else {}
-    return sorted(fused, key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
+def _ordered(
+    connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", most: int | None
+) -> list[int]:
+    """The best keys that pass the filters, best first; equal ones by time and place, as in any index of these files."""
+    order = sorted(fused, key=lambda key: fused[key], reverse=True)
+    found: list[int] = []
+    while order and (most is None or len(found) < most):
+        size = len(order) if most is None else most
+        while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
+            size += 1
+        first, order = order[:size], order[size:]
+        passing = lookup.passing(connection, first, keep)
+        first = [key for key in first if key in passing]
+        if len({fused[key] for key in first}) < len(first):
+            stand = lookup.standing(connection, first)
+            first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
+        found += first
+    return found[:most]
 
 
 # --- candidates --------------------------------------------------------------------------------
@@ -191,7 +204,8 @@ def _with_neighbours(
     """What was said just before and after in the same session counts too, less with each step."""
     total = dict(scores)
     around: dict[int, list[int]] = {}
-    for key, other, step in lookup.neighbours(connection, list(scores), len(recipe.near)):
+    first = sorted(scores, key=lambda key: scores[key], reverse=True)[: recipe.spreading]
+    for key, other, step in lookup.neighbours(connection, first, len(recipe.near)):
         total[other] = total.get(other, 0.0) + recipe.near[abs(step) - 1] * scores[key]
         around.setdefault(other, []).append(key)
     return total, around
@@ -219,18 +233,16 @@ def _judge(
     fused: "Mapping[int, float]",
     near: "Mapping[int, float]",
     around: "Mapping[int, Sequence[int]]",
-    limit: int | None,
     today: str,
     recipe: Recipe,
 ) -> list[Judged]:
     """Read the best candidates and score what they hold."""
-    wanted = order if limit is None else order[: max(recipe.judged, limit)]
-    beside = {other for key in wanted for other in around.get(key, ())}
-    found = lookup.judged(connection, list({*wanted, *beside}))
+    beside = {other for key in order for other in around.get(key, ())}
+    found = lookup.judged(connection, list({*order, *beside}))
     held = {key: _matched(row, words) for key, row in found.items()}
     whole = 1 + recipe.tags + recipe.cover
     judged = []
-    for key in wanted:
+    for key in order:
         if key not in found:
             continue
         each = Judged(found[key])
@@ -246,7 +258,7 @@ def _judge(
         score += recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.holds(words, together)[0]
         each.score = score / whole
         judged.append(each)
-    place = {key: -at for at, key in enumerate(wanted)}
+    place = {key: -at for at, key in enumerate(order)}
     judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, place[each.row.key]), reverse=True)
     return judged
 
@@ -254,14 +266,17 @@ def _judge(
 def _follow_links(connection: "sqlite3.Connection", judged: list[Judged], keep: "Filter", recipe: Recipe) -> None:
     """What one of the best records names as related is related to the question too."""
     best = {each.row.key: each for each in judged[:_LINKING] if answers(each, recipe)}
-    pairs = lookup.linked(connection, list(best))
+    place = {key: at for at, key in enumerate(best)}
+    pairs = sorted(lookup.linked(connection, list(best)), key=lambda pair: place[pair[0]])  # keys tell no order
     if not pairs:
         return
     known = {each.row.key: each for each in judged}
     new = lookup.passing(connection, [key for _, key in pairs if key not in known], keep)
-    for key, row in lookup.judged(connection, list(new)).items():
-        known[key] = Judged(row)
-        judged.append(known[key])
+    found = lookup.judged(connection, list(new))
+    for _, key in pairs:
+        if key in found and key not in known:
+            known[key] = Judged(found[key])
+            judged.append(known[key])
     for naming, named in pairs:
         score = recipe.link * best[naming].score
         if named in known and known[named].score < score:

@@ -27,7 +27,7 @@ _JOINING = "_-./:'’@\\"
 _QUOTES = "'’"
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
-_SQUEEZED: dict[int, str | None] = {ord(char): None for char in _JOINING} | {ord("+"): "plus", ord("#"): "sharp"}
+_SQUEEZED = dict.fromkeys(map(ord, _JOINING))
 _LONGEST_QUERY = 4000
 _REMEMBERED = 65_536
 _known: dict[str, tuple[str, ...]] = {}
@@ -294,7 +294,10 @@ class Text:
         if not term.isascii() and _is_cjk(term[0]):
             return term in self._low
         starts = _starts(term)
-        return any(self._has_word(term, start) for start in starts) or self._has_compound(term, starts)
+        for start in starts:
+            if self._has_word(term, start):
+                return True
+        return self._has_compound(term, starts)
 
     def _has_word(self, term: str, start: str) -> bool:
         """Whether a word that begins like this, or a part of an identifier, has the term."""
@@ -302,7 +305,8 @@ class Text:
         at = low.find(start)
         while at >= 0:
             stop = at + 1
-            if not (at and "a" <= text[at] <= "z" and "a" <= text[at - 1] <= "z"):  # nothing begins in mid-word
+            small = "a" <= start[0] <= "z" and text.startswith(start, at)
+            if not (small and at and "a" <= text[at - 1] <= "z"):  # no part of a word begins between small letters
                 begin, stop = self._around(at)
                 if term in word_terms(text[begin:stop]):
                     return True
@@ -331,11 +335,14 @@ class Text:
         """
         if self._squeezed is None:
             self._squeezed = _squeezed(self._low)
-        if all(self._squeezed.count(part) <= self._low.count(part) for part in (term, *starts)):
+        squeezed = self._squeezed
+        for part in (*starts, term):
+            if part in squeezed and squeezed.count(part) > self._low.count(part):
+                break
+        else:
             return False
         for chunk in self._text.split():
-            squeezed = _squeezed(_lowered(chunk))
-            if any(part in squeezed for part in starts) and any(term in word_terms(word) for word in words(chunk)):
+            if part in _squeezed(_lowered(chunk)) and any(term in word_terms(word) for word in words(chunk)):
                 return True
         return False
 
@@ -349,7 +356,7 @@ def _joined(text: str, at: int) -> bool:
 
 
 def _squeezed(low: str) -> str:
-    return _without_quotes(low).translate(_SQUEEZED)
+    return _without_quotes(low).replace("++", "plusplus").replace("#", "sharp").translate(_SQUEEZED)
 
 
 def _starts(term: str) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def observations(*, not_of: str = "", not_called: "Sequence[str]" = ()) -> "tupl
 
 _MEMORY = 0
 _OBSERVATION = 1
-_BY = "CASE metadata WHEN '' THEN '{usual}' ELSE coalesce(json_extract(metadata, '$.by'), '{usual}') END"
+_BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
 _COLUMNS = (
     "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual=""),
     "key, id, type, title, tags, content, files, created_at, session_id, " + _BY.format(usual="tool"),
@@ -160,14 +160,17 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
 
 
 def linked(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
-    """Memories that others name as related: the key of the one that names, and of the one that is named."""
+    """Memories that others name as related: the key of the one that names, and of the one that is named.
+
+    Of each record in the order in which it names them; metadata that SQLite cannot read names none.
+    """
     found: list[tuple[int, int]] = []
     for part in parts(of(keys, _MEMORY)):
         sql = (
             "SELECT a.key, b.key FROM records a "  # noqa: S608
-            "JOIN json_each(CASE a.metadata WHEN '' THEN '{}' ELSE a.metadata END, '$.links') l "
+            "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
             "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
-            f"WHERE a.key IN ({marks(part)}) AND b.key <> a.key ORDER BY a.key, b.key"
+            f"WHERE a.key IN ({marks(part)}) AND b.key <> a.key ORDER BY a.key, l.key"
         )
         found += [(row[0], row[1]) for row in connection.execute(sql, part)]
     return found
