@@ -12,15 +12,17 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from ralph.model.marks import INJECTED, NOTE
 from tests.e2e.clients import LONGEST_RUN, Client, Run
 from tests.e2e.scripted import Json, Reply, Request, use
 
+from ralph.model.marks import INJECTED
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"
-FAILURES = "hooks failed"
+_NEXT_SECTION = {"pattern": "## Decisions\n", "decision": "## Fixes\n", "fix": "## Context\n"}
 _PLACES = (".ralph", ".agent", "ralph.yml")
 
 
@@ -83,17 +85,17 @@ class Ralph:
         assert found, said
         return found[0]
 
-    def remember_many(self, count: int) -> dict[str, str]:
-        """So many memories on nothing in particular, written by hand into the file: text by id, 250 characters each."""
-        texts = {f"mem-{1_700_000_000 + at}-{at:04x}": _filler(at) for at in range(count)}
-        file = self.project / ".agent/memories.md"
+    def remember_many(self, count: int, kind: str = "pattern") -> dict[str, str]:
+        """So many memories on nothing in particular, written by hand behind the others of their kind: text by id."""
+        now = datetime.now(UTC)
+        texts = {f"mem-{int(now.timestamp()) + at}-{at:04x}": _filler(at).strip() for at in range(count)}
         entries = "".join(
-            f"\n### {name}\n> {text}\n<!-- tags: filler | created: 2023-11-14 -->\n" for name, text in texts.items()
+            f"\n### {name}\n> {text}\n<!-- tags: filler | created: {now.date()} -->\n" for name, text in texts.items()
         )
-        old = file.read_text(encoding="utf-8")
-        assert "## Patterns\n" in old
+        file = self.project / ".agent/memories.md"
+        head, heading, tail = file.read_text(encoding="utf-8").partition(_NEXT_SECTION[kind])
         with file.open("w", encoding="utf-8", newline="") as out:
-            out.write(old.replace("## Patterns\n", f"## Patterns\n{entries}", 1))
+            out.write(f"{head.rstrip()}\n{entries}\n{heading}{tail}")
         return texts
 
     # --- what is on the disk ---------------------------------------------------------------------
@@ -101,7 +103,10 @@ class Ralph:
     def observations(self, session: str) -> list[Seen]:
         """Everything that was observed in a session, in its order."""
         said = json.loads(self("session", "show", session, "--layer", "3", "--format", "json"))
-        return [Seen(each["id"], each["type"], each["title"], each["content"], each.get("extra", {})) for each in said["hits"]]
+        return [
+            Seen(each["id"], each["type"], each["title"], each["content"], each.get("extra", {}))
+            for each in said["hits"]
+        ]
 
     def sessions(self) -> list[Json]:
         """The sessions that are known, the newest first."""
@@ -136,9 +141,8 @@ class Ralph:
 
 
 def _filler(number: int) -> str:
-    """A text that no other has: made of words for numbers, and long."""
-    words = " ".join(f"w{number:03}x{place:02}" for place in range(29))
-    return f"Filler {number}: {words} END{number}."
+    """A text that no other has, of some 220 characters and 60 tokens."""
+    return f"Filler widget{number} " + "is one of many that say nothing in particular and only take their room. " * 3
 
 
 def _below(place: Path) -> Iterable[Path]:
@@ -171,5 +175,3 @@ def went_well(run: Run) -> None:
     assert {(each["exit_code"], each["stderr"]) for each in run.hooks} <= {(0, "")}
     for each in run.hooks:
         assert not each["stdout"].strip() or json.loads(each["stdout"])
-
-

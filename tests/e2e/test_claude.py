@@ -8,18 +8,21 @@ import re
 import sys
 
 import pytest
-from ralph.model.marks import INJECTED
 from tests.e2e.clients import Claude, Run
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import Ralph, bash, handed, printed, went_well, write
+from tests.e2e.ralphs import Ralph, bash, printed, went_well, write
 from tests.e2e.scripted import Reply, Request, say, together, use
+
+from ralph.model.marks import INJECTED
 
 pytestmark = pytest.mark.e2e
 
 UNITTEST = f"{sys.executable} -m unittest test_auth"
-DONE = "JWT implementation completed: tokens are signed with RS256 and expire after 15 minutes."
-FIX = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
-GOTCHA = "src/ledger.ts rounds half to even on purpose; the auditors asked for it."
+DONE = "JWT implementation completed: src/auth.ts signs with RS256, and a token lives for 15 minutes."
+PORT = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
+# Longer than the others of a crowded store, so that a brief without room for those has none for it.
+FIX = PORT + " It takes a moment; `pg_isready` says when." + " The reason is that the importer does not wait." * 5
+GOTCHA = "src/ledger.ts rounds half to even on purpose." + " The auditors asked for it, and the books rely on it." * 5
 
 
 @pytest.fixture
@@ -41,11 +44,6 @@ def jwt_session(claude: Claude, messages: MessagesServer) -> Run:
     run = claude.run("Add JWT authentication to src/auth.ts")
     went_well(run)
     return run
-
-
-def crowded(ralph: Ralph) -> None:
-    """So many memories that a brief has no room for all of them."""
-    ralph.remember_many(60)
 
 
 def test_a_session_is_recorded_as_it_happened(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
@@ -107,7 +105,6 @@ def test_what_was_handed_over_is_not_recorded_as_new(claude: Claude, messages: M
     run = claude.run(f"{INJECTED} in this project:\n```\nTokens expire after 15 minutes.\n```\ngo on with the tokens")
 
     assert [each.text for each in ralph.observations(run.session)] == ["go on with the tokens", "OK"]
-    assert ralph.holding("Tokens expire after 15") == [".agent/memories.md", ".ralph/ralph.db"]
 
 
 def test_a_slash_command_searches_and_leads_to_the_whole_record(
@@ -145,13 +142,11 @@ def test_the_fix_of_a_failure_is_handed_over_when_it_fails(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     fix = ralph.remember(FIX, "fix", tags="postgres")
-    crowded(ralph)
-    ralph("config", "set", "memories.filter.types", "[]")
+    ralph.remember_many(60, "fix")
     failing = bash("echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1")
     messages.script(failing, failing, say("I SEE"))
-    quiet_start(ralph)
 
-    run = claude.run("start the importer")
+    run = claude.run("go ahead")
 
     went_well(run)
     [told] = printed(run, "PostToolUseFailure")
@@ -159,20 +154,15 @@ def test_the_fix_of_a_failure_is_handed_over_when_it_fails(
     assert len(told) <= 600
     assert [FIX in request.text for request in run.requests] == [False, True, True]
     assert run.requests[2].text.count(FIX) == 1
-    assert ralph.injections(run.session) == [("PostToolUseFailure", fix)]
+    assert [event for event, record in ralph.injections(run.session) if record == fix] == ["PostToolUseFailure"]
     assert [each.kind for each in ralph.observations(run.session)] == ["note", "error", "error", "note"]
-
-
-def quiet_start(ralph: Ralph) -> None:
-    """A brief without memories, so that they are news when they matter."""
-    ralph("config", "set", "memories.skill_injection", "false")
 
 
 def test_a_gotcha_is_handed_over_before_its_file_is_changed(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     gotcha = ralph.remember(GOTCHA, "decision")
-    crowded(ralph)
+    ralph.remember_many(60, "decision")
     source = claude.project / "src/ledger.ts"
     messages.script(write(source, "export {};\n"), write(claude.project / "src/other.ts", "\n"), say("DONE"))
 
@@ -183,12 +173,17 @@ def test_a_gotcha_is_handed_over_before_its_file_is_changed(
     assert GOTCHA in told
     assert len(told) <= 600
     assert [request.text.count(GOTCHA) for request in run.requests] == [0, 1, 1]
-    assert ("PreToolUse", gotcha) in ralph.injections(run.session)
+    assert [event for event, record in ralph.injections(run.session) if record == gotcha] == ["PreToolUse"]
     assert source.read_text(encoding="utf-8") == "export {};\n"
 
 
+def answers(ralph: Ralph, run: Run) -> list[str]:
+    """What the model said at the end of each turn, as it was recorded."""
+    return [each.text for each in ralph.observations(run.session) if each.title == "answer"]
+
+
 def test_a_resumed_session_is_handed_nothing_twice(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
-    ralph.remember(FIX, "fix", tags="postgres")
+    ralph.remember(PORT, "fix", tags="postgres")
     messages.script(say("ONE"), say("TWO"), say("THREE"))
     first = claude.run("why is port 5432 refused?")
     later = "Since Monday the database listens on port 5433."
@@ -199,16 +194,20 @@ def test_a_resumed_session_is_handed_nothing_twice(claude: Claude, messages: Mes
 
     [brief] = printed(second, "SessionStart")
     assert later in brief
-    assert FIX not in brief
+    assert PORT not in brief
     assert printed(second, "UserPromptSubmit") + printed(third, "UserPromptSubmit") == []
     assert printed(third, "SessionStart") == []
-    assert [run.requests[0].text.count(FIX) for run in (first, second, third)] == [1, 1, 1]
+    assert [run.requests[0].text.count(PORT) for run in (first, second, third)] == [1, 1, 1]
     assert third.requests[0].text.count(later) == 1
-    assert [each.text for each in ralph.observations(first.session) if each.title == "answer"] == ["ONE", "TWO", "THREE"]
+    assert [each.text for each in ralph.observations(first.session) if each.title == "answer"] == [
+        "ONE",
+        "TWO",
+        "THREE",
+    ]
 
 
 def test_after_a_compaction_the_brief_is_there_again(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
-    ralph.remember(FIX, "fix", tags="postgres")
+    ralph.remember(PORT, "fix", tags="postgres")
     messages.script(say("ONE"), say("TWO"), say("THREE"))
     first = claude.run("first prompt")
     claude.run("second prompt", resume=first.session)
@@ -217,12 +216,16 @@ def test_after_a_compaction_the_brief_is_there_again(claude: Claude, messages: M
     third = claude.run("third prompt", resume=first.session)
 
     [brief] = printed(compacted, "SessionStart")
-    assert FIX in brief
+    assert PORT in brief
     [request] = third.requests
     assert messages.summary in request.text
     assert "first prompt" not in request.text
-    assert request.text.count(FIX) == 1
-    assert [each.text for each in ralph.observations(first.session) if each.title == "answer"] == ["ONE", "TWO", "THREE"]
+    assert request.text.count(PORT) == 1
+    assert [each.text for each in ralph.observations(first.session) if each.title == "answer"] == [
+        "ONE",
+        "TWO",
+        "THREE",
+    ]
     [session] = ralph.sessions()
     assert session["summary"].startswith("Goal: first prompt\n")
 
@@ -230,14 +233,14 @@ def test_after_a_compaction_the_brief_is_there_again(claude: Claude, messages: M
 def test_a_compaction_in_the_middle_of_a_run_brings_the_brief_back(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
-    ralph.remember(FIX, "fix", tags="postgres")
+    ralph.remember(PORT, "fix", tags="postgres")
     messages.script(Reply(calls=bash("echo before").calls, tokens=990_000), say("AFTERWARDS"))
 
     run = claude.run("do it")
 
     went_well(run)
     assert [request.kind for request in run.requests] == ["step", "summary", "step"]
-    assert [request.text.count(FIX) for request in run.requests[::2]] == [1, 1]
+    assert [request.text.count(PORT) for request in run.requests[::2]] == [1, 1]
     assert [each.title for each in ralph.observations(run.session)] == ["prompt", "Bash: echo before", "answer"]
 
 
@@ -280,7 +283,7 @@ def test_a_large_store_is_handed_over_in_whole_entries_that_the_host_does_not_cu
     ralph("config", "set", "memories.budget", "0")
     messages.script(say("OK"))
 
-    run = claude.run("tell me about " + " ".join(text.split()[2] for text in list(texts.values())[:40]))
+    run = claude.run("what is widget3?")
 
     went_well(run)
     [brief] = printed(run, "SessionStart")
@@ -288,11 +291,17 @@ def test_a_large_store_is_handed_over_in_whole_entries_that_the_host_does_not_cu
     [request] = run.requests
     shown = [name for name in texts if name in brief]
     assert 8_000 < len(brief) <= 9_500
-    assert len(told) <= 9_500
+    assert next(text for text in texts.values() if "widget3 " in text) in told
     assert brief.strip() in request.text
     assert told.strip() in request.text
     assert all(texts[name] in brief for name in shown)
     assert f"{len(shown)} of 60 shown; the rest: `ralph memory list`" in brief
     assert 0 < len(shown) < 60
-    assert {record for event, record in ralph.injections(run.session) if event == "SessionStart"} == {*shown, "skill"}
-    assert all("\n" in block or block for block in handed(request))
+    assert [record for event, record in ralph.injections(run.session) if event == "SessionStart"] == by_place(
+        shown, brief
+    )
+
+
+def by_place(names: list[str], text: str) -> list[str]:
+    """The names in the order in which they stand in a text."""
+    return sorted(names, key=text.index)

@@ -9,11 +9,6 @@ Every step from a word is bounded, so the work grows with the length of the text
 `tests/capture/test_assignments.py` holds examples for each syntax and its look-alikes.
 """
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, lru_cache
-
 from ralph.capture.values import (
     Strength,
     basic_login,
@@ -25,15 +20,22 @@ from ralph.capture.values import (
     words_of,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
 Span = tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
 class Holder:
     """What a key holds: the kind to tell, and the weakest value that counts."""
 
-    kind: str
-    least: Strength
+    __slots__ = ("kind", "least")
+
+    def __init__(self, kind: str, least: Strength) -> None:
+        self.kind = kind
+        self.least = least
 
 
 _PASSWORD = Holder("password", Strength.WEAK)
@@ -87,9 +89,20 @@ _NO_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "tr
 _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 
 
-@lru_cache(maxsize=4096)
+_HELD: dict[str, Holder | None] = {}
+_MOST_HELD = 4096
+
+
 def holder(key: str) -> Holder | None:
     """What a key of this name holds, or None: its last word decides, after neutral words like `_prod`."""
+    if key not in _HELD:
+        if len(_HELD) >= _MOST_HELD:
+            _HELD.clear()
+        _HELD[key] = _holder(key)
+    return _HELD[key]
+
+
+def _holder(key: str) -> Holder | None:
     words = [word.lower() for word in regex(_WORDS).findall(key)]
     while len(words) > 1 and (words[-1] in _NEUTRAL or words[-1].isdigit()):
         words.pop()
@@ -126,7 +139,7 @@ _KEYWORDS = (
     "pass", "pwd", "psswd", "pswd", "secret", "token", "credential", "creds", "auth", "jwt", "bearer", "key", "_pat",
     "_pw", "salt",
 )  # fmt: skip
-_AFTER_WORD = r"""(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)(?:[ ]\[[^\]\n]{0,24}\](?=:))?
+_AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)(?:[ ]\[[^\]\n]{0,24}\](?=:))?
     (?:(?P<pair>[\s,"'\\]{1,24}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8})
       |[ \t]{0,24}+(?P<sep>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>|,|\||(?:is|was)[ ](?=\S)|(?<=[ \t]))[* \t]{0,24}+)"""
 _TYPED = r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])"
@@ -174,30 +187,27 @@ _NO_ENV = words_of(
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
 
 
-@cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(word + _AFTER_WORD, re.VERBOSE) for word in _KEYWORDS)
-
-
-def assignments(text: str, lowered: str) -> Iterator[Span]:
+def assignments(text: str, lowered: str) -> "Iterator[Span]":
     """Every value that a key of a telling name is given, when it looks like a secret."""
     seen: set[int] = set()
-    for pattern in _patterns():
+    for word in _KEYWORDS:
         done = 0
-        for match in pattern.finditer(lowered):
+        at = lowered.find(word)
+        while at >= 0:
+            match = regex(_AFTER_WORD).match(lowered, at + len(word))
             # What stands inside of a secret is no key: looking there again would cost its length each time.
-            if match.start() < done or match.end() in seen:
-                continue
-            seen.add(match.end())
-            found = _assigned(text, match)
-            if found is not None:
-                done = found[1]
-                yield found
+            if match and at >= done and match.end() not in seen:
+                seen.add(match.end())
+                found = _assigned(text, at, match)
+                if found is not None:
+                    done = found[1]
+                    yield found
+            at = lowered.find(word, match.end() if match else at + 1)
     if not text.isascii() and any(part in lowered for part in _LABEL_PARTS):
         yield from _labelled(text, lowered)
 
 
-def _labelled(text: str, lowered: str) -> Iterator[Span]:
+def _labelled(text: str, lowered: str) -> "Iterator[Span]":
     """What a label in another script is followed by; the value is ASCII, for words of that script may follow it."""
     for match in regex(_LABEL).finditer(lowered):
         held = _PASSWORD if match["password"] else _TOKEN if match["token"] else _SECRET_KEY
@@ -213,8 +223,8 @@ def _labelled(text: str, lowered: str) -> Iterator[Span]:
             yield found.start("value"), end, held.kind
 
 
-def _assigned(text: str, match: re.Match[str]) -> Span | None:
-    start = _key_start(text, match.start())
+def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
+    start = _key_start(text, at)
     key = text[start : match.end("rest")]
     held = holder(key)
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
@@ -224,8 +234,8 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     place = _place(text, match, key, line)
     if place is None:
         return None
-    at, asked = place
-    return _value(text, at, held, asked, _line(match, key, line))
+    first, asked = place
+    return _value(text, first, held, asked, _line(match, key, line))
 
 
 _FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
@@ -248,12 +258,12 @@ def _key_start(text: str, at: int) -> int:
     return at
 
 
-def _own_line(match: re.Match[str], line: str) -> bool:
+def _own_line(match: "re.Match[str]", line: str) -> bool:
     """Whether key and value have a line of a `.env`, YAML or INI file: then the value goes on to the next space."""
     return match["sep"] in ("=", ":") and not match["close"] and regex(_ENV_LINE).search(line) is not None
 
 
-def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, Strength] | None:
+def _place(text: str, match: "re.Match[str]", key: str, line: str) -> tuple[int, Strength] | None:
     """Where the value begins and what this syntax asks of it, or None when it assigns nothing."""
     at, sep, close = match.end(), match["sep"], match["close"]
     typed = regex(_TYPED).match(text, at) if sep in (":", "") else None
@@ -275,7 +285,6 @@ def _place(text: str, match: re.Match[str], key: str, line: str) -> tuple[int, S
     return at, Strength.STRONG
 
 
-@dataclass(frozen=True, slots=True)
 class _Line:
     """Where an assignment stands.
 
@@ -283,14 +292,17 @@ class _Line:
     (`env`) or stand in a list like `user=a password=b host=c` (`listed`; `follows` when it is not the first there).
     """
 
-    whole: bool
-    tight: bool
-    env: bool
-    listed: bool
-    follows: bool
+    __slots__ = ("env", "follows", "listed", "tight", "whole")
+
+    def __init__(self, whole: bool, tight: bool, env: bool, listed: bool, follows: bool) -> None:
+        self.whole = whole
+        self.tight = tight
+        self.env = env
+        self.listed = listed
+        self.follows = follows
 
 
-def _line(match: re.Match[str], key: str, line: str) -> _Line:
+def _line(match: "re.Match[str]", key: str, line: str) -> _Line:
     whole = _own_line(match, line)
     close = match["sep"] == "=" and match.end("sep") == match.end()
     env = whole and key.isupper() and ("_" in key or close) and _NO_ENV.isdisjoint(key.lower().split("_"))
@@ -329,7 +341,7 @@ def _value(text: str, at: int, held: Holder, asked: Strength, line: _Line) -> Sp
     return at, end, held.kind
 
 
-def _told_by_line(text: str, value: str, end: int, held: Holder, line: _Line, quoted: re.Match[str] | None) -> bool:
+def _told_by_line(text: str, value: str, end: int, held: Holder, line: _Line, quoted: "re.Match[str] | None") -> bool:
     """Whether the line makes a secret of a value that would be none elsewhere: `DB_ROOT_PASSWORD: rootpw`."""
     if held.kind == "password" and _in_list(text, end, line):
         return cased_password(value)

@@ -10,36 +10,59 @@ Standard library only: the hook path imports this. The property tests are in
 `tests/capture/test_privacy.py`.
 """
 
-import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-
 from ralph.capture.assignments import assignments
 from ralph.capture.secrets import Span, header_and_command_secrets, key_blocks, tokens, url_logins
 from ralph.capture.values import MARKER, regex
 from ralph.errors import ConfigError, Refused
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator, Sequence
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+
+class _Compared:
+    """Equal to another with the same members; plain, because `dataclasses` costs a hook more than the rules."""
+
+    __slots__ = ()
+
+    def _members(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        return self._members() == other._members() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._members())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._members()!r}"
+
+
+class Finding(_Compared):
     """A secret's kind and place: `text[start:end]`, on `line` (from 1)."""
 
-    kind: str
-    start: int
-    end: int
-    line: int
+    __slots__ = ("end", "kind", "line", "start")
+
+    def __init__(self, kind: str, start: int, end: int, line: int) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = end
+        self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Clean:
-    """A text that may be kept; the findings stand where they stood before they were replaced."""
+class Clean(_Compared):
+    """A text that may be kept; the findings stand where they stood before they were replaced.
 
-    text: str
-    findings: tuple[Finding, ...]
-    private: int
-    """How many private parts were cut out."""
+    `private` is the number of private parts that were cut out.
+    """
+
+    __slots__ = ("findings", "private", "text")
+
+    def __init__(self, text: str, findings: tuple[Finding, ...], private: int) -> None:
+        self.text = text
+        self.findings = findings
+        self.private = private
 
 
 _LESS = r"(?:<|\\{1,8}(?:u003c|x3c)|&(?:amp;){0,4}(?:lt|\#0{0,4}60|\#x0{0,4}3c);|%3c)"
@@ -52,18 +75,15 @@ _ROUNDS = 16
 """More than any text needs; only a pattern that looks at its neighbours may ask for a second round."""
 
 
-@cache
-def _tag() -> re.Pattern[str]:
-    """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
-    return re.compile(
-        rf"{_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+private"
-        rf"(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}",
-        re.IGNORECASE,
-    )
+_TAG = (
+    rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+private"
+    rf"(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}"
+)
+"""A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 
 
-def _tags(text: str) -> list[re.Match[str]]:
-    return [tag for tag in _tag().finditer(text) if tag.end() - tag.start() <= _TAG_LENGTH]
+def _tags(text: str) -> "list[re.Match[str]]":
+    return [tag for tag in regex(_TAG).finditer(text) if tag.end() - tag.start() <= _TAG_LENGTH]
 
 
 def lower(text: str) -> str:
@@ -101,14 +121,14 @@ def _outside(text: str) -> tuple[list[str], int]:
     return kept, count
 
 
-def _closes(tags: list[re.Match[str]], number: int) -> bool:
+def _closes(tags: "list[re.Match[str]]", number: int) -> bool:
     """Whether the next tag is a closing one: then `<private/>` was meant to open."""
     return number < len(tags) and bool(tags[number]["close"])
 
 
-def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[Finding, ...]:
+def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ...]:
     """Every secret in the text, sorted and apart from each other; `patterns` are the user's own."""
-    compiled = _custom(tuple(patterns))
+    compiled = _custom(patterns)
     spans = _scan(text, compiled)
     for _ in range(_ROUNDS if spans else 0):
         more = _scan(_replaced(text, spans), compiled)
@@ -118,7 +138,7 @@ def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[Finding, ...]
     return tuple(_findings(text, spans))
 
 
-def redact(text: str, patterns: Sequence[str] = ()) -> Clean:
+def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
     """The text as it may be kept: without private parts, each secret replaced by its kind."""
     stripped, private = strip_private(text)
     findings = find_secrets(stripped, patterns)
@@ -140,12 +160,15 @@ def check_storable(text: str) -> None:
         raise Refused("the text holds a NUL character", hint="remove it: text files cannot keep it")
 
 
-@cache
-def _custom(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+def _custom(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":
+    if not patterns:
+        return ()
+    import re  # noqa: PLC0415 - for its errors, and only where somebody has patterns
+
     compiled = []
     for pattern in patterns:
         try:
-            compiled.append(re.compile(pattern))
+            compiled.append(regex(pattern))
         except (re.error, OverflowError, RecursionError) as error:
             raise ConfigError(
                 f"privacy.patterns: {pattern!r} is not a regular expression: {error}",
@@ -154,7 +177,7 @@ def _custom(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     return tuple(compiled)
 
 
-def _scan(text: str, custom: Sequence[re.Pattern[str]]) -> list[Span]:
+def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """One look at the text: what was found outside of earlier markers, joined where it overlaps."""
     lowered = lower(text)
     markers = [match.span() for match in regex(MARKER).finditer(text)] if "[redacted: " in text else []
@@ -169,7 +192,7 @@ def _scan(text: str, custom: Sequence[re.Pattern[str]]) -> list[Span]:
     return _joined([*spans, *_custom_spans(text, custom, markers)])
 
 
-def _custom_spans(text: str, custom: Sequence[re.Pattern[str]], markers: list[tuple[int, int]]) -> Iterator[Span]:
+def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]", markers: list[tuple[int, int]]) -> "Iterator[Span]":
     """What the user's patterns match between the markers, so that nothing is redacted twice."""
     edges = [0, *(edge for marker in markers for edge in marker), len(text)]
     for pattern in custom:
@@ -181,6 +204,8 @@ def _custom_spans(text: str, custom: Sequence[re.Pattern[str]], markers: list[tu
 
 def _touches(markers: list[tuple[int, int]], span: Span) -> bool:
     """Whether a span overlaps a marker: only the last one that begins before the span's end can."""
+    from bisect import bisect_left  # noqa: PLC0415 - few texts ask for it
+
     last = bisect_left(markers, (span[1], 0)) - 1
     return last >= 0 and span[0] < markers[last][1]
 
@@ -199,7 +224,7 @@ def _joined(spans: list[Span]) -> list[Span]:
     return [(start, end, kind) for start, end, kind, _ in joined]
 
 
-def _replaced(text: str, spans: Sequence[Span]) -> str:
+def _replaced(text: str, spans: "Sequence[Span]") -> str:
     pieces, at = [], 0
     for start, end, kind in spans:
         pieces += [text[at:start], f"[redacted: {kind}]"]
@@ -207,7 +232,7 @@ def _replaced(text: str, spans: Sequence[Span]) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def _as_before(spans: Sequence[Span], later: Sequence[Span]) -> Iterator[Span]:
+def _as_before(spans: "Sequence[Span]", later: "Sequence[Span]") -> "Iterator[Span]":
     """Spans of the replaced text, told in places of the text before; none of them touches a marker."""
     grown, number = 0, 0
     for start, end, kind in later:
@@ -218,7 +243,7 @@ def _as_before(spans: Sequence[Span], later: Sequence[Span]) -> Iterator[Span]:
         yield start - grown, end - grown, kind
 
 
-def _findings(text: str, spans: Sequence[Span]) -> Iterator[Finding]:
+def _findings(text: str, spans: "Sequence[Span]") -> "Iterator[Finding]":
     line, at = 1, 0
     for start, end, kind in spans:
         line += text.count("\n", at, start)

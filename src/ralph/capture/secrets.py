@@ -9,25 +9,27 @@ vendor that lengthens its tokens stays covered, and `values.plausible` keeps man
 `tests/capture/test_secrets.py` holds an example and a look-alike for the kinds.
 """
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-
 from ralph.capture.values import basic_login, digits_in_base64, login_password, plausible, regex, strength
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
 
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
 
 
-@dataclass(frozen=True, slots=True)
 class Rule:
     """One kind of token: the literal to look for, what follows it and, for a few, what stands before it."""
 
-    kind: str
-    anchor: str
-    body: str
-    lead: str = ""
+    __slots__ = ("anchor", "body", "kind", "lead")
+
+    def __init__(self, kind: str, anchor: str, body: str, lead: str = "") -> None:
+        self.kind = kind
+        self.anchor = anchor
+        self.body = body
+        self.lead = lead
 
 
 _WORD = r"[A-Za-z0-9_-]"
@@ -160,31 +162,31 @@ signed url          | X-Amz-Signature= X-Goog-Signature=               | [0-9a-f
 """  # noqa: E501 - one row a kind, so that the table can be read and sorted as a table
 
 
-@cache
+_RULES: list[Rule] = []
+
+
 def rules() -> tuple[Rule, ...]:
     """Every rule that has an anchor, one for each anchor."""
-    found = []
-    for row in _TABLE.strip().splitlines():
-        # A pipe inside a body stands without spaces around it.
-        kind, anchors, body, *lead = (cell.strip() for cell in re.split(r"\s\|\s", row))
-        found += [Rule(kind, anchor, body, lead[0] if lead else "") for anchor in anchors.split()]
-    return tuple(found)
+    if not _RULES:
+        for row in _TABLE.strip().splitlines():
+            # A pipe inside a body stands without spaces around it.
+            kind, anchors, body, *lead = (cell.strip() for cell in row.split(" | "))
+            _RULES.extend(Rule(kind, anchor, body, lead[0] if lead else "") for anchor in anchors.split())
+    return tuple(_RULES)
 
 
-@cache
-def _compiled(body: str) -> re.Pattern[str]:
-    return re.compile(body)
+_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in ".$-"})
+"""The signs of anchors that mean something in an expression."""
 
 
-@cache
-def _anchored(anchor: str, body: str) -> re.Pattern[str]:
+def _anchored(anchor: str, body: str) -> "re.Pattern[str]":
     r"""The anchor first, then the look behind it: a pattern that begins with a literal is found fast.
 
     A token may follow any sign, an escaped `\\n` or a `%3D`, but no letter, digit, `-` or `_`.
     """
-    name = re.escape(anchor)
+    name = anchor.translate(_SIGNS)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
-    return re.compile(rf"{name}{begins}(?:{body})")
+    return regex(rf"{name}{begins}(?:{body})")
 
 
 _RUN = r"[A-Za-z0-9_.~+/=:%$@-]{16,}"
@@ -199,7 +201,7 @@ def _long_runs(text: str) -> str:
     return "\n".join(run for run in runs if not (run.islower() or run.isupper()) or regex(_DIGIT).search(run))
 
 
-def tokens(text: str) -> Iterator[Span]:
+def tokens(text: str) -> "Iterator[Span]":
     """Everything that a rule of the table recognises."""
     runs = _long_runs(text)
     for rule in rules():
@@ -218,16 +220,16 @@ def _inside_other(text: str, start: int) -> bool:
     return regex(_CHECKSUM).search(before) is not None
 
 
-def _plain(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
+def _plain(text: str, rule: Rule) -> "Iterator[tuple[int, int]]":
     """Tokens that begin with their anchor."""
     for match in _anchored(rule.anchor, rule.body).finditer(text):
         if plausible(match[0][len(rule.anchor) :]):
             yield match.span()
 
 
-def _led(text: str, rule: Rule) -> Iterator[tuple[int, int]]:
+def _led(text: str, rule: Rule) -> "Iterator[tuple[int, int]]":
     """Tokens whose anchor stands inside them."""
-    lead, body = _compiled(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){rule.lead}\Z"), _compiled(rule.body)
+    lead, body = regex(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){rule.lead}\Z"), regex(rule.body)
     at = text.find(rule.anchor)
     while at >= 0:
         first = max(0, at - 64)
@@ -250,7 +252,7 @@ _PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9
 _LONG_LINE = r"[A-Za-z0-9+/]{24,}"
 
 
-def key_blocks(text: str) -> Iterator[Span]:
+def key_blocks(text: str) -> "Iterator[Span]":
     """PEM, OpenSSH, PGP and PuTTY private keys, whole or cut off, also flattened into one string."""
     begins = list(regex(_BEGIN).finditer(text)) if "PRIVATE KEY" in text else []
     for number, begin in enumerate(begins):
@@ -277,7 +279,7 @@ _STORES = ("postgres", "mysql", "mariadb", "mongodb", "redis", "amqp", "mssql", 
            "psycopg", "pymysql", "srv", "libsql", "amqps", "bolt", "db2", "ldaps", "memcached")  # fmt: skip
 
 
-def url_logins(text: str) -> Iterator[Span]:
+def url_logins(text: str) -> "Iterator[Span]":
     """The password in `scheme://user:password@host`; databases allow signs in it that other URLs do not."""
     at = text.find("://")
     while at >= 0:
@@ -292,7 +294,7 @@ def url_logins(text: str) -> Iterator[Span]:
         at = text.find("://", match.end() if match else at + 3)
 
 
-def _graded(least: int) -> Callable[[str], bool]:
+def _graded(least: int) -> "Callable[[str], bool]":
     def check(value: str) -> bool:
         return strength(value) >= least and plausible(value)
 
@@ -304,7 +306,7 @@ def _login_value(value: str) -> bool:
 
 
 _QUOTE = r"[\"'\\]{0,2}"
-_LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
+_LINES: "tuple[tuple[str, str, str, Callable[[str], bool]], ...]" = (
     ("bearer token", "bearer", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", _graded(2)),
     ("basic login", "basic ", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", basic_login),
     ("password", "login ", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", _login_value),
@@ -330,13 +332,13 @@ _LINES: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
 )  # fmt: skip
 
 
-def header_and_command_secrets(text: str, lowered: str) -> Iterator[Span]:
+def header_and_command_secrets(text: str, lowered: str) -> "Iterator[Span]":
     """Headers, netrc, SQL and the command lines that take a password without naming it."""
     for kind, anchor, body, check in _LINES:
         pattern = None
         at = lowered.find(anchor)
         while at >= 0:
-            pattern = pattern or _compiled_any_case(body)
+            pattern = pattern or regex(f"(?i){body}")
             match = pattern.match(text, at)
             if match and check(match["s"]):
                 yield match.start("s"), match.end("s"), kind
@@ -345,15 +347,10 @@ def header_and_command_secrets(text: str, lowered: str) -> Iterator[Span]:
     yield from _discord_tokens(text)
 
 
-@cache
-def _compiled_any_case(body: str) -> re.Pattern[str]:
-    return re.compile(body, re.IGNORECASE)
-
-
 _CURL = r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
 
 
-def _curl_logins(text: str) -> Iterator[Span]:
+def _curl_logins(text: str) -> "Iterator[Span]":
     if "curl" not in text:
         return
     for match in regex(_CURL).finditer(text):
@@ -365,7 +362,7 @@ def _curl_logins(text: str) -> Iterator[Span]:
 _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
 
 
-def _discord_tokens(text: str) -> Iterator[Span]:
+def _discord_tokens(text: str) -> "Iterator[Span]":
     for match in regex(_DISCORD).finditer(text):
         if digits_in_base64(text[match.start() : match.end("id")]):
             yield match.start(), match.end(), "discord token"

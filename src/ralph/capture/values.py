@@ -5,35 +5,76 @@ and `secret: my-app-secret` are said a thousand times for each real secret. So e
 is about saying no with a reason: references, placeholders, words, sequences, dates, paths. What
 remains is graded, and each syntax asks for the grade that its ambiguity calls for.
 No dictionary: a word is recognised by its case, its vowels and the length of its parts.
-`tests/capture/test_values.py` holds the examples.
+A hook runs these rules in a process of its own, so nothing heavy is imported here (`enum` and `re` would take
+as long as all of the work), and each expression is compiled when it is first needed.
+`tests/capture/test_values.py` holds the examples, `tests/hooks/test_modules.py` pins what is loaded.
 """
 
-import base64
-import binascii
-import re
-from enum import IntEnum
-from functools import cache, lru_cache
-from itertools import pairwise
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+    from typing import ClassVar
 
 
-class Strength(IntEnum):
-    """How much a value looks like a secret."""
+class _Closed(type):
+    """The type of a class whose few members are all there are."""
 
-    NONE = 0
-    WEAK = 1
-    """A human password: `hunter2`."""
-    FAIR = 2
-    STRONG = 3
+    def __contains__(cls, value: object) -> bool:
+        return type(value) is cls
 
+
+class Strength(int, metaclass=_Closed):
+    """How much a value looks like a secret; WEAK is a human password: `hunter2`."""
+
+    NONE: "ClassVar[Strength]"
+    WEAK: "ClassVar[Strength]"
+    FAIR: "ClassVar[Strength]"
+    STRONG: "ClassVar[Strength]"
+
+
+Strength.NONE, Strength.WEAK, Strength.FAIR, Strength.STRONG = map(Strength, range(4))
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 """What stands where a secret stood; nothing is ever found inside it."""
 
+_EXPRESSIONS: "dict[str, re.Pattern[str]]" = {}
 
-@cache
-def regex(source: str) -> re.Pattern[str]:
+
+def regex(source: str) -> "re.Pattern[str]":
     """A regular expression, compiled when it is first needed: start-up pays for none."""
-    return re.compile(source)
+    try:
+        return _EXPRESSIONS[source]
+    except KeyError:
+        found = _EXPRESSIONS[source] = _compiler()(source)
+        return found
+
+
+def _compiler() -> "Callable[[str], re.Pattern[str]]":
+    """`re.compile`; where `re` is not loaded, the function below it, which comes without `enum` and `functools`."""
+    if "re" not in sys.modules:
+        try:
+            return _bare_compiler()
+        except (ImportError, AttributeError):  # another layout of the library
+            sys.modules.pop("re", None)
+    import re  # noqa: PLC0415 - only where it is loaded already, or cannot be avoided
+
+    return re.compile
+
+
+def _bare_compiler() -> "Callable[[str], re.Pattern[str]]":
+    """The compiler of the package `re`, imported while a bare module stands in for the package itself."""
+    spec = next(filter(None, (finder.find_spec("re", None) for finder in sys.meta_path)), None)
+    bare = type(sys)("re")
+    bare.__path__ = spec.submodule_search_locations  # type: ignore[union-attr]  # without one we take the other way
+    sys.modules["re"] = bare
+    from re import _compiler as compiler  # type: ignore[attr-defined]  # noqa: PLC0415 - private, hence the way out
+
+    del sys.modules["re"]  # whoever imports it gets the real one, with this very compiler
+    compiled: Callable[[str], re.Pattern[str]] = compiler.compile
+    return compiled
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -129,7 +170,7 @@ _DESCRIBES = words_of(
 
 def _runs(value: str) -> float:
     """The share of neighbours that repeat or count upwards: near 1 for `aaaa`, `abc123`, `0123456789`."""
-    pairs = pairwise(value)
+    pairs = zip(value, value[1:], strict=False)
     return sum(ord(right) - ord(left) in (0, 1) for left, right in pairs) / max(1, len(value) - 1)
 
 
@@ -195,14 +236,25 @@ def plausible(body: str) -> bool:
     return mixed or regex(_DIGIT).search(head) is not None
 
 
+_GRADES: dict[str, Strength] = {}
+_MOST_GRADES = 1024
+
+
 def strength(value: str) -> Strength:
-    """The grade of a value that was assigned to something."""
-    return _grade(value[:_HEAD])
+    """The grade of a value that was assigned to something.
+
+    A hostile text is one value many times over, and an honest one repeats its few: each is judged once.
+    """
+    head = value[:_HEAD]
+    found = _GRADES.get(head)
+    if found is None:
+        if len(_GRADES) >= _MOST_GRADES:
+            _GRADES.clear()
+        found = _GRADES[head] = _grade(head)
+    return found
 
 
-@lru_cache(maxsize=1024)
 def _grade(head: str) -> Strength:
-    """A hostile text is one value many times over, and an honest one repeats its few: each is judged once."""
     if regex(_UUID).fullmatch(head):
         return _uuid_strength(head)
     if len(head) < 6 or (placeholder(head) and (_stands_in(head.lower()) or not _by_policy(head))):
@@ -302,8 +354,8 @@ def login_password(user: str, password: str) -> bool:
 def basic_login(encoded: str) -> bool:
     """Whether base64 text is a `user:password` worth hiding."""
     try:
-        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError, ValueError):
+        decoded = _decoded(encoded).decode("utf-8")
+    except ValueError:
         return False
     user, colon, password = decoded.partition(":")
     return bool(colon) and decoded.isprintable() and login_password(user, password)
@@ -312,6 +364,12 @@ def basic_login(encoded: str) -> bool:
 def digits_in_base64(encoded: str) -> bool:
     """Whether base64 text holds nothing but digits, as the first part of a Discord token does."""
     try:
-        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True).isdigit()
-    except (binascii.Error, ValueError):
+        return _decoded(encoded.replace("-", "+").replace("_", "/")).isdigit()
+    except ValueError:
         return False
+
+
+def _decoded(encoded: str) -> bytes:
+    import binascii  # noqa: PLC0415 - few texts ask for it, and `base64` would load `re`
+
+    return binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4), strict_mode=True)

@@ -10,7 +10,7 @@ Hooks load this module, and `ralph context` shows what it would say; so it impor
 configured as plain values. `tests/context/test_recall.py` proves it.
 """
 
-from ralph.context import render
+from ralph.context import lessons, render
 from ralph.context.tokens import estimate
 from ralph.search import rank as ranking
 from ralph.search import terms
@@ -42,8 +42,6 @@ _NAMED, _ENDING = 8, 5
 _PROMPT = "prompt"
 """What somebody asked before is no answer."""
 _COMMAND, _ERROR, _ASKED = 400, 600, 2_000
-_FITS = 0.5
-"""A command's memory must hold so much of it."""
 _SAYING_LITTLE = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
                   "read_", "search_file", "glob", "list_directory", "google_web", "web_fetch")  # fmt: skip
 """How the titles of observations begin that only name a place."""
@@ -116,15 +114,19 @@ def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> To
 def before_action(connection: "sqlite3.Connection", files: "Sequence[str]", command: str, wanted: Wanted) -> Told:
     """What is known about the files that are about to be touched, or about a command that is about to run."""
     if files:
-        return _at_place(_about_files(connection, files, wanted), wanted)
-    return _at_place(_about_command(connection, command[:_COMMAND], wanted), wanted) if command else NOTHING
+        return _at_place(lessons.on_files(connection, files, _lessons(wanted)), wanted)
+    return _at_place(lessons.on_command(connection, command[:_COMMAND], _lessons(wanted)), wanted)
 
 
-def after_failure(connection: "sqlite3.Connection", command: str, error: str, wanted: Wanted) -> Told:
-    """What resolved such a failure before."""
-    text = f"{command[:_COMMAND]}\n{error[:_ERROR]}"
-    ranked = ranking.rank(connection, text, today=wanted.today, keep=_lessons(wanted), limit=_LOOKED_AT)
-    return _at_place([each.row for each in ranking.gate(ranked.best)], wanted)
+def after_failure(
+    connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, wanted: Wanted
+) -> Told:
+    """What resolved such a failure before: what fits the error, then what fits the file or the command."""
+    keep = _lessons(wanted)
+    found = {row.key: row for row in lessons.on_error(connection, error[:_ERROR], keep)}
+    for row in (*lessons.on_files(connection, files, keep), *lessons.on_command(connection, command[:_COMMAND], keep)):
+        found.setdefault(row.key, row)
+    return _at_place(list(found.values()), wanted)
 
 
 # --- what is looked at -------------------------------------------------------------------------
@@ -146,23 +148,6 @@ def _lessons(wanted: Wanted) -> "Filter":
 
 def _memories(wanted: Wanted, kinds: "Sequence[str]") -> "tuple[int, str, Sequence[object]]":
     return lookup.memories(kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled)
-
-
-def _about_command(connection: "sqlite3.Connection", command: str, wanted: Wanted) -> "list[Row]":
-    """The lessons that fit a command."""
-    ranked = ranking.rank(connection, command, today=wanted.today, keep=_lessons(wanted), limit=_LOOKED_AT)
-    return [each.row for each in ranking.gate(ranked.best) if each.cover >= _FITS]
-
-
-def _about_files(connection: "sqlite3.Connection", files: "Sequence[str]", wanted: Wanted) -> "list[Row]":
-    """The lessons that name one of these files, the best first."""
-    phrases = [phrase for phrase in map(_phrase, files[:8]) if phrase]
-    if not phrases:
-        return []
-    weights = ranking.STANDARD.fields
-    found = lookup.matching(connection, " OR ".join(phrases), weights, _LOOKED_AT, _lessons(wanted))
-    rows = lookup.judged(connection, [key for key, _ in found])
-    return [rows[key] for key, _ in found if key in rows]
 
 
 def _on_files(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> "list[Judged]":

@@ -60,8 +60,9 @@ def _told(connection: "sqlite3.Connection", name: str, said: "Mapping[str, objec
         return recall.related(connection, str(said.get("prompt")), wanted)
     if name == "PreToolUse":
         return recall.before_action(connection, _files(said), _command(said), wanted)
+    error = said.get("error")
     return recall.after_failure(
-        connection, _command(said) or " ".join(_files(said)), str(said.get("error", "")), wanted
+        connection, _files(said), _command(said), error if isinstance(error, str) else "", wanted
     )
 
 

@@ -41,6 +41,7 @@ class Recipe:
     named: float = 0.5
     subject: float = 0.8
     meaning: float = 0.5
+    faraway: float = 0.8
     close: float = 0.45
     floor: float = 0.45
     evidence: float = 0.7
@@ -113,9 +114,10 @@ def rank(
     found, total = _candidates(connection, words, keep, limit, recipe)
     scores, around = _with_neighbours(connection, found, recipe)
     near = meaning(text, list(scores)) if meaning is not None else {}
-    fused = _fused(scores, near, recipe)
+    share = _share(connection, words, scores, recipe) if near else 0.0
+    fused = _fused(scores, near, share)
     order = _ordered(connection, fused, keep, None if limit is None else max(recipe.judged, limit))
-    judged = _judge(connection, words, order, fused, near, around, today, recipe)
+    judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
     if not any(answers(each, recipe) for each in judged[:_FIRST]):
         return Ranked((), 0, words)
     _follow_links(connection, judged, keep, recipe)
@@ -211,11 +213,23 @@ def _with_neighbours(
     return total, around
 
 
-def _fused(scores: "Mapping[int, float]", near: "Mapping[int, float]", recipe: Recipe) -> dict[int, float]:
+def _share(
+    connection: "sqlite3.Connection", words: "Sequence[Asked]", scores: "Mapping[int, float]", recipe: Recipe
+) -> float:
+    """How much meaning counts: the more, the less of the question's words the best match has.
+
+    The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
+    """
+    first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
+    found = lookup.judged(connection, first).values()
+    cover = max((question.holds(words, _matched(row, words))[0] for row in found), default=0.0)
+    return recipe.meaning + (recipe.faraway - recipe.meaning) * (1 - cover)
+
+
+def _fused(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float) -> dict[int, float]:
     """Text and meaning in one number from 0 to 1; what has no vector yet counts by its text alone."""
     top = max(scores.values(), default=0.0) or 1.0
     low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
-    share = recipe.meaning
     fused = {key: score / top for key, score in scores.items()}
     for key, value in near.items():
         close = (value - low) / (high - low) if high > low else 1.0
@@ -235,8 +249,10 @@ def _judge(
     around: "Mapping[int, Sequence[int]]",
     today: str,
     recipe: Recipe,
+    share: float,
 ) -> list[Judged]:
-    """Read the best candidates and score what they hold."""
+    """Read the best candidates and score what they hold; words count for less where meaning counts for more."""
+    textual = min(1.0, (1 - share) / (1 - recipe.meaning))
     beside = {other for key in order for other in around.get(key, ())}
     found = lookup.judged(connection, list({*order, *beside}))
     held = {key: _matched(row, words) for key, row in found.items()}
@@ -255,7 +271,7 @@ def _judge(
             each.subject = 1.0
         together = _together(each.matched, [held[other] for other in around.get(key, ()) if other in held], recipe)
         score = fused[key] * freshness(each.row.created_at, today, recipe)
-        score += recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.holds(words, together)[0]
+        score += textual * (recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.holds(words, together)[0])
         each.score = score / whole
         judged.append(each)
     place = {key: -at for at, key in enumerate(order)}

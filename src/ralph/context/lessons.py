@@ -1,0 +1,263 @@
+"""Which lessons belong to a file, a command or an error: what is told at the place of an action.
+
+At that place a wrong word costs more than none, so nothing is ranked by likeness here. The full-text index only
+gives candidates; then a lesson must name that very file (a path that ends like it, a common name together with its
+folder), that very command (the program and what it is told to do), or what is special about the error: a code or
+an error's name, a thing in quotes, or enough words that not every error has.
+
+Hooks load this module, so it imports little. `tests/context/test_lessons.py` has what must be told and what not.
+"""
+
+from ralph.search import terms
+from ralph.search.everyday import WORDS as EVERYDAY
+from ralph.store import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    from ralph.store.lookup import Filter, Row
+
+_EVEN = (1.0, 1.0, 1.0, 1.0)
+_CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
+_POSTINGS = 20_000
+"""Records that the words of an error may bring in as candidates; the commonest words are left out."""
+_LESSON = 2_000
+"""Characters of a lesson that are looked at for an error."""
+
+_COMMON_NAMES = frozenset(
+    "index main mod lib app init utils util helpers types type readme package config setup test tests conftest "
+    "settings models views routes route page layout schema constants common base core".split()
+)
+"""Files of these names stand in many folders: one of them is meant only together with its folder."""
+_WRAPPERS = frozenset("sudo time env exec command nohup npx bunx uvx xvfb-run".split())
+_RUNNERS = (("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("bundle", "exec"), ("pnpm", "exec"), ("yarn", "run"),
+            ("npm", "exec"), ("python", "-m"), ("python3", "-m"))  # fmt: skip
+"""What stands before the program that is meant."""
+_GROUPS = frozenset("run compose exec".split())
+"""After these the next word is what the program is told to do."""
+_ORDINARY = frozenset(
+    """ls cd cat echo rm cp mv pwd touch mkdir rmdir chmod chown ln head tail less wc sort uniq cut tr sed awk grep rg
+    xargs tee date sleep kill pkill ps export source set which type test true false printf read clear history man
+    python python3 node deno bun bash sh zsh ruby perl php java go tsx ts-node git docker npm pnpm yarn pip uv cargo
+    make code vim nano curl wget ssh kubectl terraform""".split()
+)
+"""Programs whose mere name says nothing about what is done."""
+_GENERIC = frozenset(
+    """abort aborted access address already and array assert assertion assertionerror attribute attributeerror bin
+    branch build building byte bytes call called cannot class client close code column command commit compile complete
+    completed config configuration connect connected connection console content couldn create created data debug
+    declared default define defined delete denied dependencies dependency describe did directory does doesn don
+    elements environ environment equal err error errors exception exec exist exists exit exited expect expected export
+    fail failed failing failure false fatal field file filenotfounderror files folder force function get git got group
+    handle head home host http https import importerror info input install installed instance int integer internal
+    invalid isn item json key keyerror length lib line lines list load loaded local localhost location log main
+    message method missing module modulenotfounderror modules named nameerror node npm null number object operation
+    option optional origin output package packages param parameter parse pass passed passing path permission permitted
+    pip port print process promise property push python received recent ref refs referenceerror reject rejected remote
+    remove request require required resolve response result results return run running runtime runtimeerror script
+    self server service set shell solve source specified stack start started state statement static status stderr
+    stdout step string successfully suite supported syntax syntaxerror system target targets test tested testing tests
+    text throw token traceback true tuple type typeerror types undefined unexpected unable unhandled unknown update
+    user usr valid value valueerror values var variable version wait waiting warn warning was write zero""".split()
+)
+"""Words, and names of errors, that all kinds of errors have."""
+_ENOUGH, _CODE = 3, 3
+_PART = 0.2
+"""So much of what a lesson has to say must be in the error when no single sign decides."""
+_SHORTEST, _SHORTEST_CODE = 3, 4
+
+
+def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter") -> "list[Row]":
+    """The lessons that name one of these files, the best first."""
+    paths = [parts for path in files[:_MOST_FILES] if (parts := _parts(path))]
+    matches = [match for parts in paths if (match := _match(parts))]
+    rows = _candidates(connection, " OR ".join(matches), keep)
+    return [row for row in rows if any(_names(f"{row.title}\n{row.text}\n{row.files}", parts) for parts in paths)]
+
+
+def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter") -> "list[Row]":
+    """The lessons that name what a command does, and those that name a file in it."""
+    phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in _commands(command)]
+    match = " OR ".join(f'{{title text}} : "{phrase}"' for phrase in dict.fromkeys(phrases) if phrase)
+    found = {row.key: row for row in _candidates(connection, match, keep)}
+    for row in on_files(connection, [word for word in _words(command) if "." in word], keep):
+        found.setdefault(row.key, row)
+    return list(found.values())
+
+
+def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "list[Row]":
+    """The lessons that have what is special about an error, the one that has most of it first."""
+    signs = _signs(error)
+    if not signs:
+        return []
+    stems = {word: terms.word_terms(word)[-1:] for word in list(signs)[:_MOST_WORDS]}
+    counts = lookup.frequencies(connection, [term for found in stems.values() for term in found])
+    chosen, spent = [], 0
+    for term in sorted(counts, key=lambda term: counts[term]):
+        spent += counts[term]
+        if chosen and spent > _POSTINGS:
+            break
+        chosen.append(f'"{term}"')
+    rows = _candidates(connection, " OR ".join(chosen), keep)
+    weighed = [(weight, row) for row in rows if (weight := _weight(signs, f"{row.title}\n{row.text}"[:_LESSON]))]
+    weighed.sort(key=lambda each: -each[0])
+    return [row for _, row in weighed]
+
+
+def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") -> "list[Row]":
+    if not match or not keep:
+        return []
+    keys = [key for key, _ in lookup.matching(connection, match, _EVEN, _CANDIDATES, keep)]
+    rows = lookup.judged(connection, keys)
+    return [rows[key] for key in keys if key in rows]
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _parts(path: str) -> list[str]:
+    """The folders of a path and its name, whatever system it is of."""
+    found = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..", "~")]
+    return found[1:] if found and len(found[0]) == 2 and found[0][1] == ":" else found
+
+
+def _is_common(name: str) -> bool:
+    return name.strip("._").partition(".")[0].strip("_").lower() in _COMMON_NAMES
+
+
+def _match(parts: "Sequence[str]") -> str:
+    """What brings the candidates for a file; nothing when its name says too little."""
+    name = parts[-1]
+    if _is_common(name) and len(parts) < 2:
+        return ""
+    found = [term for part in parts[-2 if _is_common(name) else -1 :] for word in terms.words(part)
+             for term in terms.word_terms(word)]  # fmt: skip
+    if len(found) == 1 and "." not in name and name.islower():
+        return ""
+    joined = terms.fold("".join(char for char in name if char.isalnum()))
+    kept = [term for term in dict.fromkeys(found) if term != joined or len(found) == 1]
+    return "(" + " AND ".join(f'"{term}"' for term in kept) + ")" if kept else ""
+
+
+def _names(text: str, parts: "Sequence[str]") -> bool:
+    """Whether a text names this file and not another one of its name."""
+    if "." not in parts[-1] and parts[-1] not in text:
+        return False
+    text, path = terms.fold(text), [terms.fold(part) for part in parts]
+    name = path[-1]
+    common = _is_common(name)
+    at = text.find(name)
+    while at >= 0:
+        if _stands_alone(text, at, name):
+            named = [*_parts(_before(text, at)), name]
+            if _same(named, path) and not (common and len(named) < 2):
+                return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _stands_alone(text: str, at: int, name: str) -> bool:
+    """Whether a name is not a part of a longer one; a Korean particle may follow it."""
+    before, after = text[at - 1 : at] if at else "", text[at + len(name) : at + len(name) + 2]
+    if before and (before in "_-." or (before.isalnum() and before.isascii() == name[0].isascii())):
+        return False
+    ends = after[:1] in ("", "_", "-", "/", "\\") or (after[:1].isalnum() and after[:1].isascii())
+    return not (after and (ends or (after[0] == "." and after[1:].isalnum() and after[1:].isascii())))
+
+
+def _before(text: str, at: int) -> str:
+    """The folders that are written before a name."""
+    start = at
+    while start and (text[start - 1].isalnum() or text[start - 1] in "_-./\\@~:+"):
+        start -= 1
+    return text[start:at]
+
+
+def _same(named: "Sequence[str]", path: "Sequence[str]") -> bool:
+    """Whether one of two paths ends with the other; the first folder may have been cut at a space."""
+    for back in range(1, min(len(named), len(path)) + 1):
+        mine, other = named[-back], path[-back]
+        if mine != other and not (back == len(named) and back > 1 and other.endswith(f" {mine}")):
+            return False
+    return True
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def _words(command: str) -> list[str]:
+    return [word.strip("'\"`()") for word in command.split()]
+
+
+def _commands(command: str) -> "Iterator[tuple[str, ...]]":
+    """Each program of a command line with what it is told to do, as far as that says something."""
+    for sign in ("&&", "||", ";", "|", "\n"):
+        command = command.replace(sign, "\0")
+    for part in command.split("\0")[:_MOST_COMMANDS]:
+        words = [word for word in _words(part) if word]
+        while words and (words[0] in _WRAPPERS or "=" in words[0]):
+            words = words[1:]
+        if tuple(words[:2]) in _RUNNERS and len(words) > 2:
+            words = words[2:]
+        if words and (key := _key(words)):
+            yield key
+
+
+def _key(words: "Sequence[str]") -> tuple[str, ...]:
+    program = words[0].replace("\\", "/").rpartition("/")[2]
+    rest = [word for word in words[1:] if not word.startswith("-")]
+    told = rest[0] if rest else ""
+    if told and all(char.isalnum() or char in "-:_" for char in told) and not told.isdecimal():
+        more = rest[1:2] if told in _GROUPS else []
+        return (program, told, *more)
+    says = program not in _ORDINARY and program not in EVERYDAY and "." not in program and len(program) >= _SHORTEST
+    return (program,) if says else ()
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+def _signs(error: str) -> dict[str, int]:
+    """What is special about an error, and how much each sign counts: codes and names most, then quoted things."""
+    quoted = {piece for sign in "'\"`" for piece in error.replace("’", "'").split(sign)[1::2]}
+    found: dict[str, int] = {}
+    for word in terms.words(error):
+        weight = _sign(word)
+        if weight:
+            found[word if weight >= _CODE else terms.fold(word)] = weight + (weight < _CODE and word in quoted)
+    return found
+
+
+def _sign(word: str) -> int:
+    low = terms.fold(word)
+    if low in EVERYDAY or low in terms.STOP_WORDS:
+        return 0
+    if low in _GENERIC or terms.word_terms(low)[0] in _GENERIC:
+        return int(low.endswith("error") and low != "error")
+    letters = [char for char in word if char.isalpha()]
+    if not letters or any(sign in word for sign in "./:\\@"):
+        return 2 if letters and "." in word and not _is_common(_parts(word)[-1]) else int(len(word) >= _SHORTEST)
+    if terms.is_cjk(word):
+        return 1
+    capitals = sum(char.isupper() for char in letters)
+    shouted = capitals == len(letters) >= _SHORTEST_CODE
+    if shouted or (word[1:] != word[1:].lower() and len(letters) >= 2 * _SHORTEST_CODE):
+        return _CODE
+    return int(len(word) >= _SHORTEST or any(char.isdecimal() for char in word))
+
+
+def _weight(signs: "dict[str, int]", lesson: str) -> int:
+    """How much of an error's signs a lesson has; 0 when that is not enough."""
+    said = terms.words(lesson)
+    exact, low = {*said}, {terms.fold(word) for word in said}
+    stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
+    total = 0
+    for sign, weight in signs.items():
+        here = sign in exact if weight >= _CODE else sign in low or terms.word_terms(sign)[0] in stems
+        if here and weight >= _CODE:
+            return _CODE + sum(signs[each] for each in signs if each in exact)
+        total += weight * here
+    telling = sum(1 for word in low if _sign(word))
+    return total if total >= max(_ENOUGH, _PART * telling) else 0

@@ -1,0 +1,245 @@
+"""The question: which terms stand for each word, how telling each is, and which of them choose candidates."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.search.test_engine import indexed, memory
+
+from ralph.search import asked as question
+from ralph.search import terms
+from ralph.search.asked import HALF, Asked
+
+TEXTS = (
+    "parseHttpHeader splits at a colon",
+    "the http header of a reply",
+    "the parse of a config",
+    "authentication with tokens",
+    "kubernetes rollout and data migrations",
+    "数据库连接池 出现死锁",
+    "the common word",
+    "the common place",
+    "the common use of it",
+    "Redis caches sessions",
+)
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with indexed(*(memory(text, number) for number, text in enumerate(TEXTS, 1))) as found:
+        yield found
+
+
+def ask(connection: sqlite3.Connection, text: str, *, everyday: float = 0.5, named: float = 0.5) -> list[Asked]:
+    return question.asked(connection, text, everyday=everyday, named=named)
+
+
+def only(connection: sqlite3.Connection, text: str) -> Asked:
+    (found,) = ask(connection, text)
+    return found
+
+
+# --- how telling a word is ---------------------------------------------------------------------
+
+
+def test_a_rare_word_tells_more_than_a_common_one_and_none_more_than_all(connection: sqlite3.Connection) -> None:
+    rare, common = ask(connection, "kubernetes common")
+    assert 0 < common.weight < rare.weight <= 1
+
+
+def test_an_everyday_word_tells_less_however_rare_it_is(connection: sqlite3.Connection) -> None:
+    use, place, sessions = ask(connection, "use place sessions")
+    assert use.counts == {"us": 1}
+    assert use.weight == place.weight == pytest.approx(0.5 * sessions.weight)
+    (full, *_) = ask(connection, "use place sessions", everyday=1.0)
+    assert full.weight == pytest.approx(sessions.weight)
+
+
+def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(connection: sqlite3.Connection) -> None:
+    (user, uses) = ask(connection, "users usage")
+    assert uses.weight > 0.5
+    assert "users" not in question.EVERYDAY
+    assert user.weight > 0.5
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "named"),
+    [
+        ("Redis", "why does Redis lose keys", True),
+        ("Redis", "Redis loses keys", False),
+        ("Redis", "It fails. Redis is down", False),
+        ("Redis", "what now? Redis", False),
+        ("Redis", "Note: Redis is down", False),
+        ("Redis", "first line\nRedis is down", False),
+        ("Redis", "to do:\n- Redis is down\n", False),
+        ("Redis", "> Redis is down", False),
+        ("Redis", '"Redis" is down', False),
+        ("Redis", 'we use "Redis" here', True),
+        ("JWT", "JWT expires", True),
+        ("camelCase", "camelCase is used", True),
+        ("JWT", "WHY DOES THE JWT EXPIRE", False),
+        ("redis", "why does redis lose keys", False),
+        ("인증", "왜 인증 이", False),
+        ("Redis", "not there at all", False),
+    ],
+)
+def test_a_capital_letter_that_no_beginning_explains_makes_a_name(word: str, text: str, named: bool) -> None:
+    assert question.is_name(word, text) is named
+
+
+def test_a_name_never_tells_nothing(connection: sqlite3.Connection) -> None:
+    (plain,) = ask(connection, "common")
+    _, named = ask(connection, "kubernetes Common", named=0.9)
+    assert plain.weight < 0.9 == named.weight
+
+
+# --- identifiers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("parseHttpHeader it is", 1.0),
+        ("parse_http_header it is", 1.0),
+        ("parse the http header", 1.0),
+        ("the http header", 2 / 3),
+        ("only http", 1 / 3),
+        ("nothing of it", 0.0),
+    ],
+)
+def test_an_identifier_of_which_only_a_part_is_held_counts_in_part(
+    connection: sqlite3.Connection, text: str, held: float
+) -> None:
+    found = only(connection, "parseHttpHeader")
+    assert (found.parts, found.replaced, found.sure) == (3, False, True)
+    assert found.held(terms.Text(text)) == pytest.approx(held)
+
+
+def test_an_identifier_that_nobody_wrote_is_asked_for_by_its_parts(connection: sqlite3.Connection) -> None:
+    found = only(connection, "http_config")
+    assert found.counts == {"http": 2, "config": 1}
+    assert found.held(terms.Text("http and config")) == 1.0
+    assert found.held(terms.Text("http alone")) == 0.5
+
+
+def test_only_an_identifier_that_few_have_says_what_is_meant(connection: sqlite3.Connection) -> None:
+    assert only(connection, "parseHttpHeader").singular
+    assert not only(connection, "http_config").singular
+    assert not only(connection, "kubernetes").singular
+
+
+# --- words that occur nowhere ------------------------------------------------------------------
+
+
+def test_a_slip_in_a_long_word_is_nearly_that_word(connection: sqlite3.Connection) -> None:
+    found = only(connection, "kuberentes")
+    assert (found.replaced, list(found.counts)) == (True, ["kubernet"])
+    assert HALF < found.share < 1
+    assert found.sure
+    assert found.held(terms.Text("kubernetes")) == found.share
+
+
+def test_a_slip_in_a_short_word_or_a_mere_beginning_is_half_a_word(connection: sqlite3.Connection) -> None:
+    for word, term in (("dato", "data"), ("auth", "authent")):
+        found = only(connection, word)
+        assert (found.replaced, found.share, found.sure) == (True, HALF, False)
+        assert term in found.counts
+
+
+def test_a_word_that_is_near_to_nothing_counts_as_missing(connection: sqlite3.Connection) -> None:
+    known, unknown = ask(connection, "kubernetes xylophone")
+    assert (unknown.counts, unknown.weight) == ({}, 1.0)
+    assert question.holds([known, unknown], {"kubernetes": 1.0})[0] == pytest.approx(
+        known.weight / (known.weight + 1.0)
+    )
+
+
+def test_of_many_unknown_words_only_the_first_are_replaced(connection: sqlite3.Connection) -> None:
+    slips = [f"kubernete{letter}" for letter in "abcdefghij"]
+    found = ask(connection, " ".join(slips))
+    assert [bool(each.counts) for each in found] == [True] * 8 + [False] * 2
+
+
+def test_a_question_of_few_words_also_finds_longer_words(connection: sqlite3.Connection) -> None:
+    few = only(connection, "data")
+    assert few.longer == {}
+    with indexed(memory("data", 1), memory("databases", 2)) as other:
+        found = only(other, "data")
+        assert found.longer == {"databas": 1}
+        assert found.held(terms.Text("databases")) == HALF
+        assert all(not each.longer for each in ask(other, "data of some kind wanted today"))
+
+
+# --- Chinese, Japanese, Korean -----------------------------------------------------------------
+
+
+def test_pairs_of_characters_are_half_a_word_each(connection: sqlite3.Connection) -> None:
+    found = ask(connection, "连接池")
+    assert [(each.word, dict(each.counts)) for each in found] == [("连接", {"连接": 1}), ("接池", {"接池": 1})]
+    assert all(each.weight <= 0.5 for each in found)
+
+
+def test_a_single_character_is_looked_for_inside_of_pairs(connection: sqlite3.Connection) -> None:
+    found = only(connection, "锁")
+    assert (found.counts, found.longer) == ({}, {"死锁": 1})
+    assert found.held(terms.Text("出现死锁")) == HALF
+
+
+def test_a_word_between_other_scripts_is_a_word_like_any(connection: sqlite3.Connection) -> None:
+    found = ask(connection, "用kuberentes部署")
+    assert [each.word for each in found] == ["用", "kuberentes", "部署"]
+    assert list(found[1].counts) == ["kubernet"]
+    assert found[1].weight > 0.5
+
+
+# --- which terms choose ------------------------------------------------------------------------
+
+
+def words_with(*counts: dict[str, int]) -> Sequence[Asked]:
+    return [Asked(str(number), each, 1.0) for number, each in enumerate(counts)]
+
+
+def test_the_rarest_terms_choose_as_long_as_they_hold_few_enough_records() -> None:
+    words = words_with({"rare": 3, "often": 900}, {"seldom": 40}, {"common": 100_000})
+    assert question.rarest(words, 1000) == ["rare", "seldom", "often"]
+    assert question.rarest(words, 50) == ["rare", "seldom"]
+    assert question.rarest(words, 1) == ["rare"]
+
+
+def test_an_identifier_with_one_very_common_part_does_not_pull_that_part_in() -> None:
+    words = words_with({"get": 100_000, "frobnic": 2, "getfrobnic": 1})
+    assert question.rarest(words, 40_000) == ["getfrobnic", "frobnic"]
+
+
+def test_a_term_that_is_the_only_one_chooses_however_common_it_is() -> None:
+    assert question.rarest(words_with({"common": 100_000}), 40_000) == ["common"]
+    assert question.rarest(words_with({}), 40_000) == []
+
+
+def test_longer_words_choose_too() -> None:
+    (each,) = words_with({"data": 5})
+    each.longer = {"databas": 2}
+    assert question.rarest([each], 100) == ["databas", "data"]
+
+
+@given(st.lists(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 500), max_size=4)))
+def test_what_chooses_is_rarer_than_what_does_not(counts: list[dict[str, int]]) -> None:
+    known = {term: count for each in counts for term, count in each.items()}
+    chosen = question.rarest(words_with(*counts), 700)
+    assert bool(chosen) == bool(known)
+    assert sum(known[term] for term in chosen) <= 700
+    assert all(known[one] <= known[other] for one in chosen for other in known.keys() - set(chosen))
+
+
+# --- how much is held --------------------------------------------------------------------------
+
+
+def test_one_word_alone_or_a_mere_beginning_is_no_evidence() -> None:
+    one, two, half = words_with({"one": 1}, {"two": 1}, {"half": 1})
+    half.share = HALF
+    assert question.holds([one, two, half], {"0": 1.0}) == (pytest.approx(1 / 3), 0.0)
+    assert question.holds([one, two, half], {"0": 1.0, "2": 0.5}) == (pytest.approx(0.5), 0.0)
+    assert question.holds([one, two, half], {"0": 1.0, "1": 0.5}) == (pytest.approx(0.5), pytest.approx(1.5))
+    assert question.holds([], {}) == (0.0, 0.0)
