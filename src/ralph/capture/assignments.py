@@ -193,8 +193,9 @@ def assignments(text: str, lowered: str) -> "Iterator[Span]":
     for word in _KEYWORDS:
         done = 0
         at = lowered.find(word)
-        while at >= 0:
-            match = regex(_AFTER_WORD).match(lowered, at + len(word))
+        after = regex(_AFTER_WORD) if at >= 0 else None
+        while after and at >= 0:
+            match = after.match(lowered, at + len(word))
             # What stands inside of a secret is no key: looking there again would cost its length each time.
             if match and at >= done and match.end() not in seen:
                 seen.add(match.end())

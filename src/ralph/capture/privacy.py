@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class _Compared:
     """Equal to another with the same members; plain, because `dataclasses` costs a hook more than the rules."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def _members(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)

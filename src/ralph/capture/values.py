@@ -11,6 +11,7 @@ as long as all of the work), and each expression is compiled when it is first ne
 """
 
 import sys
+from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ def _compiler() -> "Callable[[str], re.Pattern[str]]":
 def _bare_compiler() -> "Callable[[str], re.Pattern[str]]":
     """The compiler of the package `re`, imported while a bare module stands in for the package itself."""
     spec = next(filter(None, (finder.find_spec("re", None) for finder in sys.meta_path)), None)
+    if spec is None:
+        raise ImportError(name="re")
     bare = type(sys)("re")
-    bare.__path__ = spec.submodule_search_locations  # type: ignore[union-attr]  # without one we take the other way
+    bare.__path__ = spec.submodule_search_locations or []
     sys.modules["re"] = bare
     from re import _compiler as compiler  # type: ignore[attr-defined]  # noqa: PLC0415 - private, hence the way out
 
@@ -170,8 +173,7 @@ _DESCRIBES = words_of(
 
 def _runs(value: str) -> float:
     """The share of neighbours that repeat or count upwards: near 1 for `aaaa`, `abc123`, `0123456789`."""
-    pairs = zip(value, value[1:], strict=False)
-    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairs) / max(1, len(value) - 1)
+    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(value)) / max(1, len(value) - 1)
 
 
 def placeholder(value: str) -> bool:

@@ -26,7 +26,7 @@ _POSTINGS = 20_000
 _LESSON = 2_000
 """Characters of a lesson that are looked at for an error."""
 
-_COMMON_NAMES = frozenset(
+COMMON_NAMES = frozenset(
     "index main mod lib app init utils util helpers types type readme package config setup test tests conftest "
     "settings models views routes route page layout schema constants common base core".split()
 )
@@ -77,9 +77,10 @@ def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Fi
     return [row for row in rows if any(_names(f"{row.title}\n{row.text}\n{row.files}", parts) for parts in paths)]
 
 
-def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter") -> "list[Row]":
-    """The lessons that name what a command does, and those that name a file in it."""
-    phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in _commands(command)]
+def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1) -> "list[Row]":
+    """The lessons that name what a command does, with at least so many words, and those that name a file in it."""
+    keys = [key for key in _commands(command) if len(key) >= least]
+    phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in keys]
     match = " OR ".join(f'{{title text}} : "{phrase}"' for phrase in dict.fromkeys(phrases) if phrase)
     found = {row.key: row for row in _candidates(connection, match, keep)}
     for row in on_files(connection, [word for word in _words(command) if "." in word], keep):
@@ -124,7 +125,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _is_common(name: str) -> bool:
-    return name.strip("._").partition(".")[0].strip("_").lower() in _COMMON_NAMES
+    return name.strip("._").partition(".")[0].strip("_").lower() in COMMON_NAMES
 
 
 def _match(parts: "Sequence[str]") -> str:

@@ -17,25 +17,28 @@ if TYPE_CHECKING:
     from ralph.context.recall import Told, Wanted
     from ralph.hooks.place import Place
 
-_CHANGES = ("Edit", "Write", "MultiEdit", "NotebookEdit", "Read", "apply_patch")
-_MACHINE_MADE = ("<task-notification", "<system-reminder", "<local-command", "<bash-", "<command-")
+_TOUCHING = ("Edit", "Write", "MultiEdit", "NotebookEdit", "Read", "apply_patch")
+"""Tools that touch the files that they name."""
+_PATCHED = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_SEEN = 1 << 20
+_MOST_FILES = 8
 _DAY = 86_400
+_LONGEST_NAME = 80
 
 
 def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     """What to print about an event; nothing when there is nothing to say."""
-    from ralph.hooks.fast import parsed, session_of  # noqa: PLC0415 - whoever calls has it loaded
-
-    settings = place.settings
-    said = parsed(payload)
-    if said is None or settings.inject != "auto" or not _asks(name, said):
+    if place.settings.inject != "auto":
+        return b""
+    said = _said(payload)
+    if said is None or not _asks(name, said):
         return b""
     connection = reading.read_only(f"{place.folder}/ralph.db")
     if connection is None:
         return b""
     try:
-        wanted = _wanted(place, session_of(payload.lstrip()))
+        session = said.get("session_id")
+        wanted = _wanted(place, session if isinstance(session, str) else "")
         told = _told(connection, name, said, wanted)
     finally:
         connection.close()
@@ -45,19 +48,40 @@ def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     return envelope(name, told.text)
 
 
+def _said(payload: bytes) -> "Mapping[str, object] | None":
+    """The payload's object. One that is too large for the fast path has come here by the other one."""
+    from ralph.hooks.fast import SMALL, parsed  # noqa: PLC0415 - whoever calls has it loaded
+
+    if len(payload) <= SMALL:
+        return parsed(payload)
+    import json  # noqa: PLC0415 - loaded already on that path
+
+    try:
+        said = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
 def _asks(name: str, said: "Mapping[str, object]") -> bool:
     """Whether an event asks anything of us: a person's prompt, a file, a command."""
     if name == "UserPromptSubmit":
-        prompt = said.get("prompt")
-        return isinstance(prompt, str) and not prompt.lstrip().startswith(_MACHINE_MADE) and prompt.strip() != ""
+        return bool(_question(said))
     return bool(_files(said) or _command(said))
+
+
+def _question(said: "Mapping[str, object]") -> str:
+    from ralph.context.recall import question  # noqa: PLC0415 - not for those who asked for no answers
+
+    prompt = said.get("prompt")
+    return question(prompt) if isinstance(prompt, str) else ""
 
 
 def _told(connection: "sqlite3.Connection", name: str, said: "Mapping[str, object]", wanted: "Wanted") -> "Told":
     from ralph.context import recall  # noqa: PLC0415 - only when there is an index to ask
 
     if name == "UserPromptSubmit":
-        return recall.related(connection, str(said.get("prompt")), wanted)
+        return recall.related(connection, _question(said), wanted)
     if name == "PreToolUse":
         return recall.before_action(connection, _files(said), _command(said), wanted)
     error = said.get("error")
@@ -83,9 +107,18 @@ def _wanted(place: "Place", session: str) -> "Wanted":
 def _files(said: "Mapping[str, object]") -> list[str]:
     """The files that a tool is about to touch."""
     given = said.get("tool_input")
-    if said.get("tool_name") not in _CHANGES or not isinstance(given, dict):
+    if said.get("tool_name") not in _TOUCHING:
         return []
-    return [path for key in ("file_path", "notebook_path", "path") if isinstance(path := given.get(key), str)]
+    if not isinstance(given, dict):
+        return _patched(given)
+    named = [path for key in ("file_path", "notebook_path", "path") if isinstance(path := given.get(key), str)]
+    return named or _patched(given.get("command") or given.get("input") or given.get("patch"))
+
+
+def _patched(patch: object) -> list[str]:
+    """The files of Codex's patches."""
+    lines = patch.split("\n") if isinstance(patch, str) else []
+    return [line.partition(": ")[2].strip() for line in lines if line.startswith(_PATCHED)][:_MOST_FILES]
 
 
 def _command(said: "Mapping[str, object]") -> str:
@@ -102,10 +135,19 @@ def _seen(place: "Place", session: str) -> frozenset[str]:
     if not session:
         return frozenset()
     try:
-        with open(f"{place.folder}/cache/injected/{session}", "rb") as file:  # noqa: PTH123 - pathlib is heavy
+        with open(f"{place.folder}/cache/injected/{_list_name(session)}", "rb") as file:  # noqa: PTH123 - pathlib is heavy
             return frozenset(file.read(_MOST_SEEN).decode("utf-8", "replace").split("\n"))
     except (OSError, ValueError):
         return frozenset()
+
+
+def _list_name(session: str) -> str:
+    """The file of a session's list; an odd id does not become a path, and is named as `app/ledger` does it."""
+    if len(session) <= _LONGEST_NAME and session.isascii() and session.replace("-", "").replace("_", "").isalnum():
+        return session
+    from ralph.model import ids  # noqa: PLC0415 - few sessions have such an id
+
+    return ids.derived("session", session)
 
 
 def note(place: "Place", session: str, name: str, told: "Told") -> None:
@@ -119,7 +161,7 @@ def note(place: "Place", session: str, name: str, told: "Told") -> None:
     names = "".join(f"{record}\n" for record, _ in told.records if "\n" not in record)
     light.append(place.root, (".ralph", "log"), "injections.jsonl", lines.encode("utf-8", "replace"))
     if session:
-        light.append(place.root, (".ralph", "cache", "injected"), session, names.encode("utf-8", "replace"))
+        light.append(place.root, (".ralph", "cache", "injected"), _list_name(session), names.encode("utf-8", "replace"))
 
 
 def envelope(name: str, text: str) -> bytes:

@@ -29,7 +29,12 @@ def read_only(path: str) -> "sqlite3.Connection | None":
     connection: sqlite3.Connection = _sqlite3.connect(
         f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2
     )
-    if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except BaseException:
+        connection.close()
+        raise
+    if version == SCHEMA_VERSION:
         return connection
     connection.close()
     return None
