@@ -1,6 +1,6 @@
 """What each hook event costs, in turns with a bare interpreter and `true`; and another tool's hook, if given.
 
-`python bench/hooks.py [rounds] [-- command of another hook ...]`. Another tool has to be installed first,
+`python bench/hooks.py [rounds [records]] [-- command of another hook ...]`. Another tool has to be installed first,
 into a folder of its own; its command gets the payload of a PostToolUse on stdin like ours.
 """
 
@@ -24,7 +24,7 @@ def started(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> flo
     return time.perf_counter() - begun
 
 
-def run(rounds: int = 101, other: Sequence[str] = ()) -> list[str]:
+def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> list[str]:
     """The table."""
     stub = Path(ralph.hooks.__file__).with_name("run.py")
     with tempfile.TemporaryDirectory() as folder:
@@ -34,6 +34,7 @@ def run(rounds: int = 101, other: Sequence[str] = ()) -> list[str]:
             interpreter=sys.executable,
             stub=stub,
             rounds=rounds,
+            records=records,
             others={"other hook": other} if other else None,
         )
     return bench_hooks.report(found)
@@ -42,4 +43,4 @@ def run(rounds: int = 101, other: Sequence[str] = ()) -> list[str]:
 if __name__ == "__main__":
     words = sys.argv[1:]
     mine, others = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-    print("\n".join(run(int(mine[0]) if mine else 101, others)))
+    print("\n".join(run(int(mine[0]) if mine else 101, int(mine[1]) if mine[1:] else 10_000, others)))

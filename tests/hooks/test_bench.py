@@ -15,7 +15,7 @@ def test_everything_is_started_in_turns(tmp_path: Path) -> None:
         return 0.02 if "pass" in command else 0.03
 
     found = bench_hooks.measure(
-        tmp_path, start, interpreter="python", stub=Path("run.py"), rounds=3, others={"other": ["x"]}
+        tmp_path, start, interpreter="python", stub=Path("run.py"), rounds=3, records=200, others={"other": ["x"]}
     )
     assert len(started) == 3 * len(found)
     assert started[: len(found)] == started[len(found) : 2 * len(found)]

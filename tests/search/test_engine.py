@@ -3,16 +3,18 @@
 import random
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.query import Found, Query
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, Origin, Record, Scope, Status
 from ralph.search import engine, terms
-from ralph.store.index import in_memory
+from ralph.store.index import Index, in_memory
 from ralph.store.sources import Contents, Placed
 
 TODAY = date(2025, 6, 1)
@@ -71,6 +73,20 @@ def test_a_tag_counts_more_than_a_word_and_the_reasons_are_told() -> None:
     assert [(hit.record, hit.why) for hit in hits] == [(tagged, ("tag: security",)), (said, ("text: security",))]
     titled = memory("x", 3, title="Rollout plan", origin=Origin(files=("src/db/schema.ts",)))
     assert ask([titled, *NOISE], "rollout schema").hits[0].why == ("title: rollout", "path: schema")
+
+
+def test_a_record_that_a_hit_names_is_a_hit_and_says_so() -> None:
+    named = memory("rotate the certificates", 1)
+    naming = memory("the gateway deploy fails", 2, links=(Link("see", named.id),))
+    hits = ask([named, naming, *NOISE], "gateway deploy").hits
+    assert [hit.record for hit in hits] == [naming, named]
+    assert hits[1].why == (f"link: {naming.id}",)
+
+
+def test_only_what_is_good_enough_unasked_is_marked_so_and_five_at_most() -> None:
+    good = [memory(f"gateway deploy number {n}", n) for n in range(1, 9)]
+    found = ask([*good, memory("a gateway", 20), *NOISE], "gateway deploy")
+    assert [hit.handed for hit in found.hits] == [True] * 5 + [False] * 4
 
 
 def test_words_side_by_side_come_before_words_apart() -> None:
@@ -149,8 +165,6 @@ FILTERS: list[tuple[Query, str]] = [
     ("query", "wanted"), FILTERS, ids=lambda value: str(value)[:60] if isinstance(value, str) else ""
 )
 def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str) -> None:
-    from dataclasses import replace
-
     names = [f"alpha {word}" for word in wanted.split()]
     for text in ("alpha", ""):
         found = ask([*EVERY], replace(query, text=text, limit=None))
@@ -230,8 +244,6 @@ def test_a_word_inside_another_is_found_only_when_it_stands_nowhere_itself() -> 
 
 
 def test_a_common_word_in_a_large_index_does_not_choose_the_candidates() -> None:
-    from dataclasses import replace
-
     records = [observation(f"the common word {n}", n, f"s{n}") for n in range(200)]
     records[77] = observation("the common word zebra", 77, "s77")
     recipe = engine.Recipe(common=50)
@@ -254,3 +266,59 @@ def test_nearness_in_meaning_finds_what_shares_no_word() -> None:
             meaning=lambda text, keys: {key: 0.9},
         )
         assert retired.hits == ()
+
+
+# --- over files ---------------------------------------------------------------------------------
+
+PAGE = """# Memories
+
+## Patterns
+
+### mem-1700000001-a001
+> The gateway deploy fails at night.
+<!-- tags: deploy, gateway | created: 2025-05-01 -->
+
+### mem-1700000002-a002
+> Deploy by hand when the gateway is down.
+<!-- tags: deploy | created: 2025-05-02 -->
+
+### mem-1700000003-a003
+> Deploy by hand when the gateway is down.
+<!-- tags: deploy | created: 2025-05-02 -->
+"""
+
+
+def written(root: Path, text: str) -> Index:
+    """The index of a project with these memories, up to date."""
+    path = root / ".agent" / "memories.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    index = Index(root, terms.index_terms)
+    assert index.sync().complete
+    return index
+
+
+def hits(index: Index, query: str) -> Found:
+    with closing(index.connect()) as connection:
+        return engine.search(connection, Query(query, limit=None), today=TODAY)
+
+
+def test_the_answers_are_the_same_after_the_index_was_deleted_and_made_again(tmp_path: Path) -> None:
+    index = written(tmp_path, PAGE.replace("fails", "breaks"))
+    index = written(tmp_path, PAGE)
+    questions = ("gateway", "deploy hand", "deploy gateway night", "gatewy", "", "mem-1700000002-a002")
+    before = [hits(index, question) for question in questions]
+    assert all(found.hits for found in before)
+    index.discard()
+    assert index.sync().complete
+    assert [hits(index, question) for question in questions] == before
+
+
+def test_an_edited_or_deleted_record_is_no_longer_found(tmp_path: Path) -> None:
+    assert texts(hits(written(tmp_path, PAGE), "night")) == ["The gateway deploy fails at night."]
+    index = written(tmp_path, PAGE.replace("at night", "at sunrise"))
+    assert texts(hits(index, "night")) == []
+    assert texts(hits(index, "sunrise")) == ["The gateway deploy fails at sunrise."]
+    index = written(tmp_path, PAGE[: PAGE.index("### mem-1700000001")] + PAGE[PAGE.index("### mem-1700000002") :])
+    assert texts(hits(index, "sunrise")) == []
+    assert len(hits(index, "gateway").hits) == 2

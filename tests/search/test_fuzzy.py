@@ -1,10 +1,13 @@
 """The nearest indexed terms: prefixes, typos, parts; in any script, and never for ever."""
 
 import sqlite3
+import string
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
@@ -12,6 +15,8 @@ from ralph.search import fuzzy, terms
 from ralph.store.index import in_memory
 from ralph.store.sources import Contents, Placed
 
+LETTERS = st.text(string.ascii_lowercase, min_size=5, max_size=12)
+MANY = st.lists(LETTERS, max_size=20).map(lambda words: sorted(set(words)))
 TEXT = "authentication migrations конфигурация kubernetes deployment recalculation data database 死锁问题 出现"
 
 
@@ -65,3 +70,52 @@ def test_in_a_large_index_the_inside_of_terms_is_left_alone(
     assert nearest(connection, "calcul") == set()
     assert nearest(connection, "authentcation") == {"authent"}
     assert fuzzy.around(connection, "锁") == {"锁问": 1}
+
+
+@st.composite
+def mistyped(draw: st.DrawFn) -> tuple[str, str]:
+    """A term and the same term with one typo behind its first two letters."""
+    word = draw(LETTERS)
+    at = draw(st.integers(2, len(word) - 2))
+    letter = draw(st.sampled_from(string.ascii_lowercase))
+    edit = draw(st.sampled_from(["leave out", "add", "change", "swap"]))
+    wrong = {
+        "leave out": word[:at] + word[at + 1 :],
+        "add": word[:at] + letter + word[at:],
+        "change": word[:at] + letter + word[at + 1 :],
+        "swap": word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+    }
+    return word, wrong[edit]
+
+
+def near_among(known: list[str], term: str) -> dict[str, int]:
+    """The nearest terms for one that occurs nowhere; the others are indexed as they are, without stems."""
+    placed = Placed(Record("mem-1", MemoryKind.FIX, " ".join(known)), 1)
+    with closing(in_memory([Contents((placed,))], lambda text: text)) as connection:
+        return fuzzy.nearest(connection, terms.Word(term, (term,)))
+
+
+@given(mistyped(), MANY)
+@settings(max_examples=50)
+def test_the_word_that_was_meant_is_among_the_nearest(pair: tuple[str, str], others: list[str]) -> None:
+    word, wrong = pair
+    rest = [other for other in others if not other.startswith(wrong)]  # those are nearer: what was typed begins them
+    assert word in near_among([*rest, word], wrong)
+
+
+@given(LETTERS, MANY)
+@settings(max_examples=50)
+def test_the_nearest_are_known_few_and_the_same_whatever_the_order(word: str, others: list[str]) -> None:
+    near = near_among(others, word)
+    assert set(near) <= set(others)
+    assert len(near) <= 8
+    assert near == near_among(others[::-1], word)
+
+
+def test_a_short_word_is_never_replaced() -> None:
+    assert near_among(["gone", "goes"], "go") == {}
+
+
+def test_a_longer_form_falls_back_to_the_longest_part_that_is_known() -> None:
+    assert near_among(["auth", "authentic", "other"], "authenticator") == {"authentic": 1}
+    assert near_among(["auth", "authentic"], "xylophone") == {}

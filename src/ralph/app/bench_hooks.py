@@ -2,17 +2,22 @@
 
 Everything is started in turns, round after round, because a machine is never equally busy: only the
 ratios mean something. The events run in a made-up project of their own, with payloads as Claude Code
-sends them. Whoever calls brings the function that starts a process; a further command, such as another
-tool's hook, can be measured in the same rounds. `tests/hooks/test_bench.py` proves the counting.
+sends them; with `records` it has that many observations and a few hundred memories, and every answering
+event asks something else in a session of its own. Whoever calls brings the function that starts a process;
+a further command, such as another tool's hook, can be measured in the same rounds.
+`tests/hooks/test_bench.py` proves the counting.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph.app import hook_settings
+from ralph import paths
+from ralph.app import hook_settings, index
 from ralph.config import Loaded
+from ralph.search.measure import speed
+from ralph.search.measure.sessions import Words
 from ralph.settings import Config
 from ralph.store import files
 
@@ -21,6 +26,10 @@ Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
 
 BARE, NOTHING = "python -I -S -c pass", "true"
 SESSION = "00000000-0000-4000-8000-000000000000"
+ANSWERING = 3.5
+"""The bar of events that are answered, on up to so MANY records; on more it is 5."""
+MANY = 20_000
+_MEMORIES, _QUESTIONS = 300, 50
 SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
 
 
@@ -47,9 +56,9 @@ CASES = (
     Case("SubagentStop", "SubagentStop", {"agent_id": "a1", "agent_type": "general-purpose"}, 1.5),
     Case("SessionEnd", "SessionEnd", {"reason": "other"}, 1.5),
     Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
-    Case("UserPromptSubmit", "UserPromptSubmit", {"prompt": "fix the failing test in the cart"}, 3.5),
-    Case("PreToolUse", "PreToolUse", _BASH, 3.5),
-    Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, 3.5),
+    Case("UserPromptSubmit", "UserPromptSubmit", {"prompt": "fix the failing test in the cart"}, ANSWERING),
+    Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
+    Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),
     Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
     Case("SessionStart", "SessionStart", {"source": "startup"}, 0),
 )
@@ -79,6 +88,7 @@ def measure(
     interpreter: str,
     stub: Path,
     rounds: int = 101,
+    records: int = 0,
     others: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Cost, ...]:
     """Every event and what it is compared with, in turns; `folder` is an empty one for the made-up project.
@@ -87,20 +97,49 @@ def measure(
     """
     root = folder / "project"
     env = made_project(root)
+    asked = _filled(root, records) if records else []
     first = payload(CASES[0], root)
-    commands: dict[str, tuple[Sequence[str], bytes]] = {
+    commands: dict[str, tuple[Sequence[str], bytes | Case]] = {
         BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
         NOTHING: (["true"], b""),
     }
     for case in CASES:
-        commands[case.name] = ([interpreter, "-I", "-S", str(stub), "claude", case.event], payload(case, root))
+        commands[case.name] = ([interpreter, "-I", "-S", str(stub), "claude", case.event], case)
     commands.update({name: (command, first) for name, command in (others or {}).items()})
     taken: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):
-        for name, (command, stdin) in commands.items():
+    for turn in range(rounds):
+        for name, (command, given) in commands.items():
+            stdin = given if isinstance(given, bytes) else payload(_asking(given, asked, turn), root, turn)
             taken[name].append(start(command, stdin, env) * 1000)
-    bars = {case.name: case.at_most for case in CASES}
+    many = 5.0 if records > MANY else ANSWERING
+    bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in CASES}
     return costs(taken, bars)
+
+
+def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
+    """The case with another question in every turn."""
+    if not asked or case.at_most != ANSWERING:
+        return case
+    words = asked[turn % len(asked)]
+    if case.event == "UserPromptSubmit":
+        return replace(case, members={"prompt": words})
+    return replace(case, members={**case.members, "tool_input": {"command": words}})
+
+
+def _filled(root: Path, records: int) -> list[str]:
+    """Fill a project with sessions and memories, index them, and give questions about them."""
+    words = Words(records)
+    speed.write(root, records, words)
+    entries = [
+        f"### mem-{1_700_000_000 + number}-{number % 65536:04x}\n> {words.prose(25)}\n"
+        f"<!-- tags: {words.prose(2).split()[0]} | created: 2026-01-0{number % 9 + 1} -->\n"
+        for number in range(_MEMORIES)
+    ]
+    half = len(entries) // 2
+    text = "# Memories\n\n## Decisions\n\n" + "\n".join(entries[:half]) + "\n## Fixes\n\n" + "\n".join(entries[half:])
+    files.write(paths.memories_files(root)[0], text)
+    index.sync(root)
+    return [words.question() for _ in range(_QUESTIONS)]
 
 
 def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tuple[Cost, ...]:
@@ -125,10 +164,10 @@ def made_project(root: Path) -> dict[str, str]:
     return env
 
 
-def payload(case: Case, root: Path) -> bytes:
-    """The case's event as Claude Code sends it."""
+def payload(case: Case, root: Path, turn: int = 0) -> bytes:
+    """The case's event as Claude Code sends it, each turn in a session of its own."""
     said = {
-        "session_id": SESSION,
+        "session_id": f"{turn:08x}{SESSION[8:]}",
         "transcript_path": f"{root.parent}/.claude/projects/x/{SESSION}.jsonl",
         "cwd": str(root),
         "permission_mode": "default",

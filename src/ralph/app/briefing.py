@@ -1,33 +1,58 @@
 """What an agent is handed: the brief at a session's start, and what a prompt would be answered with.
 
 `at_start` joins what there is (guardrails, memories, the last sessions, the active run and tasks, and what
-Ralph itself has to say) into one brief within the budgets. `for_prompt` is `ralph context`: the very answer that
-the hook would give, with its reasons; it writes nothing.
+Ralph itself has to say) into one brief within the budgets. A session that did not come to its end (killed, or
+interrupted after its last Stop) has no summary, or one that is not true any more: it is made now, of a few of them.
+Lines of a summary that came from a tool and give orders are left out. `for_prompt` is `ralph context`: the very
+answer that the hook would give, with its reasons. Nothing is written here but the index.
+`tests/app/test_briefing.py` proves it.
 """
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
-from ralph.app import guardrails, hook_settings, index, ledger, memory, pause
-from ralph.context import brief, recall, shares, skill
+from ralph import paths
+from ralph.app import guardrails, hook_settings, index, ledger, memory
+from ralph.app import session as sessions
+from ralph.capture import summarize
+from ralph.context import brief, recall, render, shares, skill
 from ralph.context.brief import Brief, Caps, Summary
-from ralph.context.render import MOST_CHARACTERS
+from ralph.context.tokens import estimate
 from ralph.errors import RalphError
 from ralph.model import ids
+from ralph.model.record import Family
 from ralph.search import rank
 from ralph.settings import Config, Inject
+from ralph.store import rows
+from ralph.store.sources import sources
 
 SKILL = "skill"
 """The name under which a session is noted to have been handed the skill."""
 
-_SUMMARIES = 3
-_SUMMARY_TOKENS = 1_000
+CATCH_UP = 0.2
+"""Seconds that a hook may spend on the index."""
+
+SUMMARY = 400
+"""Tokens of one session's summary."""
+
+_SUMMARIES, _SUMMARY_TOKENS = 3, 1_000
+_MOST_OBSERVATIONS = 2_000
+_ASKED = "Goal: "
+"""How the line of a summary begins that a person has said."""
+_LOOKED_AT = 12
+"""So many of the newest sessions are looked at for summaries: some did nothing."""
 _RECENT = """
-SELECT id, summary, coalesce(updated_at, started_at, '') AS at FROM sessions
-WHERE coalesce(summary, '') <> '' AND id <> ? ORDER BY at DESC, id DESC LIMIT ?
+SELECT id, max(summary), max(at) AS at FROM (
+    SELECT id, coalesce(summary, '') AS summary,
+        max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at FROM sessions
+    UNION ALL
+    SELECT session_id, '', created_at FROM
+        (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
+) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
 """
 _ACTIVE = """
 SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' AS said FROM loop_runs WHERE status = 'running'
@@ -57,6 +82,7 @@ class Context:
 
 def at_start(root: Path, config: Config, session: str, *, resumed: bool = False) -> Brief:
     """The brief of a session that starts; one that goes on is handed only what it has not seen."""
+    _catch_up(root)
     seen = ledger.seen(root, session) if resumed else set()
     today = ids.now().date()
     handed = config.memories.inject is Inject.AUTO and config.memories.enabled
@@ -65,18 +91,32 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False)
     learned = [stored.record for stored in memory.list_(root)] if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     recaps, active = _from_index(root, session) if config.memories.inject is Inject.AUTO else ((), ())
+    share = shares.allowance(shares.Area.MEMORY, config.context.window).tokens
     room = shares.allowance(shares.Area.MEMORY, config.context.window, budget=config.memories.budget)
-    with_skill = config.memories.skill_injection and config.memories.inject is not Inject.NONE
+    with_skill = _with_skill(config) and SKILL not in seen
     return brief.session_brief(
         [record for record in rules if record.id not in seen],
         [record for record in learned if record.id not in seen],
         [each for each in recaps if each.id not in seen],
         active,
         notices(root),
-        caps=Caps(memories=room.tokens, summaries=_SUMMARY_TOKENS, characters=MOST_CHARACTERS),
+        caps=Caps(share, room.tokens, min(_SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
-        skill=skill.text("memories") if with_skill and SKILL not in seen else "",
+        skill=skill.text("memories") if with_skill else "",
     )
+
+
+def _with_skill(config: Config) -> bool:
+    """Whether an agent is told how to use memories: not where there are to be none."""
+    memories = config.memories
+    return memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
+
+
+def _catch_up(root: Path) -> None:
+    """Bring the index up to date as far as a moment allows; the files alone will do where it cannot be written."""
+    if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
+        with suppress(RalphError, OSError, sqlite3.Error):
+            index.catch_up(root, CATCH_UP)
 
 
 def notices(root: Path) -> list[str]:
@@ -85,32 +125,40 @@ def notices(root: Path) -> list[str]:
     failed = hook_settings.failures(root)
     if failed is not None:
         said.append(f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` tells more")
-    if pause.since(root) is not None:
-        said.append("recording is paused here; `ralph resume-capture` goes on with it")
     return said
 
 
 def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "") -> Context:
-    """What a prompt would be answered with now."""
+    """What a prompt is answered with when somebody asks for it; nothing is, where that is switched off."""
+    asked = recall.question(prompt)
+    if not asked or config.memories.inject is Inject.NONE:
+        return Context("", 0, ())
     today = ids.now().date()
     wanted = recall.Wanted(today.isoformat(), session, ledger.seen(root, session) if session else ())
     choice = config.memories.filter
     wanted.enabled = config.memories.enabled
     wanted.types, wanted.tags = tuple(kind.value for kind in choice.types), choice.tags
-    wanted.since = (today - timedelta(days=choice.recent)).isoformat() if choice.recent else ""
+    wanted.since = _since(today, choice.recent)
     wanted.budget = recall.within_window(config.context.window, config.memories.budget)
 
     def question(connection: sqlite3.Connection) -> Context:
-        told = recall.related(connection, prompt, wanted)
+        told = recall.related(connection, asked, wanted)
         costs = dict(told.records)
         reasons = (
-            Reason(each.row.id, round(each.score, 4), tuple(rank.why(each, told.words, wanted.today)), costs[each.row.id])
+            Reason(
+                each.row.id, round(each.score, 4), tuple(rank.why(each, told.words, wanted.today)), costs[each.row.id]
+            )
             for each in told.judged
             if each.row.id in costs
         )
         return Context(told.text, told.layer, tuple(reasons))
 
     return index.ask(root, question)
+
+
+def _since(today: date, recent: int) -> str:
+    days = min(recent, today.toordinal() - 1)
+    return (today - timedelta(days=days)).isoformat() if recent else ""
 
 
 def _from_index(root: Path, session: str) -> tuple[Sequence[Summary], Sequence[str]]:
@@ -123,9 +171,39 @@ def _from_index(root: Path, session: str) -> tuple[Sequence[Summary], Sequence[s
     except (RalphError, sqlite3.Error):
         return (), ()
     try:
-        recaps = [Summary(row[0], row[1], row[2]) for row in connection.execute(_RECENT, (session, _SUMMARIES))]
-        return recaps, [row[0] for row in connection.execute(_ACTIVE)]
-    except sqlite3.Error:
+        return _recaps(connection, session), [row[0] for row in connection.execute(_ACTIVE)]
+    except (RalphError, sqlite3.Error):
         return (), ()
     finally:
         connection.close()
+
+
+def _recaps(connection: sqlite3.Connection, session: str) -> list[Summary]:
+    """What the last sessions were about, the newest first; one that was cut off is summed up now."""
+    found: list[Summary] = []
+    for name, stored, at in connection.execute(_RECENT, (session, _LOOKED_AT)).fetchall():
+        text = stored if stored and _came_to_its_end(connection, name) else _summed_up(connection, name) or stored
+        kept = [
+            line for line in text.split("\n") if line.startswith(_ASKED) or not render.looks_like_instructions(line)
+        ]
+        if kept and text:
+            found.append(Summary(name, "\n".join(kept), at))
+        if len(found) == _SUMMARIES:
+            break
+    return found
+
+
+def _is_harmless(line: str) -> bool:
+    """Whether a line of a summary gives no orders; what a person asked for may."""
+    return line.startswith(_ASKED) or not render.looks_like_instructions(line)
+
+
+def _came_to_its_end(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether the last thing that is known of a session is what the agent said at its end."""
+    last = "session_id = ? ORDER BY seq DESC LIMIT 1"
+    return all(summarize.is_message(each) for _, each in rows.stored(connection, Family.OBSERVATION, last, (name,)))
+
+
+def _summed_up(connection: sqlite3.Connection, name: str) -> str:
+    found = sessions.observations(connection, name, most=_MOST_OBSERVATIONS)
+    return summarize.text(summarize.summary(found), SUMMARY, estimate)

@@ -3,13 +3,14 @@
 The order is the safety: what happened goes to the session's log first, redacted, with one append. Then a
 session's start is handed its brief, a stop or a compaction leaves a summary (always made anew from what is
 recorded, no model), and the ledger learns which of the injected records were used. The index is caught up with
-for a fraction of a second; another process that is at it does the same work. Errors are the caller's to count.
+for a fraction of a second; another process that is at it does the same work. What cannot be
+written is counted and does not keep an answer back; all other errors are the caller's to count.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ralph import config as settings
@@ -21,17 +22,11 @@ from ralph.capture.event import Event, Happening
 from ralph.capture.hosts import event_of
 from ralph.capture.pipeline import observe, session_of
 from ralph.context.tokens import estimate
-from ralph.errors import Unreadable
+from ralph.errors import RalphError, Unreadable
 from ralph.formats import jsonl
 from ralph.model import ids
 from ralph.settings import Config
 from ralph.store import files
-
-CATCH_UP = 0.2
-"""Seconds that a hook may spend on the index."""
-
-SUMMARY = 400
-"""Tokens of a summary that is stored."""
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
@@ -46,17 +41,29 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
     loaded = settings.load(root, env=env)
     if (not project and not loaded.config.capture.everywhere) or pause.since(root) is not None:
         return ""
-    if project:
-        hook_settings.write(root, loaded, env=env, seen=seen)
     happened = event_of(host, event, _parsed(payload), _now())
+    if happened is not None and happened.session:
+        with _counted(root, event):
+            record(root, happened, loaded.config)
+    if project:
+        with _counted(root, event):
+            hook_settings.write(root, loaded, env=env, seen=seen)
     if happened is None or not happened.session:
         return ""
-    record(root, happened, loaded.config)
     if happened.happening is Happening.SESSION_START:
         return _started(root, happened, loaded.config, event)
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _settled(root, happened, loaded.config)
     return ""
+
+
+@contextmanager
+def _counted(root: Path, event: str) -> Iterator[None]:
+    """What cannot be written in here is counted, and the answer is given all the same: a full disk still reads."""
+    try:
+        yield
+    except (RalphError, OSError) as error:
+        hook_settings.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
 def _parsed(payload: bytes) -> Mapping[str, object]:
@@ -94,23 +101,25 @@ def record(root: Path, event: Event, config: Config) -> None:
 
 
 def _started(root: Path, event: Event, config: Config, name: str) -> str:
-    """The brief of a session that starts; after a compaction everything may be said again."""
-    index.catch_up(root, CATCH_UP)
-    if event.source in ("compact", "clear", "startup"):
-        ledger.forget_session(root, event.session)
-    made = briefing.at_start(root, config, event.session, resumed=event.source == "resume")
+    """The brief of a session that starts; one that goes on has what it was told, a fork of it as well."""
+    goes_on = event.source in ("resume", "fork")
+    if not goes_on:
+        with _counted(root, name):
+            ledger.forget_session(root, event.session)
+    made = briefing.at_start(root, config, event.session, resumed=goes_on)
     if not made.text:
         return ""
     items = [Injection(shown.id, shown.tokens) for shown in made.records]
     if made.has_skill:
         items.append(Injection(briefing.SKILL, 0))
-    ledger.record(root, event.session, name, items, event.at)
+    with _counted(root, name):
+        ledger.record(root, event.session, name, items, event.at)
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": made.text}})
 
 
 def _settled(root: Path, event: Event, config: Config) -> None:
     """A summary of the session so far, in place of the one before, and which of the injected records it used."""
-    index.catch_up(root, CATCH_UP)
+    index.catch_up(root, briefing.CATCH_UP)
     held = index.of(root)
     if not held.built():
         return
@@ -118,7 +127,7 @@ def _settled(root: Path, event: Event, config: Config) -> None:
         happened = session.observations(connection, event.session)
         row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (event.session,)).fetchone()
     found = summarize.summary(happened)
-    text = summarize.text(found, SUMMARY, estimate)
+    text = summarize.text(found, briefing.SUMMARY, estimate)
     if text and text != (row[0] if row else None):
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
         files.append(log_file(root, event.session), jsonl.encode_line("session", said), root=paths.state_root(root))

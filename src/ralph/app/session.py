@@ -119,10 +119,12 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY) -> Summa
     return index.ask(root, question)
 
 
-def observations(connection: sqlite3.Connection, session_id: str) -> list[Record]:
-    """Everything that is recorded of a session, in the order in which it happened."""
+def observations(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
+    """Everything that is recorded of a session, in the order in which it happened; of too much, both ends."""
     sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
     keys = [row[0] for row in connection.execute(sql, (rows.safe(session_id),))]
+    if most is not None and len(keys) > most:
+        keys = keys[: most // 10] + keys[-(most - most // 10) :]
     found = rows.records(connection, keys)
     return [found[key] for key in keys if key in found]
 

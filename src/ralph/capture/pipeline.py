@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ralph.capture.assignments import holder
 from ralph.capture.commands import programs
 from ralph.capture.event import Action, Change, Event, Happening
 from ralph.capture.hidden import touches
 from ralph.capture.hosts import event_of
 from ralph.capture.observation import record_of, when
-from ralph.capture.privacy import find_secrets, lower, redact, strip_private
+from ralph.capture.privacy import redact
+from ralph.capture.redactor import Redactor, mapped, named_secrets, plain, secretive
 from ralph.model.marks import INJECTED, NOTE
 from ralph.model.record import Record
 
@@ -34,7 +34,6 @@ class Rules:
 
 _TOLD = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
 _SAID = (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP)
-_DEEPEST = 24
 
 
 def observe(event: Event, *, patterns: Sequence[str] = (), paths: Sequence[str] = ()) -> Record | None:
@@ -101,12 +100,11 @@ def redacted(event: Event, rules: Rules) -> Event | None:
     def alone(text: str) -> str:
         return redact(plain(text), rules.patterns).text
 
-    shown = tuple(replace(change, before="", after="") if _secretive(change) else change for change in event.changes)
-    event = _each_text(replace(event, changes=shown), Redactor(rules.patterns))
-    parameters = _named_secrets(event.parameters, rules.patterns)
+    shown = (replace(change, before="", after="") if secretive(change.whole) else change for change in event.changes)
+    event = _each_text(replace(event, changes=tuple(shown)), Redactor(rules.patterns))
     return replace(
         event,
-        parameters=parameters if isinstance(parameters, Mapping) else {},
+        parameters=_members(named_secrets(event.parameters, rules.patterns)),
         session=alone(event.session),
         at=alone(event.at),
         cwd=alone(event.cwd),
@@ -175,80 +173,15 @@ _MACHINE = re.compile(
     r"|\[Request interrupted by user|This session is being continued from a previous conversation)"
 )
 
-# --- redacting ----------------------------------------------------------------------------------
-
-_COLOUR = re.compile(
-    r"(?:\x1b\[|\x9b|\\{1,4}(?:u001[bB]|x1[bB]|033)\[)[0-9;:?]{0,24}[A-Za-z]|\x1b(?:[\]()][^\x07\x1b\n]{0,200}\x07?)?"
-)
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_REMOVED = re.compile(r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})")
-_HALF = re.compile("[\ud800-\udfff]")
-_WINDOW, _EDGE = 64_000, 8_000
-"""Of a very long text this much of either end is looked at; what stands at the inner edges is dropped."""
-_MOST_OPEN = 8
-"""Nobody opens so many private parts at once: then all that follows is private."""
-_END = "\x1f"
-
-
-def plain(text: str) -> str:
-    """Text without colours, control signs and half characters: they could stand between a secret and its signs."""
-    if "\x1b" in text or "\x9b" in text or "\\" in text:
-        text = _COLOUR.sub("", text)
-    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return text if text.isascii() else _HALF.sub("\ufffd", text)
-
-
-class Redactor:
-    """Redacts the texts of one event one after the other, and remembers a private part that is still open."""
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self.patterns = patterns
-        self.open = 0
-
-    def __call__(self, text: str) -> str:
-        """The text as it may be kept."""
-        if self.open >= _MOST_OPEN:
-            return ""
-        text = plain(text)
-        if self.open or "private" in lower(text):
-            opened = "<private>" * self.open + text
-            self.open = _still_open(opened)
-            text = strip_private(opened)[0]
-        if len(text) <= 2 * _WINDOW or self.patterns:
-            return _without_secrets(text, self.patterns)
-        head, tail = _without_secrets(text[:_WINDOW], ()), _without_secrets(text[-_WINDOW:], ())
-        note = f"[... {len(text) - 2 * (_WINDOW - _EDGE):,} characters left out ...]"
-        return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
-
-
-def _without_secrets(text: str, patterns: Sequence[str]) -> str:
-    """The text redacted, also as it is without the signs of a patch: `-ghp_...` is a token that was taken out."""
-    text = redact(text, patterns).text
-    if "-" not in text:
-        return text
-    pieces, at = [], 0
-    for finding in find_secrets(_REMOVED.sub(" ", text), patterns):
-        pieces += [text[at : finding.start], f"[redacted: {finding.kind}]"]
-        at = finding.end
-    return "".join([*pieces, text[at:]])
-
-
-def _still_open(text: str) -> int:
-    """How many private parts a text leaves open: so many closing tags it takes to be seen behind it."""
-    for count in range(_MOST_OPEN):
-        if strip_private(f"{text}{'</private>' * count}{_END}")[0].endswith(_END):
-            return count
-    return _MOST_OPEN
-
 
 def _each_text(event: Event, words: Callable[[str], str]) -> Event:
     """The event with a function applied to everything that was said in it, in the order of telling."""
-    parameters = _mapped(event.parameters, words, 0)
+    parameters = _members(mapped(dict(event.parameters), words))
     changes = tuple(Change(words(change.path), words(change.before), words(change.after)) for change in event.changes)
     return replace(
         event,
         prompt=words(event.prompt),
-        parameters=parameters if isinstance(parameters, Mapping) else {},
+        parameters=parameters,
         changes=changes,
         response=words(event.response),
         error=words(event.error),
@@ -258,31 +191,8 @@ def _each_text(event: Event, words: Callable[[str], str]) -> Event:
     )
 
 
-def _mapped(value: object, words: Callable[[str], str], depth: int) -> object:
-    if isinstance(value, str):
-        return words(value)
-    if depth >= _DEEPEST:
-        return None
-    if isinstance(value, Mapping):
-        return {words(str(key)): _mapped(inner, words, depth + 1) for key, inner in value.items()}
-    return [_mapped(inner, words, depth + 1) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _named_secrets(value: object, patterns: Sequence[str], key: str = "") -> object:
-    """The parameters without what only their key tells to be a secret, also within lists and objects."""
-    if isinstance(value, Mapping):
-        return {name: _named_secrets(inner, patterns, name if holder(name) else key) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_named_secrets(inner, patterns, key) for inner in value]
-    if not key or value is None or isinstance(value, bool):
-        return value
-    found = [finding for finding in find_secrets(f'"{key}": "{value}"', patterns) if finding.end > len(key) + 5]
-    return f"[redacted: {found[0].kind}]" if found else value
-
-
-def _secretive(change: Change) -> bool:
-    """Whether a change stands in a file with private parts or a key: it may be a piece from their inside."""
-    return "PRIVATE KEY" in change.whole or strip_private(plain(change.whole))[0] != plain(change.whole)
+def _members(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
 
 
 # --- our own words ------------------------------------------------------------------------------

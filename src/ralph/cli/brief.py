@@ -4,11 +4,13 @@ from dataclasses import asdict
 
 import click
 
-from ralph.app import briefing
-from ralph.cli.context import invocation
+from ralph.app import briefing, pause
+from ralph.cli.context import invocation, warn
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.search import said
+from ralph.context.brief import Brief
+from ralph.settings import Inject
 
 
 @click.command(name="context", cls=Command)
@@ -20,8 +22,9 @@ from ralph.cli.search import said
 def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool, form: str) -> None:
     """Show what an agent would be handed with a prompt, or at the start of a session when there is none.
 
-    It is the answer of the hooks, within the same budgets; nothing is written. With - alone the prompt
-    is read from standard input.
+    It is the answer of the hooks, within the same budgets; nothing is written but the index. With
+    memories.inject set to manual this is how to ask for it. With - alone the prompt is read from
+    standard input.
 
     \b
     Examples:
@@ -31,16 +34,14 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
       ralph context - < prompt.txt
     """
     call = invocation(ctx)
-    text = said(prompt)
-    if not text:
-        made = briefing.at_start(call.root, call.config, session, resumed=bool(session))
-        shown = [asdict(each) for each in made.records]
-        if form == "json":
-            click.echo(json_text({"text": made.text, "records": shown, "left_out": made.left_out}))
-        else:
-            hand_over(made.text)
+    if pause.since(call.root) is not None:
+        warn("the hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on")
+    if not prompt:
+        _start(briefing.at_start(call.root, call.config, session, resumed=bool(session)), explain, form)
         return
-    found = briefing.for_prompt(call.root, call.config, text, session=session)
+    if call.config.memories.inject is not Inject.AUTO:
+        warn(f"memories.inject is {call.config.memories.inject}: no hook hands over anything for a prompt")
+    found = briefing.for_prompt(call.root, call.config, said(prompt), session=session)
     if form == "json":
         reasons = [asdict(each) for each in found.reasons]
         click.echo(json_text({"text": found.text, "layer": found.layer, "records": reasons}))
@@ -50,3 +51,19 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
         click.echo("Nothing relates to that.", err=True)
     for reason in found.reasons if explain else ():
         click.echo(f"{reason.id} {reason.score:.2f}: {plain('; '.join(reason.why))} ({reason.tokens} tokens)", err=True)
+
+
+def _start(made: Brief, explain: bool, form: str) -> None:
+    """Print the brief of a session's start."""
+    if form == "json":
+        shown = [asdict(each) for each in made.records]
+        click.echo(json_text({"text": made.text, "records": shown, "left_out": made.left_out}))
+        return
+    hand_over(made.text)
+    if not made.text:
+        click.echo("There is nothing to hand over.", err=True)
+    if not explain:
+        return
+    for each in made.records:
+        click.echo(f"{plain(each.id)} ({each.tokens} tokens)", err=True)
+    click.echo(f"left out for want of room: {made.left_out}; held back as orders: {made.withheld}", err=True)

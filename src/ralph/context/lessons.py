@@ -95,7 +95,8 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
         return []
     stems = {word: terms.word_terms(word)[-1:] for word in list(signs)[:_MOST_WORDS]}
     counts = lookup.frequencies(connection, [term for found in stems.values() for term in found])
-    chosen, spent = [], 0
+    chosen: list[str] = []
+    spent = 0
     for term in sorted(counts, key=lambda term: counts[term]):
         spent += counts[term]
         if chosen and spent > _POSTINGS:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ralph.search.asked import Asked
-    from ralph.search.rank import Judged
+    from ralph.search.rank import Judged, Ranked
     from ralph.store.lookup import Filter, Row
 
 AT_PLACE = 600
@@ -115,7 +115,8 @@ def question(prompt: str) -> str:
 
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
-    ranked = ranking.rank(connection, prompt, today=wanted.today, keep=_all(wanted), limit=_LOOKED_AT)
+    narrow = bool(wanted.types or wanted.tags or wanted.since)
+    ranked = _ranked(connection, prompt, _all(wanted), wanted, hurried=not narrow)
     fitting = _fitting(ranked.best)
     known = {each.row.key for each in fitting}
     named = [each for each in _on_files(connection, prompt[:_ASKED], wanted) if each.row.key not in known]
@@ -148,6 +149,14 @@ def after_failure(
     for row in (*named, *lessons.on_command(connection, command[:_COMMAND], keep, least=2)):
         found.setdefault(row.key, row)
     return _at_place(list(found.values()), wanted)
+
+
+def _ranked(
+    connection: "sqlite3.Connection", text: str, keep: "Filter", wanted: Wanted, *, hurried: bool = False
+) -> "Ranked":
+    return ranking.rank(
+        connection, text, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=ranking.QUICK, hurried=hurried
+    )
 
 
 # --- what is looked at -------------------------------------------------------------------------

@@ -143,7 +143,8 @@ def _seen(place: "Place", session: str) -> frozenset[str]:
 
 def _list_name(session: str) -> str:
     """The file of a session's list; an odd id does not become a path, and is named as `app/ledger` does it."""
-    if len(session) <= _LONGEST_NAME and session.isascii() and session.replace("-", "").replace("_", "").isalnum():
+    signs = session.replace("-", "").replace("_", "")
+    if len(session) <= _LONGEST_NAME and session.isascii() and (signs.isalnum() or not signs):
         return session
     from ralph.model import ids  # noqa: PLC0415 - few sessions have such an id
 

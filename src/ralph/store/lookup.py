@@ -24,7 +24,6 @@ EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ())
 MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)
 
 
-
 def memories(
     *, kinds: "Sequence[str]" = (), tags: "Sequence[str]" = (), since: str = "", knowledge_only: bool = False
 ) -> "tuple[int, str, Sequence[object]]":
@@ -104,10 +103,10 @@ def size(connection: "sqlite3.Connection") -> int:
 
 
 def matching(
-    connection: "sqlite3.Connection", match: str, weights: "Sequence[float]", limit: int, keep: "Filter" = EVERYTHING
+    connection: "sqlite3.Connection", match: str, weights: "Sequence[float]", limit: int, keep: "Filter | None" = None
 ) -> list[tuple[int, float]]:
-    """The best full-text matches with their BM25 scores, higher is better."""
-    condition, values = _condition(keep)
+    """The best full-text matches with their BM25 scores, higher is better; without a filter of everything."""
+    condition, values = _condition(keep) if keep is not None else ("", [])
     title, tags, text, files = (str(float(weight)) for weight in weights)
     numbers = f"{text}, {title}, {tags}, {files}"  # the largest column comes first in the index, which makes it smaller
     sql = (

@@ -1,0 +1,220 @@
+r"""An event that the screen stopped, or that is large: made safe with the rules of capture, and still one raw line.
+
+Between the fast path, which knows no rules, and the full one, which loads everything, this runs the rules alone:
+each text of the payload goes through the `Redactor` in the order of the payload, then names and values that stand
+together are looked at, then long texts are cut to their ends. Of a change to a file only the lines that differ are
+kept, and none if the file has private parts. What the adapters put together from several members (`words`,
+`outline`) is looked at as a whole at last; if a rule still finds anything there, or whatever else is odd (a private
+part that stays open, a key without its end, a payload that is too deep), it is a Doubt, and the full path decides.
+`tests/hooks/test_careful.py` proves that nothing private or secret is in the bytes of the line, nor in the record.
+"""
+
+from ralph.capture.redactor import DEEPEST, Redactor, mapped, named_secrets, secretive, without_secrets
+from ralph.capture.trim import trim
+from ralph.hooks.fast import encoded, flags_of, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LONGEST = 12_000
+"""Characters of one text: several times what an observation keeps, so that its outcome can still be judged."""
+LARGEST = 96 * 1024
+"""Bytes of a line; what is larger has so many members that the full path should say what matters."""
+_CHANGES = ("Edit", "MultiEdit", "Write", "NotebookEdit")
+_PATCHES = ("apply_patch", "Edit", "Write")
+_NEW_TEXTS = ("new_string", "content", "new_source")
+_TEXTS = ("old_string", "edits", *_NEW_TEXTS)
+_QUIET = ("session_id", "transcript_path", "cwd", "permission_mode", "hook_event_name", "prompt_id", "model", "turn_id")
+"""Members that no private part can be opened in, and that none hides."""
+
+
+class Doubt(Exception):
+    """The full path should decide."""
+
+
+def kept(host: str, said: "dict[str, object]") -> bytes:
+    """The payload as it may be kept, on one line; Doubt when that is not for us to say."""
+    _check_depth(said, DEEPEST)
+    if host == "claude" and said.get("tool_name") in _CHANGES:
+        said = _changed(said)
+    elif host == "codex":
+        said = _codex(said)
+    told = _redacted(said)
+    if host == "claude":
+        told = _as_patch(told)
+    told = _members(mapped(told, _short))
+    seen = "\n".join(_together(told))
+    if without_secrets(seen) != seen:
+        raise Doubt("a secret in several members")
+    line = encoded(told)
+    if len(line) > LARGEST or told.get("session_id") != said.get("session_id"):
+        raise Doubt("large, or an odd session")
+    return line
+
+
+def _redacted(said: "dict[str, object]") -> "dict[str, object]":
+    """Every text redacted, in the order of the payload, and then what only its name tells to be a secret."""
+    redactor = Redactor(())
+
+    def words(text: str) -> str:
+        if "PRIVATE KEY" in text or "Private-Lines" in text:
+            _check_key(text)
+        return redactor(text)
+
+    quiet, told = True, {}
+    for key, value in said.items():
+        told[words(key)] = mapped(value, words, 1)
+        if redactor.open and not (quiet and key == "prompt"):
+            raise Doubt("a private part stays open")
+        quiet = quiet and key in _QUIET
+    return _members(named_secrets(told))
+
+
+def _check_key(text: str) -> None:
+    """A private key must end where it began: the rest of one that was cut could stand in the next text."""
+    before = text.rpartition("PRIVATE KEY")[0]
+    if "Private-Lines" in text or "END " not in before[-40:]:
+        raise Doubt("a key without its end")
+
+
+def _check_depth(value: object, left: int) -> None:
+    if not left:
+        raise Doubt("too deep")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(inner, left - 1)
+
+
+def _members(value: object) -> "dict[str, object]":
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: "dict[str, object]", *keys: str) -> str:
+    for key in keys:
+        found = value.get(key)
+        if isinstance(found, str) and found:
+            return found
+    return ""
+
+
+def _short(text: str) -> str:
+    return trim(text, LONGEST)
+
+
+# --- changes to files ---------------------------------------------------------------------------
+
+
+def _changed(said: "dict[str, object]") -> "dict[str, object]":
+    """The event of a change with the texts before and after it, once: the host tells them up to four times."""
+    given, told = _members(said.get("tool_input")), _members(said.get("tool_response"))
+    path = _text(given, "file_path", "notebook_path") or _text(told, "filePath")
+    if not path:
+        raise Doubt("a change without its file")
+    hidden = secretive(_text(told, "originalFile"))
+    places = [] if hidden else [{"before": before, "after": after} for before, after in _places(given, told)]
+    answer = {"filePath": path, **flags_of(told), "structuredPatch": places or [{"lines": []}]}
+    asked = {key: value for key, value in given.items() if key not in _TEXTS}
+    return {**said, "tool_input": asked, "tool_response": answer}
+
+
+def _places(given: "dict[str, object]", told: "dict[str, object]") -> "Iterator[tuple[str, str]]":
+    """Before and after of each place, as `capture/hosts/claude` reads it."""
+    hunks, edits = told.get("structuredPatch"), given.get("edits")
+    if isinstance(hunks, list) and hunks:
+        for hunk in hunks:
+            found = _members(hunk).get("lines")
+            lines = [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
+            before = "\n".join(line[1:] for line in lines if not line.startswith(("+", "\\")))
+            yield before, "\n".join(line[1:] for line in lines if not line.startswith(("-", "\\")))
+        return
+    for edit in edits if isinstance(edits, list) else [given]:
+        yield _text(_members(edit), "old_string"), _text(_members(edit), *_NEW_TEXTS)
+
+
+def _as_patch(told: "dict[str, object]") -> "dict[str, object]":
+    """The redacted texts of a change as the lines of a patch, those that differ."""
+    answer = _members(told.get("tool_response"))
+    places = answer.get("structuredPatch")
+    if told.get("tool_name") not in _CHANGES or not isinstance(places, list):
+        return told
+    hunks = [{"lines": _lines(_text(place, "before"), _text(place, "after"))} for place in map(_members, places)]
+    return {**told, "tool_response": {**answer, "structuredPatch": hunks}}
+
+
+def _lines(before: str, after: str) -> list[str]:
+    old, new = before.split("\n"), after.split("\n")
+    same = 0
+    while same < min(len(old), len(new)) and old[same] == new[same]:
+        same += 1
+    old, new = old[same:], new[same:]
+    while old and new and old[-1] == new[-1]:
+        old.pop()
+        new.pop()
+    texts = ("-", _short("\n".join(old))), ("+", _short("\n".join(new)))
+    return [f"{sign}{line}" for sign, text in texts if text for line in text.split("\n")]
+
+
+def _codex(said: "dict[str, object]") -> "dict[str, object]":
+    """Codex's answer as the object that it may hold as text; a patch with anything private is not for us."""
+    if said.get("tool_name") in _PATCHES:
+        for text in _strings(said.get("tool_input")):
+            if "private" in text.lower():
+                raise Doubt("a patch with something private")
+    answer = said.get("tool_response")
+    if isinstance(answer, str) and answer.startswith('{"output":'):
+        inner = parsed(answer.encode("utf-8", "surrogatepass"), surrogates=True)
+        if inner is not None:
+            _check_depth(inner, DEEPEST - 1)
+            return {**said, "tool_response": inner}
+    return said
+
+
+# --- what stands together -----------------------------------------------------------------------
+
+
+def _together(told: "dict[str, object]") -> "Iterator[str]":
+    """The texts that readers put together from several members: what a tool answered, patches, and the whole."""
+    yield words(told.get("tool_response"))
+    yield words(told.get("error"))
+    if told.get("tool_name") in _PATCHES:
+        for text in _strings(told.get("tool_input")):
+            lines = text.split("\n")
+            yield "\n".join(line[1:] for line in lines if not line.startswith("+"))
+            yield "\n".join(line[1:] for line in lines if not line.startswith("-"))
+    yield from (f"{key}: {outline(value, 0)}" for key, value in _members(told.get("tool_input")).items())
+    yield outline(told)
+
+
+def _strings(value: object) -> "Iterator[str]":
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _strings(inner)
+
+
+_WORDS = ("content", "llmContent", "text", "result", "output", "message")
+
+
+def words(value: object) -> str:
+    """What a tool answered, as `capture/event.words_of` puts it together; pictures included."""
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(words, value)))
+    if not isinstance(value, dict):
+        return value if isinstance(value, str) else ""
+    if "stdout" in value or "stderr" in value:
+        return "\n".join(filter(None, (words(value.get("stdout")), words(value.get("stderr")))))
+    for key in _WORDS:
+        if value.get(key):
+            return words(value[key])
+    return outline(value, 0)
+
+
+def outline(value: object, depth: int = 1) -> str:
+    """A value in the manner of JSON, with texts as they are, as `capture/event.outline` does."""
+    if isinstance(value, str):
+        return f'"{value}"' if depth else value
+    if isinstance(value, dict):
+        return "{" + ", ".join(f'"{key}": {outline(inner)}' for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(outline, value)) + "]"
+    return str(value)

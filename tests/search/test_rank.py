@@ -1,0 +1,312 @@
+"""The ranking itself: links, subjects, the gate, misses, filters, a firm order, and no question that breaks it.
+
+`test_engine` asks through queries; here the ranking is asked as a hook asks it, with a filter of plain columns.
+"""
+
+import random
+import sqlite3
+import string
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.formats.laws import messy
+from tests.search.test_engine import NOISE, indexed, memory, observation
+
+from ralph.model.kinds import MemoryKind
+from ralph.model.query import Query
+from ralph.model.record import Family, Link, Record, Status
+from ralph.search import rank as ranking
+from ralph.search import terms
+from ralph.search.rank import STANDARD, Judged, Ranked, Recipe, gate, rank, why
+from ralph.store import lookup
+from ralph.store.index import in_memory
+from ralph.store.lookup import Row
+from ralph.store.rows import filter_of
+from ralph.store.sources import Contents, Placed
+
+TODAY = "2025-06-01"
+
+
+def ask(connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10) -> Ranked:
+    keep = filter_of(query) if query is not None else lookup.EVERYTHING
+    return rank(connection, text, today=TODAY, keep=keep, limit=limit)
+
+
+def names(ranked: Ranked) -> list[str]:
+    return [each.row.id for each in ranked.best]
+
+
+def among(records: Sequence[Record], text: str, query: Query | None = None, limit: int | None = 10) -> list[str]:
+    with indexed(*records) as connection:
+        return names(ask(connection, text, query, limit))
+
+
+# --- links -------------------------------------------------------------------------------------
+
+FAR = memory("rotate the certificates every spring", 50)
+NEAR = memory("the deploy of the gateway fails at night", 51, links=(Link("see", FAR.id),))
+
+
+def test_what_a_good_hit_names_comes_along_and_says_which_hit_led_to_it() -> None:
+    with indexed(NEAR, FAR, *NOISE) as connection:
+        found = ask(connection, "gateway deploy fails")
+        assert names(found) == [NEAR.id, FAR.id]
+        first, second = found.best
+        assert (first.link, second.link) == ("", NEAR.id)
+        assert f"link: {NEAR.id}" in why(second, found.words, TODAY)
+        assert second.score == pytest.approx(STANDARD.link * first.score)
+        assert found.total == 2
+
+
+def test_a_hit_that_is_named_and_found_is_told_once_and_keeps_its_own_reasons() -> None:
+    both = memory("the gateway has a deploy of its own", 52)
+    named = replace(NEAR, links=(Link("see", both.id), Link("fixes", both.id)))
+    with indexed(named, both, *NOISE) as connection:
+        found = ask(connection, "gateway deploy fails")
+        assert sorted(names(found)) == sorted([named.id, both.id])
+        assert "text: gateway" in why(found.best[1], found.words, TODAY)
+
+
+def test_a_retired_or_filtered_record_does_not_come_along() -> None:
+    gone = replace(FAR, status=Status.RETIRED)
+    assert among([NEAR, gone, *NOISE], "gateway deploy fails") == [NEAR.id]
+    old = replace(FAR, created_at="2020-01-01")
+    assert among([NEAR, old, *NOISE], "gateway deploy fails", Query(since="2025-01-01")) == [NEAR.id]
+    tagged = replace(NEAR, tags=("ops",))
+    assert among([tagged, FAR, *NOISE], "gateway deploy fails", Query(tags=("ops",))) == [NEAR.id]
+    kinds = Query(kinds=(MemoryKind.FIX,))
+    fix = replace(NEAR, kind=MemoryKind.FIX)
+    assert among([fix, FAR, *NOISE], "gateway deploy fails", kinds) == [NEAR.id]
+
+
+@pytest.mark.parametrize("target", ["mem-1700009999-ffff", "", "~", NEAR.id, "\ud800"])
+def test_a_link_to_nothing_or_to_itself_leads_nowhere(target: str) -> None:
+    assert among([replace(NEAR, links=(Link("see", target),)), FAR, *NOISE], "gateway deploy fails") == [NEAR.id]
+
+
+def test_what_is_named_by_no_answer_does_not_come_along() -> None:
+    """A miss stays a miss, whatever its best record names."""
+    assert among([NEAR, FAR, *NOISE], "gateway quantum chromodynamics lattice simulation") == []
+
+
+def test_links_are_followed_in_the_order_of_the_hits_and_of_their_own_lists() -> None:
+    others = [memory(f"target number {word}", 60 + n) for n, word in enumerate(("one", "two", "three"))]
+    naming = replace(NEAR, links=tuple(Link("see", other.id) for other in (others[2], others[0], others[1])))
+    wanted = [NEAR.id, others[2].id, others[0].id, others[1].id]
+    for seed in range(5):
+        records = random.Random(seed).sample([naming, *others, *NOISE], 4 + len(NOISE))
+        assert among(records, "gateway deploy fails") == wanted
+
+
+# --- subjects, the gate, misses ----------------------------------------------------------------
+
+
+def test_a_tag_named_outright_answers_although_the_rest_of_the_question_is_unknown() -> None:
+    question = "xylophone kubernetes terracotta marmalade quicksilver"
+    tagged = memory("restart the pods one by one", 1, tags=("kubernetes",))
+    said = memory("restart kubernetes pods one by one", 2)
+    assert among([tagged, *NOISE], question) == [tagged.id]
+    assert among([said, *NOISE], question) == []
+
+
+def test_a_tag_that_many_have_is_no_subject() -> None:
+    many = [memory(f"remark number {n}", n, tags=("kubernetes",)) for n in range(1, 12)]
+    assert among([*many, *NOISE], "xylophone kubernetes terracotta marmalade quicksilver") == []
+
+
+def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> None:
+    known = memory("parseHttpHeader splits at a colon", 1)
+    assert among([known, *NOISE], "xylophone parseHttpHeader terracotta marmalade quicksilver") == [known.id]
+
+
+def judged(score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True) -> Judged:
+    each = Judged(Row(1, *("",) * 9), score)
+    each.subject, each.close, each.link = subject, close, link
+    each.matched = {"word": 1.0} if matched else {}
+    return each
+
+
+def test_the_gate_lets_through_what_is_near_the_best_or_on_the_subject() -> None:
+    best, near, far, subject = judged(1.0), judged(0.6), judged(0.59), judged(0.1, subject=0.8)
+    assert gate([best, near, far, subject]) == [best, near, subject]
+    assert gate([]) == []
+
+
+def test_the_gate_lets_five_through_at_most() -> None:
+    assert len(gate([judged(1.0) for _ in range(20)])) == 5
+    assert len(gate([judged(1.0) for _ in range(20)], Recipe(handed=2))) == 2
+
+
+def test_what_only_stands_beside_something_that_fits_is_not_handed_over() -> None:
+    best, beside = judged(1.0), judged(0.9, matched=False)
+    named, close = judged(0.9, matched=False, link="x"), judged(0.9, matched=False, close=0.9)
+    assert gate([best, beside, named, close]) == [best, named, close]
+
+
+@pytest.mark.parametrize(
+    "question", ["xylophone", "how to bake bread", "the of and", "!!!", "", "제빵", "🔥", "x" * 99]
+)
+def test_a_miss_gives_nothing(question: str) -> None:
+    with indexed(memory("deploy by hand", 1), *NOISE) as connection:
+        found = ask(connection, question)
+        assert (list(found.best), found.total, gate(found.best)) == ([], 0, [])
+
+
+# --- filters -----------------------------------------------------------------------------------
+
+
+def test_a_filter_applies_to_the_neighbours_of_a_hit_too() -> None:
+    hit = observation("error: relation users does not exist", 1, created_at="2025-05-01T10:00:00Z")
+    beside = observation("ran it again", 2, created_at="2024-01-01T10:00:00Z", tags=("old",))
+    question = "relation users exist"
+    assert sorted(among([hit, beside, *NOISE], question)) == sorted([hit.id, beside.id])
+    assert among([hit, beside, *NOISE], question, Query(since="2025-01-01")) == [hit.id]
+    assert among([hit, beside, *NOISE], question, Query(tags=("old",))) == []
+    assert among([hit, beside, *NOISE], question, Query(families=(Family.MEMORY,))) == []
+
+
+def test_a_filter_by_project_applies_to_neighbours() -> None:
+    mine, other = observation("alpha gateway", 1, "a"), observation("alpha gateway", 2, "b")
+    lines: tuple[tuple[str, dict[str, object]], ...] = tuple(
+        ("session", {"id": name, "project_path": f"/w/{name}"}) for name in "ab"
+    )
+    with indexed(mine, other, observation("beside", 3, "a"), *NOISE, lines=lines) as connection:
+        query = Query(project="/w/b", families=(Family.OBSERVATION,))
+        assert names(ask(connection, "alpha gateway", query)) == [other.id]
+
+
+def test_memories_alone_may_be_asked_for() -> None:
+    found = [memory("alpha gateway", 1), observation("alpha gateway", 2)]
+    with indexed(*found, *NOISE) as connection:
+        assert names(rank(connection, "alpha gateway", today=TODAY, keep=lookup.MEMORIES)) == [found[0].id]
+        assert names(rank(connection, "alpha gateway", today=TODAY, keep=())) == []
+
+
+# --- a firm order ------------------------------------------------------------------------------
+
+
+def mixed(count: int) -> list[Record]:
+    """Memories and observations about three things, of different times, some of them linked."""
+    chance = random.Random(7)
+    found: list[Record] = []
+    for n in range(count):
+        text = " ".join(chance.choices("gateway deploy fails lock pool night hand key".split(), k=6))
+        day = (date(2025, 5, 30) - timedelta(days=n)).isoformat()
+        links = tuple(Link("see", each.id) for each in chance.sample(found, min(len(found), 2)) if n % 3)
+        found.append(memory(text, n + 1, created_at=day, links=links))
+    return found
+
+
+@given(st.permutations(range(24)))
+@settings(max_examples=25)
+def test_the_answer_does_not_depend_on_the_order_of_writing(order: list[int]) -> None:
+    records = mixed(24)
+    with indexed(*records, *NOISE) as one, indexed(*(records[at] for at in order), *NOISE) as two:
+        for question in ("gateway deploy", "lock", "pool at night fails"):
+            first, second = ask(one, question, limit=None), ask(two, question, limit=None)
+            assert [(each.row.id, each.score, each.link) for each in first.best] == [
+                (each.row.id, each.score, each.link) for each in second.best
+            ]
+
+
+def test_equal_scores_are_ordered_by_time_then_by_place_again_and_again() -> None:
+    same = [memory("deploy by hand", n, created_at="2025-05-01") for n in range(1, 9)]
+    wanted = [record.id for record in reversed(same)]
+    assert among([*same, *NOISE], "deploy hand") == among([*same, *NOISE], "deploy hand") == wanted
+    assert among([*same, *NOISE], "deploy hand", limit=3) == wanted[:3]
+
+
+def test_of_many_equal_ones_the_newest_are_shown_whatever_the_limit() -> None:
+    same = [memory("deploy by hand", n, created_at=f"2025-0{1 + n // 28}-{1 + n % 28:02}") for n in range(112)]
+    wanted = [record.id for record in reversed(same)]
+    shuffled = random.Random(3).sample(same, len(same))
+    for limit in (1, 5, 40, 100):
+        assert among([*shuffled, *NOISE], "deploy hand", limit=limit) == wanted[:limit]
+
+
+def test_an_index_in_several_sources_gives_the_same_as_in_one() -> None:
+    records = [*mixed(24), *NOISE]
+    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
+    several = in_memory([Contents(placed[at::3]) for at in range(3)], terms.index_terms)
+    try:
+        assert names(ask(several, "gateway deploy", limit=None)) == among(records, "gateway deploy", limit=None)
+    finally:
+        several.close()
+
+
+# --- any question ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "question",
+    [*string.punctuation, *(f"deploy{mark}hand" for mark in string.punctuation), string.punctuation, "the of and to",
+     "deploy " * 1430, "x" * 10_000, "deploy_" * 1430, "'" * 10_000, "deploy'" * 1250, "인" * 10_000, "C++ " * 2500,
+     "\x00", "deploy\x00hand", "\ud800", "deploy\udfffhand", "🔥🎉👩‍👩‍👧", "AND OR NOT NEAR", 'NEAR("a" "b", 2)',
+     '"', "\u202e"],
+    ids=lambda question: repr(question[:12]),
+)  # fmt: skip
+def test_no_question_is_an_error(question: str) -> None:
+    with indexed(memory("deploy by hand", 1), observation("deploy by hand", 2), *NOISE) as connection:
+        ask(connection, question)
+        ask(connection, question, limit=None)
+
+
+@given(messy("deploy", "hand", "NEAR(", "C++", "don't", "src/a.ts", "인증", "\ud800"), st.text(max_size=40))
+@example("\x00", "\ud800")
+def test_no_text_and_no_question_whatsoever_is_an_error(text: str, question: str) -> None:
+    with indexed(memory(text, 1, tags=(text,), title=question), memory("deploy by hand", 2)) as connection:
+        for asked in (text, question):
+            found = ask(connection, asked)
+            for each in found.best:
+                why(each, found.words, TODAY)
+
+
+def test_a_long_question_of_known_words_still_finds() -> None:
+    known = memory("the gateway deploy fails at night", 1)
+    assert among([known, *NOISE], "gateway deploy fails " * 500)[:1] == [known.id]
+
+
+# --- the numbers -------------------------------------------------------------------------------
+
+
+def test_a_recipe_takes_its_own_numbers_only() -> None:
+    assert (Recipe(gate=0.9).gate, STANDARD.gate, Recipe.gate) == (0.9, 0.6, 0.6)
+    with pytest.raises(TypeError, match="'gait'"):
+        Recipe(gait=0.9)
+
+
+DAYS = st.dates(date(1000, 1, 1), date(9999, 12, 31))
+
+
+@given(DAYS, DAYS)
+def test_freshness_counts_days_as_the_calendar_does(one: date, two: date) -> None:
+    age = max((two - one).days, 0)
+    wanted = 1 - STANDARD.recency + STANDARD.recency * 2 ** (-age / STANDARD.half_life_days)
+    assert ranking.freshness(one.isoformat(), two.isoformat()) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("when", ["", "yesterday", "2025", "2025-05", "20250501", "9999999999", "²²²²-²²-²²"])
+def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> None:
+    assert ranking.freshness(when, TODAY) <= 1
+    assert among([memory("deploy by hand", 1, created_at=when), *NOISE], "deploy") != []
+
+
+def test_the_ranking_loads_next_to_nothing() -> None:
+    heavy = (
+        "dataclasses typing json inspect pathlib contextlib re enum functools datetime sqlite3 "
+        "ralph.model.record ralph.model.query ralph.store.rows"
+    )
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import ralph.search.rank;"
+        "print([name for name in sys.argv[2].split() if name in sys.modules])"
+    )
+    source = str(Path(ranking.__file__).parents[2])
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, source, heavy], capture_output=True, check=True)
+    assert done.stdout.decode() == "[]\n"
