@@ -272,7 +272,7 @@ LIGHT = {
     *(f"hooks/{name}.py" for name in "run fast screen place anchors named answer".split()),
     *(f"store/{name}.py" for name in "light lookup reading".split()),
     *(f"search/{name}.py" for name in "rank asked terms everyday stem fuzzy".split()),
-    *(f"context/{name}.py" for name in "recall render orders tokens".split()),
+    *(f"context/{name}.py" for name in "lessons recall render orders tokens".split()),
     "model/marks.py",
 }
 """What a hook loads before it knows that it needs more: these import each other and next to nothing else."""
@@ -282,6 +282,7 @@ CHEAP = {"_json", "_sqlite3", "fcntl", "math", "posix", "sys", "time"}
 
 LATER: dict[str, set[str]] = {
     "hooks/fast.py": {"site", "os", "ralph.hooks.full"},  # where the fast path gives up
+    "hooks/answer.py": {"json", "ralph.model.ids"},  # for payloads and session ids that the full path brings
     "search/terms.py": {"re", "unicodedata"},  # for texts that few questions are like
     "context/tokens.py": {"zlib"},  # for texts that are longer than what a hook shows
 }

@@ -91,7 +91,8 @@ def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
 ) -> None:
     pytest.importorskip("numpy")
     monkeypatch.setenv("RALPH_EMBEDDING_URL", "http://127.0.0.1:9")  # nobody listens on the discard port
-    project.put("ralph.yml", "embedding:\n  provider: compatible\n  model: m\n")
+    monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "compatible")
+    project.put("ralph.yml", "embedding:\n  model: m\n")
     said = project("index", "embed")
     assert said.code == 1
     assert said.out == "0 record(s) embedded by compatible:m; 3 left, `ralph index embed` does them.\n"
@@ -101,12 +102,24 @@ def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
     assert numbered(1) in found.out
 
 
-def test_an_address_in_the_projects_own_file_is_not_followed(project: Project) -> None:
-    project.put("ralph.yml", "embedding:\n  provider: compatible\n  model: m\n  url: http://127.0.0.1:9\n")
+def test_an_address_in_the_projects_own_file_is_not_followed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "compatible")
+    project.put("ralph.yml", "embedding:\n  model: m\n  url: http://127.0.0.1:9\n")
     said = project("index", "embed")
     assert said.code == 2
-    assert "ralph.yml:4: embedding.url is ignored here" in said.err
+    assert "ralph.yml:3: embedding.url is ignored here" in said.err
     assert "needs an address" in said.err
+
+
+@pytest.mark.usefixtures("without_model")
+def test_a_server_that_a_cloned_project_chooses_gets_no_text_until_it_is_trusted(project: Project) -> None:
+    project.put("ralph.yml", "embedding:\n  provider: ollama\n  url: http://127.0.0.1:9\n")
+    said = project("index", "embed")
+    assert said.code == 2
+    assert "ralph.yml:2: embedding.provider is ignored here" in said.err
+    assert "127.0.0.1" not in said.out + said.err
+    assert project("trust", "--yes").code == 0
+    assert "is ignored here" not in project("index", "embed").err
 
 
 def test_prune_takes_its_size_from_the_config(project: Project) -> None:

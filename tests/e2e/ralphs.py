@@ -2,8 +2,8 @@
 
 Everything is done as a person would do it: `ralph init`, `ralph memory add`, `ralph install`, each a process
 with the client's clean environment and the interpreter that runs the tests. What was recorded is asked from
-`ralph session show`, and from the bytes under `.ralph` and `.agent` where nothing may be. `Handed` says what
-a hook put before the model, by the marks that it carries.
+`ralph session show`, and from the bytes under `.ralph` and `.agent` where nothing may be. `printed` is what
+a hook handed over; that it reached the model is for the test to say.
 """
 
 import json
@@ -17,8 +17,6 @@ from pathlib import Path
 
 from tests.e2e.clients import LONGEST_RUN, Client, Run
 from tests.e2e.scripted import Json, Reply, Request, use
-
-from ralph.model.marks import INJECTED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"
@@ -152,15 +150,10 @@ def _below(place: Path) -> Iterable[Path]:
 # --- what reached the model ----------------------------------------------------------------------
 
 
-def handed(request: Request) -> list[str]:
-    """The blocks of remembered text in a request, in their order."""
-    found = []
-    for piece in request.text.split(INJECTED)[1:]:
-        opening = re.search(r"(`{3,})\n", piece)
-        assert opening, piece[:200]
-        closing = piece.index(f"\n{opening[1]}", opening.end())
-        found.append(piece[opening.end() : closing])
-    return found
+def results(request: Request) -> list[str]:
+    """The results of tools that a request has (Claude Code)."""
+    blocks = [block for message in request.body["messages"] for block in message["content"] if isinstance(block, dict)]
+    return [str(block["content"]) for block in blocks if block.get("type") == "tool_result"]
 
 
 def printed(run: Run, event: str) -> list[str]:

@@ -10,7 +10,7 @@ import sys
 import pytest
 from tests.e2e.clients import Claude, Run
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import Ralph, bash, printed, went_well, write
+from tests.e2e.ralphs import Ralph, bash, printed, results, went_well, write
 from tests.e2e.scripted import Reply, Request, say, together, use
 
 from ralph.model.marks import INJECTED
@@ -124,7 +124,7 @@ def test_a_slash_command_searches_and_leads_to_the_whole_record(
     went_well(run)
     assert answer.id in run.requests[0].text
     assert "echo $HOME `id`" in run.requests[0].text
-    [whole] = [each for each in handed_to_tool(run.requests[1]) if answer.id in each]
+    [whole] = [each for each in results(run.requests[1]) if answer.id in each]
     assert DONE in whole
     assert f"session: {first.session}" in whole
     looked = ralph.observations(run.session)[1]
@@ -132,10 +132,22 @@ def test_a_slash_command_searches_and_leads_to_the_whole_record(
     assert DONE not in looked.text
 
 
-def handed_to_tool(request: Request) -> list[str]:
-    """The results of tools in a request."""
-    blocks = [block for message in request.body["messages"] for block in message["content"] if isinstance(block, dict)]
-    return [str(block["content"]) for block in blocks if block.get("type") == "tool_result"]
+def test_the_other_slash_commands_bring_what_they_say(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
+    fix = ralph.remember(PORT, "fix", tags="postgres")
+    ralph("config", "set", "memories.inject", "manual")
+    messages.script(say("ONE"), say("TWO"), bash("exit 0"), say("THREE"))
+
+    inject = claude.run("/mem-inject why is 'port' 5432 refused? $(id)")
+    status = claude.run("/mem-status")
+    forget = claude.run(f"/mem-forget {fix}")
+
+    for run in (inject, status, forget):
+        went_well(run)
+    assert PORT in inject.requests[0].text
+    assert re.search(r"memories: +1\n", status.requests[0].text)
+    assert re.search(r"hooks: +claude \(user\)", status.requests[0].text)
+    assert f"----\n{fix}\n----" in forget.requests[0].text
+    assert PORT in ralph("memory", "show", fix)
 
 
 def test_the_fix_of_a_failure_is_handed_over_when_it_fails(

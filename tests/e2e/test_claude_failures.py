@@ -22,8 +22,8 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def ralph(claude: Claude) -> Ralph:
-    """A project that remembers, and Claude Code with Ralph's hooks."""
-    return Ralph(claude).begin()
+    """A project that remembers, and Claude Code with Ralph's hooks in the project's settings."""
+    return Ralph(claude).begin(scope="project")
 
 
 def test_a_log_that_cannot_be_written_is_told_and_nothing_else_happens(
@@ -72,7 +72,7 @@ def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer,
 def test_a_session_goes_on_without_the_ralph_that_was_installed(
     missing: str, claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
-    settings = claude.home / ".claude/settings.json"
+    settings = claude.project / ".claude/settings.json"
     old = {"interpreter": sys.executable, "program": str(Path(ralph_package.__file__).parents[1])}[missing]
     settings.write_text(settings.read_text(encoding="utf-8").replace(old, f"{old}-gone"), encoding="utf-8")
     messages.script(bash("echo one"), say("DONE"))
@@ -84,7 +84,7 @@ def test_a_session_goes_on_without_the_ralph_that_was_installed(
     assert not ralph.log(run.session).exists()
     said = ralph.call("doctor")
     assert "which is gone" in said.stdout
-    assert "ralph install claude --scope user" in said.stdout
+    assert "ralph install claude --scope project" in said.stdout
 
 
 def test_what_happened_before_a_kill_is_there_and_the_next_session_is_told(

@@ -24,8 +24,8 @@ SECRETS = (PRIVATE, TOKEN, TOKEN[:24], TOKEN[-16:], PASSWORD)
 
 @pytest.fixture
 def ralph(claude: Claude) -> Ralph:
-    """A project that remembers, and Claude Code with Ralph's hooks."""
-    return Ralph(claude).begin()
+    """A project that remembers, and Claude Code with Ralph's hooks in the project's local settings."""
+    return Ralph(claude).begin(scope="local")
 
 
 def shown(claude: Claude, name: str, text: str, *, code: int = 0) -> Reply:

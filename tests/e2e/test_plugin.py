@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import PLUGIN, REPOSITORY, Ralph, bash, printed, went_well, write
+from tests.e2e.ralphs import PLUGIN, REPOSITORY, Ralph, bash, printed, results, went_well, write
 from tests.e2e.scripted import Reply, Request, say
 
 pytestmark = pytest.mark.e2e
@@ -50,7 +50,6 @@ def test_the_plugin_is_installed_from_the_marketplace_and_records(
     for words in (("marketplace", "add", marketplace(tmp_path / "clone")), ("install", "ralph@ralph-memory")):
         done = claude.plugin(*words)
         assert done.returncode == 0, done.stdout + done.stderr
-    shutil.rmtree(tmp_path / "clone")
     messages.script(bash("echo one"), bash("echo two; exit 1"), say("DONE"))
 
     run = claude.run("why is port 5432 refused?")
@@ -77,8 +76,7 @@ def test_the_plugins_own_command_searches_and_leads_to_the_whole_record(
 
     went_well(run)
     assert fix in run.requests[0].text
-    results = [block for message in run.requests[1].body["messages"] for block in message["content"]]
-    [whole] = [str(block["content"]) for block in results if dict(block).get("type") == "tool_result"]
+    [whole] = results(run.requests[1])
     assert FIX in whole
     assert "(memory, fix)" in whole
 

@@ -37,6 +37,8 @@ _RUNNERS = (("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("bundle", "exe
 """What stands before the program that is meant."""
 _GROUPS = frozenset("run compose exec".split())
 """After these the next word is what the program is told to do."""
+_WHOLE = frozenset("pytest jest vitest mocha rspec phpunit tox nox eslint tsc mypy pylint flake8".split())
+"""Programs that do one thing: what follows is what they do it to."""
 _ORDINARY = frozenset(
     """ls cd cat echo rm cp mv pwd touch mkdir rmdir chmod chown ln head tail less wc sort uniq cut tr sed awk grep rg
     xargs tee date sleep kill pkill ps export source set which type test true false printf read clear history man
@@ -211,7 +213,12 @@ def _key(words: "Sequence[str]") -> tuple[str, ...]:
     program = words[0].replace("\\", "/").rpartition("/")[2]
     rest = [word for word in words[1:] if not word.startswith("-")]
     told = rest[0] if rest else ""
-    if told and all(char.isalnum() or char in "-:_" for char in told) and not told.isdecimal():
+    if (
+        told
+        and program not in _WHOLE
+        and all(char.isalnum() or char in "-:_" for char in told)
+        and not told.isdecimal()
+    ):
         more = rest[1:2] if told in _GROUPS else []
         return (program, told, *more)
     says = program not in _ORDINARY and program not in EVERYDAY and "." not in program and len(program) >= _SHORTEST
@@ -226,13 +233,12 @@ def _signs(error: str) -> dict[str, int]:
     quoted = {piece for sign in "'\"`" for piece in error.replace("’", "'").split(sign)[1::2]}
     found: dict[str, int] = {}
     for word in terms.words(error):
-        weight = _sign(word)
-        if weight:
-            found[word if weight >= _CODE else terms.fold(word)] = weight + (weight < _CODE and word in quoted)
+        if weight := _sign(word, word in quoted):
+            found[word if weight >= _CODE else terms.fold(word)] = weight
     return found
 
 
-def _sign(word: str) -> int:
+def _sign(word: str, quoted: bool = False) -> int:
     low = terms.fold(word)
     if low in EVERYDAY or low in terms.STOP_WORDS:
         return 0
@@ -247,7 +253,7 @@ def _sign(word: str) -> int:
     shouted = capitals == len(letters) >= _SHORTEST_CODE
     if shouted or (word[1:] != word[1:].lower() and len(letters) >= 2 * _SHORTEST_CODE):
         return _CODE
-    return int(len(word) >= _SHORTEST or any(char.isdecimal() for char in word))
+    return 2 if quoted else int(len(word) >= _SHORTEST or any(char.isdecimal() for char in word))
 
 
 def _weight(signs: "dict[str, int]", lesson: str) -> int:

@@ -30,6 +30,8 @@ AT_PLACE = 600
 MEMORY_SHARE = 0.15
 """The part of a context window that memories may fill; `shares.SHARES` has all parts."""
 HOW = "`ralph search` with words of your task"
+_FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(1, 9, HOW)])}")
+"""Tokens of what stands around the records."""
 
 _JOURNAL = 2
 _LESSONS = ("fix", "decision")
@@ -279,10 +281,10 @@ def _at_place(rows: "Sequence[Row]", wanted: Wanted) -> Told:
 def _rendered(rows: "Sequence[Row]", layer: int, budget: int, characters: int, total: int) -> Told:
     """As many records as fit, at one layer."""
     blocks: list[str] = []
-    spent = estimate(render.INTRO)
+    spent = _FRAME
     for row in rows:
         block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
-        spent += estimate(block)
+        spent += estimate(block) + 1
         if budget and spent > budget:
             break
         blocks.append(block)

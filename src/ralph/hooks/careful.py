@@ -11,11 +11,11 @@ part that stays open, a key without its end, a payload that is too deep), it is 
 
 from ralph.capture.redactor import DEEPEST, Redactor, mapped, named_secrets, secretive, without_secrets
 from ralph.capture.trim import trim
-from ralph.hooks.fast import encoded, flags_of, parsed
+from ralph.hooks.fast import encoded, flags_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 LONGEST = 12_000
 """Characters of one text: several times what an observation keeps, so that its outcome can still be judged."""
@@ -39,7 +39,7 @@ def kept(host: str, said: "dict[str, object]") -> bytes:
     if host == "claude" and said.get("tool_name") in _CHANGES:
         said = _changed(said)
     elif host == "codex":
-        said = _codex(said)
+        _check_patch(said)
     told = _redacted(said)
     if host == "claude":
         told = _as_patch(told)
@@ -64,8 +64,9 @@ def _redacted(said: "dict[str, object]") -> "dict[str, object]":
 
     quiet, told = True, {}
     for key, value in said.items():
+        before = redactor.open
         told[words(key)] = mapped(value, words, 1)
-        if redactor.open and not (quiet and key == "prompt"):
+        if redactor.open != before and not (quiet and key == "prompt"):
             raise Doubt("a private part stays open")
         quiet = quiet and key in _QUIET
     return _members(named_secrets(told))
@@ -112,7 +113,7 @@ def _changed(said: "dict[str, object]") -> "dict[str, object]":
         raise Doubt("a change without its file")
     hidden = secretive(_text(told, "originalFile"))
     places = [] if hidden else [{"before": before, "after": after} for before, after in _places(given, told)]
-    answer = {"filePath": path, **flags_of(told), "structuredPatch": places or [{"lines": []}]}
+    answer = {"filePath": path, **flags_of(told), "structuredPatch": places or [{}]}
     asked = {key: value for key, value in given.items() if key not in _TEXTS}
     return {**said, "tool_input": asked, "tool_response": answer}
 
@@ -154,19 +155,12 @@ def _lines(before: str, after: str) -> list[str]:
     return [f"{sign}{line}" for sign, text in texts if text for line in text.split("\n")]
 
 
-def _codex(said: "dict[str, object]") -> "dict[str, object]":
-    """Codex's answer as the object that it may hold as text; a patch with anything private is not for us."""
-    if said.get("tool_name") in _PATCHES:
-        for text in _strings(said.get("tool_input")):
-            if "private" in text.lower():
-                raise Doubt("a patch with something private")
-    answer = said.get("tool_response")
-    if isinstance(answer, str) and answer.startswith('{"output":'):
-        inner = parsed(answer.encode("utf-8", "surrogatepass"), surrogates=True)
-        if inner is not None:
-            _check_depth(inner, DEEPEST - 1)
-            return {**said, "tool_response": inner}
-    return said
+def _check_patch(said: "dict[str, object]") -> None:
+    """A patch as one text: only without the signs before its lines would a private part be known for sure."""
+    if said.get("tool_name") in _PATCHES and any(
+        "private" in text.lower() for text in _strings(said.get("tool_input"))
+    ):
+        raise Doubt("a patch with something private")
 
 
 # --- what stands together -----------------------------------------------------------------------
@@ -176,11 +170,10 @@ def _together(told: "dict[str, object]") -> "Iterator[str]":
     """The texts that readers put together from several members: what a tool answered, patches, and the whole."""
     yield words(told.get("tool_response"))
     yield words(told.get("error"))
-    if told.get("tool_name") in _PATCHES:
-        for text in _strings(told.get("tool_input")):
-            lines = text.split("\n")
-            yield "\n".join(line[1:] for line in lines if not line.startswith("+"))
-            yield "\n".join(line[1:] for line in lines if not line.startswith("-"))
+    lines = "\n".join(_strings(told)).split("\n")
+    yield "\n".join(lines)
+    yield "\n".join(line[1:] for line in lines if not line.startswith("+"))
+    yield "\n".join(line[1:] for line in lines if not line.startswith("-"))
     yield from (f"{key}: {outline(value, 0)}" for key, value in _members(told.get("tool_input")).items())
     yield outline(told)
 

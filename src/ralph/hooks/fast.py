@@ -2,8 +2,9 @@
 
 An event that is only recorded goes to the session's log as it came, in one line with our envelope, if
 nothing in it looks private or secret (`screen`), it is small, and the settings ask for nothing else;
-what it means is told when the log is read. Answering events are recorded the same way and then
-answered. In every other case, and in every doubt, `full` does the work with all rules. Only modules
+what it means is told when the log is read. Reads and searches go without what they found. What the screen
+stops, or what is large, is made safe first (`careful`). Answering events are recorded the same way and then
+answered. In every other case, and in every doubt, `full` does the work with everything loaded. Only modules
 that a bare interpreter has loaded, or that cost nothing, are imported: `tests/hooks/test_modules.py`
 pins them. A failure is counted where `ralph doctor` finds it, and the host never sees it.
 """
@@ -29,12 +30,18 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Post
           "SubagentStop", "SessionEnd")  # fmt: skip
 RECORDED = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "SubagentStop", "SessionEnd")
 ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure")
-PATH_ONLY = ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Search")
+PATH_ONLY = {
+    "claude": ("Read", "NotebookRead", "Grep", "Glob", "LS", "WebSearch", "ToolSearch", "WebFetch"),
+    "codex": ("read_file", "view_image", "grep_files", "list_dir", "web_search"),
+}
 """Tools whose results are files and pages: the rules keep the path and drop the rest."""
+PLUGIN = "--plugin"
+"""The last word of a call by the plugin's launcher."""
 HOSTS = ("claude", "codex")
 """Hosts whose payloads begin with the session's id; the others take the full path."""
 SMALL = 16 * 1024
-_BEGINS = b'{"session_id":"'
+_LARGEST = 32 * 1024 * 1024
+_BEGINS, _OUTPUT = b'{"session_id":"', '{"output":'
 _NAME_SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -49,7 +56,7 @@ def start(words: list[str], hooks: str) -> None:
         return
     env = places.environment()
     answer = b""
-    if env.get("RALPH_DISABLE") != "1" and len(words) == 2:
+    if env.get("RALPH_DISABLE") != "1" and len(words) in (2, 3) and words[2:] in ([], [PLUGIN]):
         try:
             answer = _either(words, hooks, env)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
@@ -63,6 +70,11 @@ def start(words: list[str], hooks: str) -> None:
 def _either(words: list[str], hooks: str, env: "Mapping[str, str]") -> bytes:
     """The fast path, and where it gives up, the full one."""
     payload = _stdin()
+    if words[2:]:
+        from ralph.hooks.twice import installed  # noqa: PLC0415 - only the plugin asks
+
+        if installed(env):
+            return b""
     try:
         return event(words[0], words[1], payload, env)
     except Whole:
@@ -89,17 +101,12 @@ def event(host: str, name: str, payload: bytes, env: "Mapping[str, str]") -> byt
     return _answered(host, name, payload, place) if name in ANSWERED else b""
 
 
-def record(host: str, name: str, payload: bytes, said: "Mapping[str, object]", place: "Place") -> bool:
+def record(host: str, name: str, payload: bytes, said: "dict[str, object]", place: "Place") -> bool:
     """Append an event to its session's log; True when all of it is there, False when that failed and was counted."""
-    line = payload.strip(b" \t\r\n")
-    session = session_of(line)
-    odd = not session or len(line) > SMALL or b"\n" in line or b"\r" in line
-    if odd or not place.settings.plain or said.get("tool_name") in PATH_ONLY:
+    session = session_of(payload.lstrip(b" \t\r\n"))
+    if not session or said.get("session_id") != session or not place.settings.plain:
         raise Whole
-    from ralph.hooks.screen import suspicious  # noqa: PLC0415 - not for events that go the other way
-
-    if suspicious(line):
-        raise Whole
+    line = safe(host, payload.strip(b" \t\r\n"), said)
     head = f'{{"v": 1, "type": "event", "at": "{light.stamp()}", "host": "{host}", "event": "{name}", "payload": '
     try:
         light.append(place.root, (".ralph", "log", "sessions"), f"{session}.jsonl", head.encode() + line + b"}\n")
@@ -109,6 +116,49 @@ def record(host: str, name: str, payload: bytes, said: "Mapping[str, object]", p
         failed(place.root, name, f"cannot append: {error.strerror}")
         return False
     return True
+
+
+def safe(host: str, line: bytes, said: "dict[str, object]") -> bytes:
+    """The payload as it may be kept: as it came, without what was read, or redacted; Whole when in doubt."""
+    try:
+        shaped = _shaped(host, said)
+        if shaped is not said:
+            line = encoded(shaped)
+        if len(line) <= SMALL and b"\n" not in line and b"\r" not in line:
+            from ralph.hooks.screen import suspicious  # noqa: PLC0415 - not for events that go the other way
+
+            if not suspicious(line):
+                return line
+        from ralph.hooks.careful import kept  # noqa: PLC0415 - it brings the rules
+
+        return kept(host, shaped)
+    except Exception as doubt:  # whatever it is, the full path has all rules, and counts what fails there
+        raise Whole from doubt
+
+
+def _shaped(host: str, said: "dict[str, object]") -> "dict[str, object]":
+    """The event without what a tool only read, and with an answer that is JSON as text as the object that it is."""
+    answer = said.get("tool_response")
+    if said.get("tool_name") in PATH_ONLY[host] and "tool_response" in said:
+        return {**said, "tool_response": flags_of(answer)}
+    inner = scanned(answer) if host == "codex" and isinstance(answer, str) and answer.startswith(_OUTPUT) else None
+    return said if inner is None else {**said, "tool_response": inner}
+
+
+def flags_of(answer: object) -> "dict[str, object]":
+    """What an answer tells about how it went, without what it says."""
+    told = answer if isinstance(answer, dict) else {}
+    return {name: True for name in ("interrupted", "isError", "is_error") if told.get(name) is True}
+
+
+def encoded(value: object) -> bytes:
+    """A value as JSON on one line, in the order that it has; ValueError for what no other reader would take."""
+    make = _json.make_encoder(None, _unknown, _json.encode_basestring, None, ":", ",", False, False, False)
+    return "".join(make(value, 0)).encode()
+
+
+def _unknown(value: object) -> object:
+    raise ValueError(type(value).__name__)
 
 
 def session_of(payload: bytes) -> str:
@@ -147,11 +197,19 @@ class _Json:
 
 
 def parsed(payload: bytes) -> "dict[str, object] | None":
-    """The payload's object; None when it is none, or large: then the full path reads it."""
-    if len(payload) > SMALL + 1024:
+    """The payload's object; None when it is none, or enormous: then the full path reads it."""
+    if len(payload) > _LARGEST:
         return None
     try:
-        text = payload.decode("utf-8").strip(" \t\r\n")
+        return scanned(payload.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+
+
+def scanned(text: str) -> "dict[str, object] | None":
+    """The object that a JSON text holds, or None."""
+    text = text.strip(" \t\r\n")
+    try:
         value, end = _json.make_scanner(_Json)(text, 0)  # type: ignore[arg-type]  # any object with these members
     except (ValueError, StopIteration, RecursionError):
         return None
@@ -180,7 +238,7 @@ def _whole(hooks: str, words: list[str], payload: bytes, env: "Mapping[str, str]
         import os  # noqa: PLC0415 - there is no `posix`
 
         env = os.environ
-    return full.main(words[0], words[1], payload, env) if len(words) == 2 else b""
+    return full.main(words[0], words[1], payload, env) if len(words) > 1 else b""
 
 
 def _stdin() -> bytes:

@@ -1,9 +1,10 @@
 """An event with all rules: the way around the fast path, which loads everything and takes its time.
 
 It finds the project again, hands the event to `app/hook`, and asks the light answer as well when that
-printed nothing, so that an event which was too large or suspicious is answered like any other. Whatever
-fails is counted; nothing is printed but a whole answer. `handle` can be passed in, for tests and for hosts
-of another kind. `tests/hooks/test_full.py` proves it.
+printed nothing, so that an event which the fast path left to us is answered like any other. The light answer
+knows Claude's names; Gemini's are put into them, and its own name for the event into what comes back. Whatever
+fails is counted; nothing is printed but a whole answer. `handle` can be passed in, for tests.
+`tests/hooks/test_full.py` proves it.
 """
 
 import json
@@ -15,9 +16,11 @@ from pathlib import Path
 from ralph.app import hook_settings
 
 Handle = Callable[..., str]
-"""`handle(root, host, event, payload, *, env) -> what to print`."""
+"""`handle(root, host, event, payload, *, env, project) -> what to print`."""
 
 ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure")
+_GEMINI_EVENTS = {"BeforeAgent": "UserPromptSubmit", "BeforeTool": "PreToolUse"}
+_GEMINI_TOOLS = {"replace": "Edit", "write_file": "Write", "read_file": "Read", "run_shell_command": "Bash"}
 
 
 def main(host: str, event: str, payload: bytes, env: Mapping[str, str], handle: Handle | None = None) -> bytes:
@@ -34,7 +37,7 @@ def main(host: str, event: str, payload: bytes, env: Mapping[str, str], handle: 
             from ralph.app.hook import handle as handle_all  # noqa: PLC0415 - the largest import there is
 
             handle = handle_all
-        printed = handle(root, host, event, payload, env=env).encode("utf-8", "replace")
+        printed = handle(root, host, event, payload, env=env, project=found is not None).encode("utf-8", "replace")
         return printed or _answer(host, event, payload, root, env)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
         if found is not None:
@@ -80,7 +83,8 @@ def _everywhere(env: Mapping[str, str]) -> bool:
 
 def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str, str]) -> bytes:
     """The light answer, where it has one and the settings are known."""
-    if event not in ANSWERED or sys.platform == "win32":
+    name = _GEMINI_EVENTS.get(event, "") if host == "gemini" else event
+    if name not in ANSWERED or sys.platform == "win32":
         return b""
     from ralph.hooks.place import place as place_of  # noqa: PLC0415 - not on Windows
 
@@ -93,5 +97,35 @@ def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str,
         if error.name == "ralph.hooks.answer":
             return b""
         raise
-    told: bytes = answer(host, event, payload, place)
-    return told
+    if name == event:
+        told: bytes = answer(host, name, payload, place)
+        return told
+    return _renamed(answer(host, name, _as_claude(payload), place), event)
+
+
+def _as_claude(payload: bytes) -> bytes:
+    """Gemini's payload in the words of Claude Code, the session's id first."""
+    from ralph.capture.hosts.gemini import asked  # noqa: PLC0415 - for one host
+
+    said = json.loads(payload)
+    given = said.get("tool_input")
+    given = given if isinstance(given, dict) else {}
+    path = given.get("file_path") or given.get("absolute_path")
+    tool, prompt = said.get("tool_name"), said.get("prompt")
+    translated = {
+        "session_id": said.get("session_id"),
+        "cwd": said.get("cwd"),
+        "prompt": asked(prompt) if isinstance(prompt, str) else "",
+        "tool_name": _GEMINI_TOOLS.get(tool, tool) if isinstance(tool, str) else "",
+        "tool_input": {**given, "file_path": path} if path else given,
+    }
+    return json.dumps(translated, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _renamed(told: bytes, event: str) -> bytes:
+    """An answer with the host's own name for the event in it."""
+    if not told:
+        return told
+    answer = json.loads(told)
+    answer["hookSpecificOutput"]["hookEventName"] = event
+    return json.dumps(answer).encode()

@@ -5,9 +5,10 @@ event. This asks less: is there a literal that every finding of a rule must have
 value? So it may only be wrong in one direction, and then the full path decides. It reads the JSON as it
 came: letters, digits and most signs stand for themselves at every depth of quoting, `"` and line ends have
 backslashes before them. What could hide a letter (`\u0070`, `\/`, `K` for the Kelvin sign) is suspicious
-as such; only `\u001b`, which colours a terminal, is let through. Names of secrets are in `named`, beginnings
-of tokens in `anchors`. `tests/hooks/test_screen.py` proves over made and mutated payloads, and all of the
-golden secrets, that nothing passes which the rules would change, and that ordinary payloads do pass.
+as such; only what colours a terminal is let through, and then looked at twice: with the colours as gaps, and
+without them, since the rules take them out. Names of secrets are in `named`, beginnings of tokens in `anchors`.
+`tests/hooks/test_screen.py` proves over made and mutated payloads, and all of the golden secrets, that nothing
+passes which the rules would change, and that ordinary payloads do pass.
 """
 
 from ralph.hooks.anchors import INSIDE, LEADING, SIGNS
@@ -25,8 +26,13 @@ _LOWER = _UPPER.lower()
 
 def suspicious(payload: bytes) -> bool:
     """Whether the full rules must look at this payload before it may be kept."""
-    raw = _without_colours(payload) if b"\\u" in payload else payload
-    if b"\\u" in raw or b"\\/" in raw.replace(b"\\\\", b""):
+    found = _uncoloured(payload)
+    return not found or any(map(_suspect, found))
+
+
+def _suspect(raw: bytes) -> bool:
+    unescaped = raw.replace(b"\\\\", b"")
+    if b"\\u" in raw or b"\x7f" in raw or any(sign in unescaped for sign in (b"\\/", b"\\b", b"\\f")):
         return True
     if not raw.isascii():
         try:
@@ -45,11 +51,44 @@ def suspicious(payload: bytes) -> bool:
     )
 
 
-def _without_colours(payload: bytes) -> bytes:
-    r"""The payload with bytes that are neither letters nor spaces for each `\u001b`, as long as it was."""
-    for escape in (b"\\\\\\\\u001b", b"\\\\u001b", b"\\u001b"):
-        payload = payload.replace(escape, b"\x1b" * len(escape))
-    return payload
+_ESCAPES = (b"\\u001b", b"\\u001B", b"\\x1b", b"\\x1B", b"\\033")
+_MOST_SLASHES = 8
+
+
+def _uncoloured(payload: bytes) -> tuple[bytes, ...]:
+    r"""The payload with a gap for each colour, as long as it was, and without the colours; nothing for other codes.
+
+    A colour is an escape, `[`, numbers and a letter, at every depth of quoting: `\u001b[32m`, `\\033[0;1m`.
+    """
+    raw = payload.replace(b"\xc2\x9b", b"\x1b[") if b"\xc2\x9b" in payload else payload
+    for escape in _ESCAPES:
+        for slashes in range(_MOST_SLASHES - 1, -1, -1) if escape in raw else ():
+            found = b"\\" * slashes + escape
+            raw = raw.replace(found, b"\x1b" * len(found))
+    if b"\x1b" not in raw:
+        return (payload,)
+    first, *pieces = raw.split(b"\x1b")
+    gaps, without = [first], [first]
+    for piece in pieces:
+        size = _code_length(piece)
+        if size < 0:
+            return ()
+        gaps.append(b"\x1b" * size + piece[size:])
+        without.append(piece[size:])
+    return b"\x1b".join(gaps), b"".join(without)
+
+
+def _code_length(piece: bytes) -> int:
+    """How much of what follows an escape belongs to it; -1 for titles, links and other things of terminals."""
+    if piece == b"(B":
+        return 2
+    if piece[:1] in (b"]", b"(", b")"):
+        return -1
+    if piece[:1] != b"[":
+        return 0
+    numbers = piece[1:25]
+    letter = 1 + len(numbers) - len(numbers.lstrip(b"0123456789;:?"))
+    return letter + 1 if piece[letter : letter + 1].isalpha() else 0
 
 
 _BEFORE_TAG = bytes(range(128, 256)) + b" \t\r\n\x0b\x0c\x1c\x1d\x1e\x1f\\/&;#%nrtf0123467cxublsampo"
@@ -110,7 +149,16 @@ def _begins(raw: bytes, at: int, length: int, signs: str, least: int) -> bool:
 
 
 def _free(raw: bytes, at: int) -> bool:
-    r"""Whether no letter, digit, `-` or `_` stands before this place; an escaped `\n` and `%3D` are none."""
+    r"""Whether no letter, digit, `-` or `_` stands before this place; an escaped `\n` and `%3D` are none.
+
+    Neither is the one `-` of a patch, which takes a line out.
+    """
+    if raw[at - 1 : at] == b"-" and _free_of_words(raw, at - 1):
+        return True
+    return _free_of_words(raw, at)
+
+
+def _free_of_words(raw: bytes, at: int) -> bool:
     before = raw[max(0, at - 3) : at]
     if not before or before[-1] not in _WORD:
         return True

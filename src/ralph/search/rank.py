@@ -41,7 +41,7 @@ class Recipe:
     named: float = 0.5
     subject: float = 0.8
     meaning: float = 0.5
-    faraway: float = 0.8
+    faraway: float = 0.7
     close: float = 0.45
     floor: float = 0.45
     evidence: float = 0.7

@@ -29,7 +29,8 @@ _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SQUEEZED = dict.fromkeys(map(ord, _JOINING))
 _LONGEST_QUERY = 4000
-_REMEMBERED = 65_536
+_REMEMBERED, _LONGEST_WORD = 65_536, 100
+"""How many words are remembered with their terms, and how long they may be."""
 _known: dict[str, tuple[str, ...]] = {}
 _splitting: "list[Callable[[str], list[str]]]" = []
 
@@ -155,9 +156,11 @@ def word_terms(word: str) -> tuple[str, ...]:
     """The terms of one word: stemmed; an identifier whole and in parts; Chinese, Japanese, Korean in pairs."""
     found = _known.get(word)
     if found is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        found = _known[word] = _terms(word)
+        found = _terms(word)
+        if len(word) <= _LONGEST_WORD:
+            if len(_known) >= _REMEMBERED:
+                _known.clear()
+            _known[word] = found
     return found
 
 

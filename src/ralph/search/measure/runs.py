@@ -89,11 +89,18 @@ def _answers(data_set: DataSet, system: System, costs: Costs) -> Iterator[Answer
                 hits = ask(question.text, limit)
                 ms = (time.perf_counter() - begun) * 1000
                 ids = sessions(hits) if collection.whole_sessions else [hit.record.id for hit in hits]
-                given = tuple(hit.record.id for hit in hits if hit.handed and hit.record.id not in question.allowed)
+                given = tuple(hit.record.id for hit in handed(hits) if hit.record.id not in question.allowed)
                 yield Answered(
                     tuple(ids[:ANSWERS]), question.relevant, question.category,
                     given if data_set.gated else None, ms, costs(hits[:SHOWN]),
                 )  # fmt: skip
+
+
+def handed(hits: Sequence[Hit]) -> Sequence[Hit]:
+    """What would be handed over unasked: what the engine says, and for a baseline what is near its best."""
+    recipe = engine.STANDARD
+    near = [hit for hit in hits[: recipe.handed] if hit.score >= recipe.gate * hits[0].score]
+    return [hit for hit in hits if hit.handed] or near
 
 
 def sessions(hits: Sequence[Hit]) -> list[str]:
