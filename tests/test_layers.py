@@ -62,6 +62,7 @@ HARMLESS: dict[str, set[str]] = {
     "cli/main.py": {"os.open"},  # of /dev/null, for a closed pipe
     "store/db.py": {"os.open"},  # of a database that only its owner may read
     "hooks/place.py": {"posix.open"},  # for reading; there is no pathlib in a hook
+    "hooks/twice.py": {"posix.open"},  # the same
     "hooks/answer.py": {"open"},  # the same
     "hooks/fast.py": {"posix.write"},  # to standard output
 }
@@ -269,7 +270,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 
 
 LIGHT = {
-    *(f"hooks/{name}.py" for name in "run fast screen place anchors named answer".split()),
+    *(f"hooks/{name}.py" for name in "run fast screen place anchors named twice answer".split()),
     *(f"store/{name}.py" for name in "light lookup reading".split()),
     *(f"search/{name}.py" for name in "rank asked terms everyday stem fuzzy".split()),
     *(f"context/{name}.py" for name in "lessons recall render orders tokens".split()),
@@ -281,8 +282,8 @@ CHEAP = {"_json", "_sqlite3", "fcntl", "math", "posix", "sys", "time"}
 """Of the standard library: built in, or loaded before anything else, or a small shared library."""
 
 LATER: dict[str, set[str]] = {
-    "hooks/fast.py": {"site", "os", "ralph.hooks.full"},  # where the fast path gives up
-    "hooks/answer.py": {"json", "ralph.model.ids"},  # for payloads and session ids that the full path brings
+    "hooks/fast.py": {"site", "os", "ralph.hooks.full", "ralph.hooks.careful"},  # where fast is not enough
+    "hooks/answer.py": {"ralph.model.ids"},  # for session ids that the full path brings
     "search/terms.py": {"re", "unicodedata"},  # for texts that few questions are like
     "context/tokens.py": {"zlib"},  # for texts that are longer than what a hook shows
 }

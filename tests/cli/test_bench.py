@@ -70,7 +70,7 @@ def test_sizes_that_are_none_are_wrong_usage(sizes: str) -> None:
 
 
 def test_hooks_are_measured_beside_a_bare_interpreter_and_whatever_is_named() -> None:
-    said = call("hooks", "--rounds", "1", "--other", "theirs=true --quick", "--format", "json")
+    said = call("hooks", "--rounds", "1", "--records", "20", "--other", "theirs=true --quick", "--format", "json")
     assert said.exit_code == 0, said.output
     shape = json.loads(said.stdout)
     names = [cost["name"] for cost in shape["costs"]]
@@ -78,6 +78,7 @@ def test_hooks_are_measured_beside_a_bare_interpreter_and_whatever_is_named() ->
     assert names[-1] == "theirs"
     assert all(cost["median"] > 0 for cost in shape["costs"])
     assert shape["costs"][0]["ratio"] == 1
+    assert shape["records"] == 20
 
 
 def test_the_table_of_hooks_has_a_line_for_each_event() -> None:

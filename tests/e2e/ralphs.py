@@ -131,11 +131,12 @@ class Ralph:
         return [name for name, held in self.files().items() if any(form in held.lower() for form in forms)]
 
     def injections(self, session: str) -> list[tuple[str, str]]:
-        """What the ledger says was handed over in a session: the event, and the record."""
+        """What the ledger says was handed over in a session: the event, and the record (the skill is none)."""
         ledger = self.project / ".ralph/log/injections.jsonl"
         lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
         said = [json.loads(line) for line in lines]
-        return [(line["event"], line["record"]) for line in said if line["session"] == session and "event" in line]
+        meant = [line for line in said if line["session"] == session and "event" in line]
+        return [(line["event"], line["record"]) for line in meant if line["record"] != "skill"]
 
 
 def _filler(number: int) -> str:

@@ -90,7 +90,6 @@ def test_what_a_session_did_reaches_the_next_one_that_names_its_file(
     answer, edit = (each.id for each in (ralph.observations(first.session)[at] for at in (-1, 2)))
     assert ralph.injections(second.session) == [
         ("SessionStart", first.session),
-        ("SessionStart", "skill"),
         ("UserPromptSubmit", answer),
         ("UserPromptSubmit", edit),
     ]

@@ -92,7 +92,6 @@ def test_what_a_session_did_reaches_the_next_one_that_names_its_file(
     assert f"[{seen[1].id}] tool_use" in request.text
     assert ralph.injections(second.session) == [
         ("SessionStart", first.session),
-        ("SessionStart", "skill"),
         ("UserPromptSubmit", seen[-1].id),
         ("UserPromptSubmit", seen[1].id),
     ]

@@ -87,8 +87,6 @@ def shapes(text: str) -> Iterator[Mapping[str, object]]:
     yield {**FIRST, **tool, "tool_input": {"command": f"x\n{text}"}, "error": f"Exit code 1\n{text}"}
     yield {**FIRST, **tool, "tool_response": {"stdout": f"{text}\n{noise}{text}\n{noise}{text}"}}
     yield {**FIRST, **tool, "tool_response": [{"type": "text", "text": text}, {"a": [[{"b": {text: text}}]]}]}
-    yield {**FIRST, **tool, "tool_response": json.dumps({"output": text, "metadata": {}}, ensure_ascii=False)}
-    yield {**FIRST, **tool, "tool_response": {"stdout": json.dumps({"a": text}, ensure_ascii=False)}}
     edit = {"file_path": "/home/user/proj/a.py", "old_string": "a\nb", "new_string": f"a\n{text}\nb"}
     lines = [" a", *(f"+{line}" for line in text.split("\n")), " b"]
     answer = {"filePath": "a.py", "structuredPatch": [{"lines": lines}], "originalFile": text, "newString": text}
@@ -106,6 +104,18 @@ def test_no_golden_secret_that_the_rules_know_is_in_the_line(case: dict[str, lis
     for payload in shapes(text):
         for host in HOSTS:
             is_gone(secret, host, payload)
+
+
+@pytest.mark.parametrize("case", SECRETS, ids=[str(case["id"]) for case in SECRETS])
+def test_no_golden_secret_is_in_the_line_of_an_answer_that_is_json_as_text(case: dict[str, list[str]]) -> None:
+    text, secret = "".join(case["parts"]), "".join(case["secret_parts"])
+    for ascii_only in (True, False):
+        answer = json.dumps({"output": text, "metadata": {"exit_code": 0}}, ensure_ascii=ascii_only)
+        payload = {**FIRST, "tool_name": "Bash", "tool_response": answer}
+        if secret not in Redactor(())(text):
+            is_gone(secret, "codex", payload)
+        if secret not in Redactor(())(answer):
+            is_gone(secret, "claude", payload)
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if "PRIVATE KEY" not in text][::7])
@@ -360,7 +370,7 @@ def test_the_full_path_decides_in_doubt(members: Mapping[str, object]) -> None:
 
 def test_an_open_private_part_in_a_prompt_hides_the_rest() -> None:
     line = redacted("claude", {**FIRST, "prompt": f"fix it <private>{PRIVATE}", "more": PRIVATE})
-    assert json.loads(line) == {**FIRST, "prompt": "fix it ", "more": ""}
+    assert json.loads(line) == {**FIRST, "prompt": "fix it ", "": ""}
     assert line_of("claude", {**FIRST, "message": "x", "prompt": f"fix it <private>{PRIVATE}"}) is None
 
 

@@ -11,7 +11,7 @@ answer that the hook would give, with its reasons. Nothing is written here but t
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -94,16 +94,24 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False)
     share = shares.allowance(shares.Area.MEMORY, config.context.window).tokens
     room = shares.allowance(shares.Area.MEMORY, config.context.window, budget=config.memories.budget)
     with_skill = _with_skill(config) and SKILL not in seen
-    return brief.session_brief(
+    active = [line for line in active if _mark(line) not in seen]
+    said = [line for line in notices(root) if _mark(line) not in seen]
+    made = brief.session_brief(
         [record for record in rules if record.id not in seen],
         [record for record in learned if record.id not in seen],
         [each for each in recaps if each.id not in seen],
         active,
-        notices(root),
+        said,
         caps=Caps(share, room.tokens, min(_SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
         skill=skill.text("memories") if with_skill else "",
     )
+    return replace(made, noted=(*map(_mark, (*active, *said)), *([SKILL] if made.has_skill else [])))
+
+
+def _mark(line: str) -> str:
+    """The name of a line that is no record, for the list of what a session has seen."""
+    return ids.derived("line", line)
 
 
 def _with_skill(config: Config) -> bool:

@@ -9,7 +9,7 @@ written is counted and does not keep an answer back; all other errors are the ca
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -20,13 +20,16 @@ from ralph.app.ledger import Injection
 from ralph.capture import summarize
 from ralph.capture.event import Event, Happening
 from ralph.capture.hosts import event_of
-from ralph.capture.pipeline import observe, session_of
+from ralph.capture.pipeline import interpret, observe, session_of
+from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Unreadable
 from ralph.formats import jsonl
 from ralph.model import ids
+from ralph.model.record import Record
 from ralph.settings import Config
-from ralph.store import files
+from ralph.store import db, files
+from ralph.store.sources import Format, Source, told
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
@@ -37,9 +40,14 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
 
     Outside of a `project` only those are recorded who asked for it everywhere.
     """
+    if pause.since(root) is not None:
+        return ""
     seen = hook_settings.look(root, env)
-    loaded = settings.load(root, env=env)
-    if (not project and not loaded.config.capture.everywhere) or pause.since(root) is not None:
+    try:
+        loaded = settings.load(root, env=env)
+    except RalphError as error:
+        return _unsettled(root, event, error) if project else ""
+    if not project and not loaded.config.capture.everywhere:
         return ""
     happened = event_of(host, event, _parsed(payload), _now())
     if happened is not None and happened.session:
@@ -55,6 +63,14 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _settled(root, happened, loaded.config)
     return ""
+
+
+def _unsettled(root: Path, event: str, error: RalphError) -> str:
+    """Nobody knows what is private here: nothing is recorded, and a session that starts is told why."""
+    hook_settings.count_failure(root, event, f"{type(error).__name__}: {error}")
+    why = str(error).partition("\n")[0]
+    line = f"{why}; until that is mended nothing is recorded or recalled here"
+    return _printed(event, render.notes([line])) if event == Happening.SESSION_START else ""
 
 
 @contextmanager
@@ -109,26 +125,37 @@ def _started(root: Path, event: Event, config: Config, name: str) -> str:
     made = briefing.at_start(root, config, event.session, resumed=goes_on)
     if not made.text:
         return ""
-    items = [Injection(shown.id, shown.tokens) for shown in made.records]
-    if made.has_skill:
-        items.append(Injection(briefing.SKILL, 0))
     with _counted(root, name):
+        items = [Injection(shown.id, shown.tokens) for shown in made.records]
         ledger.record(root, event.session, name, items, event.at)
-    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": made.text}})
+        ledger.saw(root, event.session, made.noted)
+    return _printed(name, made.text)
+
+
+def _printed(name: str, text: str) -> str:
+    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
 def _settled(root: Path, event: Event, config: Config) -> None:
     """A summary of the session so far, in place of the one before, and which of the injected records it used."""
-    index.catch_up(root, briefing.CATCH_UP)
-    held = index.of(root)
-    if not held.built():
-        return
-    with closing(held.connect()) as connection:
-        happened = session.observations(connection, event.session)
-        row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (event.session,)).fetchone()
+    happened, stored = _happened(root, event)
     found = summarize.summary(happened)
     text = summarize.text(found, briefing.SUMMARY, estimate)
-    if text and text != (row[0] if row else None):
+    if text and text != stored:
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
         files.append(log_file(root, event.session), jsonl.encode_line("session", said), root=paths.state_root(root))
     ledger.used(root, event.session, ledger.references(root, event.session, happened), event.at)
+
+
+def _happened(root: Path, event: Event) -> tuple[Sequence[Record], str]:
+    """What is recorded of a session, and its stored summary; from its log, where the index lags behind or is broken."""
+    held = index.of(root)
+    with _counted(root, event.happening):
+        if index.catch_up(root, briefing.CATCH_UP).complete:
+            with db.explained(held.path), closing(held.connect()) as connection:
+                sql = "SELECT coalesce(summary, '') FROM sessions WHERE id = ?"
+                row = connection.execute(sql, (event.session,)).fetchone()
+                return session.observations(connection, event.session), row[0] if row else ""
+    path = log_file(root, event.session)
+    said = told(Source(path, path.name, Format.LOG), interpret)
+    return [placed.record for placed in said.records], ""

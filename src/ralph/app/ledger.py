@@ -99,8 +99,14 @@ def record(root: Path, session: str, event: str, items: Sequence[Injection], at:
     lines = [_injection_line(session, event, item, at) for item in items]
     within = paths.state_root(root)
     files.append(ledger_file(root), "".join(lines), root=within)
-    names = "".join(f"{item.record}\n" for item in items if "\n" not in item.record)
-    files.append(seen_file(root, session), names, root=within)
+    saw(root, session, [item.record for item in items])
+
+
+def saw(root: Path, session: str, names: Sequence[str]) -> None:
+    """Write down that a session was told something, be it a record or not; what is no record is nowhere else."""
+    lines = "".join(f"{name}\n" for name in names if "\n" not in name)
+    if lines:
+        files.append(seen_file(root, session), lines, root=paths.state_root(root))
 
 
 def _injection_line(session: str, event: str, item: Injection, at: str) -> str:

@@ -167,7 +167,7 @@ _LABEL_PARTS = tuple(
 """One of these is in each label: most texts are done when none is found."""
 _ASSIGNING = ("=", ":", "：", "＝")
 _ASCII = r"(?P<value>[!-~]{6,300}+)"
-_KEY_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_KEY_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _ENV_LINE = (
     r"(?:^|\\n)[ \t]*(?:[-+>*#$][ \t]+)?(?:export[ \t]+|ENV[ \t]+|ARG[ \t]+|set[ \t]+(?:-\w+[ \t]+)?|-e[ \t]+)?\Z"
 )
@@ -245,8 +245,7 @@ _FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
 def _key_start(text: str, at: int) -> int:
     """Where the key begins: over its own signs, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
-    while at > floor and text[at - 1] in _KEY_SIGNS:
-        at -= 1
+    at = floor + len(text[floor:at].rstrip(_KEY_SIGNS))
     for _ in range(2):
         before = at - 1
         if before <= floor or text[before] != " " or not text[before - 1].isalpha():

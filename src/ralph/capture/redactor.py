@@ -22,7 +22,7 @@ _COLOUR = (
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127])
 _REMOVED = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 _HALF = "[\ud800-\udfff]"
-_WINDOW, _EDGE = 64_000, 8_000
+WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is looked at; what stands at the inner edges is dropped."""
 _MOST_OPEN = 8
 """Nobody opens so many private parts at once: then all that follows is private."""
@@ -46,8 +46,8 @@ class Redactor:
         self.patterns = patterns
         self.open = 0
 
-    def __call__(self, text: str) -> str:
-        """The text as it may be kept."""
+    def __call__(self, text: str, window: int = WINDOW) -> str:
+        """The text as it may be kept; of one that is longer than twice the window its ends."""
         if self.open >= _MOST_OPEN:
             return ""
         text = plain(text)
@@ -55,10 +55,10 @@ class Redactor:
             opened = "<private>" * self.open + text
             self.open = _still_open(opened)
             text = strip_private(opened)[0]
-        if len(text) <= 2 * _WINDOW or self.patterns:
+        if len(text) <= 2 * window or self.patterns:
             return without_secrets(text, self.patterns)
-        head, tail = without_secrets(text[:_WINDOW]), without_secrets(text[-_WINDOW:])
-        note = f"[... {len(text) - 2 * (_WINDOW - _EDGE):,} characters left out ...]"
+        head, tail = without_secrets(text[:window]), without_secrets(text[-window:])
+        note = f"[... {len(text) - 2 * (window - _EDGE):,} characters left out ...]"
         return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
 
 

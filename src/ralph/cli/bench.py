@@ -138,18 +138,20 @@ def speed(sizes: tuple[int, ...], form: str) -> None:
 
 @cli.command("hooks")
 @click.option("--rounds", type=click.IntRange(1, 10_000), default=101, show_default=True, help="How often each runs.")
+@click.option("--records", type=click.IntRange(0, LARGEST), default=0, help="So many observations in the project.")
 @click.option("--other", "others", multiple=True, metavar="NAME=COMMAND", help="Another command in the same rounds.")
 @format_option("table", "json")
-def hooks(rounds: int, others: tuple[str, ...], form: str) -> None:
+def hooks(rounds: int, records: int, others: tuple[str, ...], form: str) -> None:
     """Measure each hook event in turns with a bare interpreter and with a program that does nothing.
 
-    The events run in a made-up project in a temporary folder. A command of --other gets a PostToolUse event
+    The events run in a made-up project in a temporary folder, which is empty unless --records fills it, so
+    that answering events have something to ask. A command of --other gets a PostToolUse event
     on standard input, as a hook does; so another tool's hook can be compared on the same machine.
 
     \b
     Examples:
       ralph bench hooks
-      ralph bench hooks --rounds 301 --format json
+      ralph bench hooks --records 10000 --format json
       ralph bench hooks --other "theirs=node hook.js"
     """
     further = dict(map(_named, others))
@@ -158,10 +160,11 @@ def hooks(rounds: int, others: tuple[str, ...], form: str) -> None:
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         found = bench_hooks.measure(
             Path(folder), _seconds, interpreter=str(program.interpreter), stub=program.runner, rounds=rounds,
-            others=further,
+            records=records, others=further,
         )  # fmt: skip
     if form == "json":
-        click.echo(json_text({"rounds": rounds, "costs": [{**asdict(cost), "kept": cost.kept} for cost in found]}))
+        costs = [{**asdict(cost), "kept": cost.kept} for cost in found]
+        click.echo(json_text({"rounds": rounds, "records": records, "costs": costs}))
         return
     for line in bench_hooks.report(found):
         click.echo(line)

@@ -77,6 +77,8 @@ class Brief:
     left_out: int = 0
     withheld: int = 0
     has_skill: bool = False
+    noted: tuple[str, ...] = ()
+    """What else a session has seen with it, under the names that its list has."""
 
 
 def accepted(

@@ -28,9 +28,11 @@ _LONGEST_NAME = 80
 
 def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     """What to print about an event; nothing when there is nothing to say."""
+    from ralph.hooks.fast import parsed  # noqa: PLC0415 - whoever calls has it loaded
+
     if place.settings.inject != "auto":
         return b""
-    said = _said(payload)
+    said = parsed(payload)
     if said is None or not _asks(name, said):
         return b""
     connection = reading.read_only(f"{place.folder}/ralph.db")
@@ -46,21 +48,6 @@ def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
         return b""
     note(place, wanted.session, name, told)
     return envelope(name, told.text)
-
-
-def _said(payload: bytes) -> "Mapping[str, object] | None":
-    """The payload's object. One that is too large for the fast path has come here by the other one."""
-    from ralph.hooks.fast import SMALL, parsed  # noqa: PLC0415 - whoever calls has it loaded
-
-    if len(payload) <= SMALL:
-        return parsed(payload)
-    import json  # noqa: PLC0415 - loaded already on that path
-
-    try:
-        said = json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) else None
 
 
 def _asks(name: str, said: "Mapping[str, object]") -> bool:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 LONGEST = 12_000
 """Characters of one text: several times what an observation keeps, so that its outcome can still be judged."""
+_WINDOW = 16_000
+_END = 700
+"""Characters of a text's end that can mean something together with another text."""
 LARGEST = 96 * 1024
 """Bytes of a line; what is larger has so many members that the full path should say what matters."""
 _CHANGES = ("Edit", "MultiEdit", "Write", "NotebookEdit")
@@ -44,7 +47,7 @@ def kept(host: str, said: "dict[str, object]") -> bytes:
     if host == "claude":
         told = _as_patch(told)
     told = _members(mapped(told, _short))
-    seen = "\n".join(_together(told))
+    seen = "\n".join(_together(_members(mapped(told, _ends)), _patch(host, told)))
     if without_secrets(seen) != seen:
         raise Doubt("a secret in several members")
     line = encoded(told)
@@ -60,12 +63,13 @@ def _redacted(said: "dict[str, object]") -> "dict[str, object]":
     def words(text: str) -> str:
         if "PRIVATE KEY" in text or "Private-Lines" in text:
             _check_key(text)
-        return redactor(text)
+            return redactor(text)
+        return redactor(text, _WINDOW)
 
     quiet, told = True, {}
     for key, value in said.items():
-        before = redactor.open
-        told[words(key)] = mapped(value, words, 1)
+        before, name = redactor.open, words(key)
+        told[name] = mapped(value, words, 1)
         if redactor.open != before and not (quiet and key == "prompt"):
             raise Doubt("a private part stays open")
         quiet = quiet and key in _QUIET
@@ -100,6 +104,10 @@ def _text(value: "dict[str, object]", *keys: str) -> str:
 
 def _short(text: str) -> str:
     return trim(text, LONGEST)
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * _END else f"{text[:_END]}\n\n{text[-_END:]}"
 
 
 # --- changes to files ---------------------------------------------------------------------------
@@ -166,12 +174,18 @@ def _check_patch(said: "dict[str, object]") -> None:
 # --- what stands together -----------------------------------------------------------------------
 
 
-def _together(told: "dict[str, object]") -> "Iterator[str]":
+def _patch(host: str, told: "dict[str, object]") -> str:
+    """The text of a patch, which readers take apart line by line."""
+    patched = host == "codex" and told.get("tool_name") in _PATCHES
+    return "\n".join(_strings(told.get("tool_input"))) if patched else ""
+
+
+def _together(told: "dict[str, object]", patch: str) -> "Iterator[str]":
     """The texts that readers put together from several members: what a tool answered, patches, and the whole."""
     yield words(told.get("tool_response"))
     yield words(told.get("error"))
-    lines = "\n".join(_strings(told)).split("\n")
-    yield "\n".join(lines)
+    yield "\n".join(_strings(told))
+    lines = [*patch.split("\n"), *"\n".join(_strings(told)).split("\n")]
     yield "\n".join(line[1:] for line in lines if not line.startswith("+"))
     yield "\n".join(line[1:] for line in lines if not line.startswith("-"))
     yield from (f"{key}: {outline(value, 0)}" for key, value in _members(told.get("tool_input")).items())

@@ -1,0 +1,389 @@
+"""What a hook says: what relates, once a session, as the settings say; and nothing whenever anything is wrong."""
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, page
+from tests.context.test_recall import observed
+from tests.hooks.world import SESSION, World, hook, payload, world
+
+from ralph.app import index, ledger
+from ralph.context import render
+from ralph.formats import jsonl
+from ralph.hooks import fast
+from ralph.hooks import place as places
+from ralph.hooks.answer import answer
+from ralph.model.marks import INJECTED
+from ralph.store import db, reading
+from ralph.store.lookup import SCHEMA_VERSION
+
+JWT = "mem-1705751401-a001"
+PAY = "mem-1705751402-a002"
+PORT = "mem-1705751403-a003"
+BLOCKS = (
+    Block("JWT refresh tokens rotate on every login.", JWT, "auth,jwt", "2026-11-10", "decision"),
+    Block("src/pay.ts: amounts are cents.", PAY, "payments", "2026-11-10", "fix"),
+    Block("EADDRINUSE: an old server runs, `make halt` stops it.", PORT, "", "2025-01-20", "fix"),
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> World:
+    """A project with three memories and an index."""
+    made = world(tmp_path)
+    (made.root / ".agent").mkdir()
+    (made.root / ".agent" / "memories.md").write_text(page(*BLOCKS), encoding="utf-8")
+    index.sync(made.root)
+    return made
+
+
+def configure(here: World, text: str) -> None:
+    (here.root / "ralph.yml").write_text(text, encoding="utf-8")
+    here.cached()
+
+
+def said(here: World, event: str, **members: object) -> str:
+    """What the fast path answers to an event, as the host understands it; "" for nothing."""
+    return text_of(fast.event("claude", event, payload(event, **members), here.env), event)
+
+
+def text_of(printed: bytes, event: str) -> str:
+    if not printed:
+        return ""
+    answer = json.loads(printed)
+    assert list(answer) == ["hookSpecificOutput"]
+    assert answer["hookSpecificOutput"]["hookEventName"] == event
+    assert sorted(answer["hookSpecificOutput"]) == ["additionalContext", "hookEventName"]
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert isinstance(text, str)
+    assert text
+    assert render.length(text) <= render.MOST_CHARACTERS
+    return text
+
+
+def prompt(here: World, words: str, **members: object) -> str:
+    return said(here, "UserPromptSubmit", prompt=words, **members)
+
+
+def before(here: World, tool: str = "Edit", **given: object) -> str:
+    return said(here, "PreToolUse", tool_name=tool, tool_input=given)
+
+
+def ledger_lines(here: World) -> list[dict[str, object]]:
+    path = here.root / ".ralph" / "log" / "injections.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+# --- what is said --------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_answered_with_what_relates_and_recorded(here: World) -> None:
+    text = prompt(here, "rotate the jwt refresh tokens")
+    assert text.startswith(INJECTED)
+    assert f"- [{JWT}] decision 2026-11-10 (auth, jwt): JWT refresh tokens rotate on every login." in text
+    assert [line["event"] for line in here.lines()] == ["UserPromptSubmit"]
+
+
+def test_a_prompt_to_which_nothing_relates_is_only_recorded(here: World) -> None:
+    assert prompt(here, "paint the button blue") == ""
+    assert len(here.lines()) == 1
+    assert ledger_lines(here) == []
+
+
+def test_the_same_is_not_said_twice_in_a_session_but_in_another_one(here: World) -> None:
+    assert JWT in prompt(here, "jwt refresh tokens")
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert JWT in prompt(here, "jwt refresh tokens", session_id="another-one")
+
+
+def test_what_the_start_of_the_session_told_is_not_told_again(here: World) -> None:
+    ledger.record(here.root, SESSION, "SessionStart", [ledger.Injection(JWT)], "2026-11-15T12:00:00Z")
+    assert prompt(here, "jwt refresh tokens") == ""
+
+
+def test_after_a_compaction_it_may_be_said_again(here: World) -> None:
+    assert JWT in prompt(here, "jwt refresh tokens")
+    ledger.forget_session(here.root, SESSION)
+    assert JWT in prompt(here, "jwt refresh tokens")
+
+
+def test_a_session_is_not_told_what_it_did_itself(here: World) -> None:
+    log = here.log
+    log.parent.mkdir(parents=True)
+    record = observed(1, "The frobnicator needs grease.", session=SESSION, title="message")
+    log.write_text(jsonl.encode(record), encoding="utf-8", newline="")
+    index.sync(here.root)
+    assert prompt(here, "grease the frobnicator") == ""
+    assert record.id in prompt(here, "grease the frobnicator", session_id="another-one")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<task-notification>\njwt refresh tokens\n</task-notification>",
+        "<local-command-stdout>jwt refresh tokens</local-command-stdout>",
+        "[Request interrupted by user] jwt refresh tokens",
+        "<system-reminder>jwt refresh tokens</system-reminder>",
+        "/compact",
+        "",
+    ],
+)
+def test_a_prompt_that_no_person_wrote_is_not_answered(here: World, words: str) -> None:
+    assert prompt(here, words) == ""
+    assert ledger_lines(here) == []
+
+
+def test_before_an_edit_and_after_a_failure_the_lesson_is_told_once(here: World) -> None:
+    text = before(here, file_path="/p/src/pay.ts", old_string="jwt refresh tokens", new_string="x")
+    assert PAY in text
+    assert JWT not in text
+    assert render.length(text) <= 600
+    assert before(here, file_path="/p/src/pay.ts") == ""
+    failure = {"tool_input": {"command": "npm start"}, "error": "Exit code 1\nError: listen EADDRINUSE :::3000"}
+    assert PORT in said(here, "PostToolUseFailure", **failure)
+    assert said(here, "PostToolUseFailure", **failure) == ""
+    assert [line["event"] for line in here.lines()] == ["PostToolUseFailure"] * 2
+
+
+@pytest.mark.parametrize("tool", ["Edit", "Write", "MultiEdit", "Read"])
+def test_every_tool_that_touches_a_file_counts(here: World, tool: str) -> None:
+    assert PAY in before(here, tool, file_path="src/pay.ts")
+
+
+def test_a_patch_of_codex_names_its_files(here: World) -> None:
+    patch = "*** Begin Patch\n*** Update File: src/pay.ts\n@@\n-a\n+b\n*** End Patch"
+    for number, given in enumerate(({"command": patch}, {"input": patch}, patch)):
+        sent = payload("PreToolUse", tool_name="apply_patch", tool_input=given, session_id=f"s-{number}")
+        assert PAY in text_of(fast.event("codex", "PreToolUse", sent, here.env), "PreToolUse")
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Edit", {"file_path": "/p/src/display.ts"}),
+        ("Edit", {"file_path": 7}),
+        ("Edit", {}),
+        ("Edit", None),
+        ("Edit", "src/pay.ts"),
+        ("Grep", {"pattern": "pay", "path": "src/pay.ts"}),
+        ("Task", {"prompt": "jwt refresh tokens"}),
+        ("Bash", {"command": "ls src"}),
+        ("Bash", {"command": ["make", "halt"]}),
+        ("WebFetch", {"url": "https://example.com/src/pay.ts", "prompt": "EADDRINUSE"}),
+        (None, {"file_path": "src/pay.ts"}),
+        ("mcp__x__edit", {"path": "src/pay.ts"}),
+    ],
+)
+def test_nothing_is_said_where_nothing_is_known(here: World, tool: object, given: object) -> None:
+    assert said(here, "PreToolUse", tool_name=tool, tool_input=given) == ""
+    assert here.failures() == 0
+
+
+@pytest.mark.parametrize("error", [None, 7, ["EADDRINUSE"], "", "Exit code 1"])
+def test_an_error_of_another_shape_says_nothing(here: World, error: object) -> None:
+    assert said(here, "PostToolUseFailure", tool_input={"command": "npm start"}, error=error) == ""
+    assert here.failures() == 0
+
+
+def test_large_and_odd_prompts_are_answered_too(here: World) -> None:
+    assert JWT in prompt(here, "jwt refresh tokens rotate\n" + "x" * 40_000)
+    assert JWT in prompt(here, "jwt refresh tokens 🔥 한국어 \x1b[1m", session_id="other")
+
+
+def test_a_session_with_an_odd_id_knows_what_it_was_told(here: World) -> None:
+    sent = payload("UserPromptSubmit", prompt="jwt refresh tokens", session_id="../../odd id")
+    place = places.place(str(here.root), here.env)
+    assert place is not None
+    assert JWT in text_of(answer("gemini", "UserPromptSubmit", sent, place), "UserPromptSubmit")
+    assert answer("gemini", "UserPromptSubmit", sent, place) == b""
+    assert ledger.seen(here.root, "../../odd id") == {JWT}
+    assert sorted(path.name for path in here.root.parent.iterdir()) == ["home", "proj"]
+
+
+# --- the settings --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["manual", "none"])
+def test_nothing_is_said_unless_it_is_wanted(here: World, mode: str) -> None:
+    configure(here, f"memories:\n  inject: {mode}\n")
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert before(here, file_path="src/pay.ts") == ""
+    assert len(here.lines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("filter: {types: [decision]}", True),
+        ("filter: {types: [fix]}", False),
+        ("filter: {tags: [jwt, other]}", True),
+        ("filter: {tags: [other]}", False),
+        ("filter: {recent: 36500}", True),
+        ("filter: {recent: 1000000000}", True),
+        ("filter: {recent: 1}", False),
+        ("enabled: false", False),
+        ("budget: 10", False),
+        ("budget: 0", True),
+    ],
+)
+def test_the_settings_count_for_prompts(here: World, setting: str, told: bool) -> None:
+    configure(here, f"memories:\n  {setting}\n")
+    assert bool(prompt(here, "jwt refresh tokens")) is told
+
+
+@pytest.mark.parametrize(
+    "setting", ["filter: {types: [decision]}", "filter: {tags: [other]}", "filter: {recent: 1}", "enabled: false"]
+)
+def test_the_settings_count_at_the_place_of_an_action(here: World, setting: str) -> None:
+    configure(here, f"memories:\n  {setting}\n")
+    assert before(here, file_path="src/pay.ts") == ""
+
+
+def test_a_small_window_leaves_little_room(here: World) -> None:
+    configure(here, "context:\n  window: 100\n")
+    assert prompt(here, "jwt refresh tokens") == ""
+
+
+def test_while_paused_or_switched_off_nothing_is_said(here: World) -> None:
+    assert hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens"),
+                here.env | {"RALPH_DISABLE": "1"}).stdout == b""  # fmt: skip
+    (here.root / ".ralph" / "log" / "paused").touch()
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert here.lines() == []
+
+
+# --- the ledger ----------------------------------------------------------------------------------
+
+
+def test_what_was_said_is_in_the_ledger_and_no_word_of_the_prompt(here: World) -> None:
+    prompt(here, "jwt refresh tokens zebracrossing")
+    (line,) = ledger_lines(here)
+    assert sorted(line) == ["at", "event", "layer", "record", "session", "tokens", "type", "v"]
+    assert (line["record"], line["session"], line["event"], line["layer"]) == (JWT, SESSION, "UserPromptSubmit", 3)
+    assert ledger.read(here.root).injections[0].record == JWT
+    assert ledger.seen(here.root, SESSION) == {JWT}
+    for path in (here.root / ".ralph").rglob("*"):
+        if path.is_file() and path != here.log:
+            assert b"zebracrossing" not in path.read_bytes()
+    for path in (ledger.ledger_file(here.root), ledger.seen_file(here.root, SESSION)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_private_prompt_is_answered_and_leaves_no_trace(here: World) -> None:
+    sent = payload("UserPromptSubmit", prompt="jwt refresh tokens <private>zebracrossing</private>")
+    done = hook("UserPromptSubmit", sent, here.env)
+    assert JWT in text_of(done.stdout, "UserPromptSubmit")
+    for path in (here.root / ".ralph").rglob("*"):
+        if path.is_file():
+            assert b"zebracrossing" not in path.read_bytes()
+
+
+def test_what_cannot_be_noted_is_not_said(here: World) -> None:
+    shutil.rmtree(here.root / ".ralph" / "cache" / "injected", ignore_errors=True)
+    (here.root / ".ralph" / "cache" / "injected").write_text("a file in its place", encoding="utf-8")
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert here.failures() == 1
+
+
+# --- an index that is not as it should be ------------------------------------------------------------
+
+
+def database(here: World) -> Path:
+    return here.root / ".ralph" / "ralph.db"
+
+
+def test_without_an_index_nothing_is_said_and_nothing_is_wrong(here: World) -> None:
+    for path in (here.root / ".ralph").glob("ralph.db*"):
+        path.unlink()
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert (here.failures(), len(here.lines())) == (0, 1)
+
+
+def test_an_empty_index_or_one_that_is_being_made_says_nothing(here: World) -> None:
+    seal = database(here).with_name("ralph.db-seal")
+    was = seal.read_bytes()
+    seal.unlink()
+    assert prompt(here, "jwt refresh tokens") == ""
+    seal.write_bytes(was)
+    database(here).write_bytes(b"")
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert here.failures() == 0
+
+
+def test_the_index_of_another_version_says_nothing(here: World) -> None:
+    with closing(sqlite3.connect(database(here))) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert here.failures() == 0
+
+
+@pytest.mark.parametrize("junk", [b"junk" * 5000, b"SQLite format 3\0" + b"\xff" * 20_000])
+def test_a_damaged_index_is_a_failure_that_nobody_sees(here: World, junk: bytes) -> None:
+    for end in ("-wal", "-shm"):
+        database(here).with_name(f"ralph.db{end}").unlink(missing_ok=True)
+    database(here).write_bytes(junk)
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert (here.failures(), len(here.lines())) == (1, 1)
+
+
+def test_an_index_without_its_tables_is_a_failure_that_nobody_sees(here: World) -> None:
+    with closing(sqlite3.connect(database(here))) as connection:
+        connection.execute("DROP TABLE records")
+        connection.commit()
+    assert prompt(here, "jwt refresh tokens") == ""
+    assert here.failures() == 1
+
+
+def test_a_writer_does_not_keep_a_reader_waiting(here: World) -> None:
+    with closing(db.connect(database(here))) as writer, db.atomic(writer):
+        writer.execute("UPDATE records SET text = 'half'")
+        assert JWT in prompt(here, "jwt refresh tokens")
+
+
+def test_an_index_that_somebody_has_locked_is_a_failure_that_nobody_sees(here: World) -> None:
+    with closing(db.connect(database(here))) as writer:
+        writer.execute("PRAGMA journal_mode = DELETE")
+        writer.execute("BEGIN EXCLUSIVE")
+        assert prompt(here, "jwt refresh tokens") == ""
+        writer.execute("ROLLBACK")
+    assert (here.failures(), len(here.lines())) == (1, 1)
+    assert JWT in prompt(here, "jwt refresh tokens")
+
+
+def test_a_folder_with_signs_that_an_address_would_obey_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "a%41?mode=rw#b 한글"
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "ralph.db")) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("CREATE TABLE t (a)")
+    (folder / "ralph.db-seal").write_text("x", encoding="utf-8")
+    found = reading.read_only(os.fspath(folder / "ralph.db"))
+    assert found is not None
+    with closing(found), pytest.raises(sqlite3.OperationalError, match="readonly"):
+        found.execute("INSERT INTO t VALUES (1)")
+
+
+# --- as a host starts it ---------------------------------------------------------------------------
+
+
+def test_the_real_process_prints_the_answer_and_nothing_else(here: World) -> None:
+    done = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens"), here.env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert JWT in text_of(done.stdout, "UserPromptSubmit")
+    assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("event", ["Stop", "SubagentStop", "PreCompact", "SessionEnd", "PostToolUse"])
+def test_no_other_event_ever_says_anything(here: World, event: str) -> None:
+    words = "jwt refresh tokens"
+    more: dict[str, object] = {"agent_type": "x", "stop_hook_active": False, "trigger": "auto", "reason": "other"}
+    sent = payload(event, prompt=words, last_assistant_message=words, tool_input={"command": "make halt"}, **more)
+    done = hook(event, sent, here.env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
