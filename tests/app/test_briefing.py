@@ -10,6 +10,7 @@ from tests.app.test_session import about, line, put
 from tests.cli.runner import Block, page
 from tests.context.orders import KNOWN_HOSTILE
 
+from ralph import paths
 from ralph.app import briefing, index, ledger
 from ralph.context import render
 from ralph.context.tokens import estimate
@@ -62,7 +63,8 @@ def test_a_session_without_a_summary_is_summed_up_from_what_there_is(root: Path)
     put(root, "cut", line("cut", 1, "add a login page"), line("cut", 2, "ran it", ObservationKind.TOOL_USE, "tool"))
     said = text(root)
     assert "- [cut] session 2026-11-10: Goal: add a login page" in said
-    assert list(root.glob(".ralph/log/sessions/*"))[0].read_text(encoding="utf-8").count("\n") == 2
+    (log,) = root.glob(".ralph/log/sessions/*")
+    assert log.read_text(encoding="utf-8").count("\n") == 2
 
 
 def test_its_last_event_counts_where_no_end_is_known(root: Path) -> None:
@@ -118,10 +120,11 @@ def test_what_is_going_on_is_told(root: Path) -> None:
     run = jsonl.encode_line("run", {"id": "r-1", "goal": "ship it", "status": "running", "iterations": 3})
     write(root / ".ralph" / "log" / "runs" / "r-1.jsonl", run)
     task = '{"id": "t-7", "title": "Write the docs", "status": "in_progress"}'
-    write(root / ".ralph" / "tasks" / "t-7" / "task.json", task)
+    write(paths.tasks_folder(root) / "t-7" / "task.json", task)
     index.sync(root)
     said = text(root)
     assert "- loop: ship it (iteration 3)" in said
+    assert "- task t-7: Write the docs" in said
 
 
 def test_an_empty_project_has_nothing_to_say_and_stays_empty(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The full path: it finds the project, hands the event over, and whatever fails is counted and not seen."""
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,10 +17,14 @@ class Handled:
 
     def __init__(self, answer: str = "", error: BaseException | None = None) -> None:
         self.calls: list[tuple[Path, str, str, bytes]] = []
+        self.projects: list[bool] = []
         self.answer, self.error = answer, error
 
-    def __call__(self, root: Path, host: str, event: str, payload: bytes, *, env: Mapping[str, str]) -> str:
+    def __call__(
+        self, root: Path, host: str, event: str, payload: bytes, *, env: Mapping[str, str], project: bool
+    ) -> str:
         self.calls.append((root, host, event, payload))
+        self.projects.append(project)
         if self.error:
             raise self.error
         return self.answer
@@ -34,6 +39,7 @@ def test_an_event_is_handed_over_and_its_answer_printed(here: World) -> None:
     handle = Handled('{"answer": "안녕"}')
     assert full.main("claude", "SessionStart", b"{}", here.env, handle) == '{"answer": "안녕"}'.encode()
     assert handle.calls == [(here.root, "claude", "SessionStart", b"{}")]
+    assert handle.projects == [True]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +67,7 @@ def test_outside_of_projects_nothing_happens_unless_the_user_says_everywhere(tmp
     (tmp_path / ".config" / "ralph" / "config.yml").write_text("capture:\n  everywhere: true\n", encoding="utf-8")
     full.main("claude", "Stop", b"{}", env, handle)
     assert [call[0] for call in handle.calls] == [tmp_path]
+    assert handle.projects == [False]
 
 
 def test_switched_off_nothing_is_handed_over(here: World) -> None:
@@ -71,7 +78,7 @@ def test_switched_off_nothing_is_handed_over(here: World) -> None:
 
 HOOK = """
 from pathlib import Path
-def handle(root, host, event, payload, *, env):
+def handle(root, host, event, payload, *, env, project):
     import yaml, re
     Path(root, "seen").write_text(f"{host} {event} {len(payload)}")
     return "answered"
@@ -88,9 +95,9 @@ def installed(folder: Path, **modules: str) -> Path:
 
 @pytest.mark.parametrize(
     ("event", "members"),
-    [("SessionStart", {}), ("Stop", {}), ("PreCompact", {}), ("PostToolUse", {"tool_name": "Read"}),
-     ("PostToolUse", {"tool_response": "PASSWORD=hunter2x9"}), ("PostToolUse", {"tool_response": "y" * 20_000}),
-     ("PostToolUse", {"session_id": "../../x"}), ("UserPromptSubmit", {"prompt": "<private>a</private> b"})],
+    [("SessionStart", {}), ("Stop", {}), ("PreCompact", {}), ("PostToolUse", {"session_id": "../../x"}),
+     ("PostToolUse", {"tool_response": ["<private>", "x"]}), ("PostToolUse", {"tool_response": [[[[[[[[]]]]]]]] * 3000}),
+     ("PostToolUse", {"tool_name": "Edit", "tool_response": "PASSWORD=hunter2x9"})],
 )  # fmt: skip
 def test_the_stub_takes_the_full_path_with_everything_that_is_installed(
     here: World, tmp_path: Path, event: str, members: dict[str, object]
@@ -109,13 +116,21 @@ def test_other_hosts_and_void_caches_take_the_full_path(here: World, tmp_path: P
     assert started(stub, "PostToolUse", payload(), here) == b"answered"
 
 
-@pytest.mark.parametrize("module", ["app_hook", "hooks_full", "hooks_screen", "capture_privacy"])
+@pytest.mark.parametrize("module", ["app_hook", "hooks_full", "capture_privacy"])
 def test_a_broken_installation_is_counted_and_not_seen(here: World, tmp_path: Path, module: str) -> None:
     stub = installed(
         tmp_path / "site", **{"app_hook": "from ralph.capture import privacy", module: "raise ValueError('x')"}
     )
-    assert started(stub, "PostToolUse", payload(tool_response="PASSWORD=hunter2x9"), here) == b""
+    assert started(stub, "PostToolUse", payload(tool_response=["PASSWORD=hunter2x9", "<private>"]), here) == b""
     assert here.failures() == 1
+    assert here.lines() == []
+
+
+@pytest.mark.parametrize("module", ["hooks_screen", "hooks_careful", "capture_redactor"])
+def test_what_is_broken_on_the_way_leaves_the_event_to_the_full_path(here: World, tmp_path: Path, module: str) -> None:
+    stub = installed(tmp_path / "site", **{"app_hook": HOOK, module: "raise ValueError('x')"})
+    assert started(stub, "PostToolUse", payload(tool_response="PASSWORD=hunter2x9"), here) == b"answered"
+    assert here.lines() == []
 
 
 ANSWER = """
@@ -129,11 +144,40 @@ def answer(host, event, payload, place):
 def test_answering_events_are_answered_on_both_paths(here: World, tmp_path: Path, event: str) -> None:
     quiet = HOOK.replace('"answered"', '""')
     stub = installed(tmp_path / "site", app_hook=quiet, hooks_answer=ANSWER)
-    for text, recorded in (("fix it", event != "PreToolUse"), ("PASSWORD=hunter2x9", False)):
+    recorded = event != "PreToolUse"
+    for text, kept in (("fix it", recorded), ("PASSWORD=hunter2x9", recorded), (["<private>"], False)):
         before = len(here.lines())
         sent = payload(event, prompt=text)
         assert started(stub, event, sent, here) == f"claude {event} {len(sent)} 1500".encode()
-        assert len(here.lines()) - before == recorded
+        assert len(here.lines()) - before == kept
+    assert b"hunter2x9" not in (here.log.read_bytes() if recorded else b"")
+
+
+GEMINI = {
+    "BeforeAgent": ({"prompt": "<hook_context>old</hook_context>\n\nfix it"}, ("UserPromptSubmit", "fix it", "", {})),
+    "BeforeTool": (
+        {"tool_name": "replace", "tool_input": {"absolute_path": "/a/b.py"}},
+        ("PreToolUse", "", "Edit", {"absolute_path": "/a/b.py", "file_path": "/a/b.py"}),
+    ),
+}
+TELL = """
+import json, posix
+def answer(host, event, payload, place):
+    said = json.loads(payload)
+    told = repr((event, said["prompt"], said["tool_name"], said["tool_input"])) + ("" if payload.startswith(
+        b'{"session_id":"') else "!")
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": told}}).encode()
+"""
+
+
+@pytest.mark.parametrize("event", GEMINI)
+def test_gemini_is_answered_in_its_own_words(here: World, tmp_path: Path, event: str) -> None:
+    stub = installed(tmp_path / "site", app_hook=HOOK.replace('"answered"', '""'), hooks_answer=TELL)
+    members, told = GEMINI[event]
+    sent = payload(event, **members)
+    answer = json.loads(started(stub, event, sent, here, host="gemini"))
+    assert answer == {"hookSpecificOutput": {"hookEventName": event, "additionalContext": repr(told)}}
+    assert started(stub, "AfterTool", payload(), here, host="gemini") == b""
 
 
 def test_an_answer_that_fails_is_counted_and_not_seen(here: World, tmp_path: Path) -> None:

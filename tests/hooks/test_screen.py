@@ -15,6 +15,7 @@ from tests.capture import samples
 from tests.hooks.ordinary import payloads
 
 from ralph.capture import assignments, privacy, secrets
+from ralph.capture.redactor import Redactor, plain
 from ralph.hooks.screen import suspicious
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy"
@@ -235,6 +236,53 @@ def test_a_private_part_is_seen_in_every_spelling(text: str) -> None:
 )
 def test_what_hides_its_letters_is_suspicious(payload: bytes) -> None:
     assert suspicious(payload)
+
+
+COLOURS = ["\x1b[32m", "\x1b[0;1m", "\x1b[38;5;12m", "\x9b1m", "\x1b[0m\x1b[K", "\\033[1m", "\\x1b[31m", "\\u001b[1m",
+           "\x1b(B\x1b[m", "-", "\n-", "'-", '"-', "\t-"]  # fmt: skip
+
+
+def plainly_changed(text: str) -> bool:
+    """Whether capture would take anything out: without colours, and without the signs of a patch."""
+    return Redactor(())(text) != plain(text)
+
+
+@pytest.mark.parametrize("before", COLOURS)
+@pytest.mark.parametrize("kind", samples.TOKENS)
+def test_neither_a_colour_nor_the_sign_of_a_patch_hides_a_token(kind: str, before: str) -> None:
+    for token in samples.TOKENS[kind]:
+        for text in (f"{before}{token}", f"found:\n{before}{token}\x1b[0m here"):
+            if plainly_changed(text):
+                assert all(map(suspicious, encodings({"stdout": text}))), text
+
+
+@settings(max_examples=300)
+@given(texts, st.lists(st.tuples(st.integers(0, 200), st.sampled_from([*COLOURS, "\b", "\f", "\x7f", "\x1b]0;t\x07"]))))
+def test_nothing_passes_that_only_shows_itself_without_colours(text: str, colours: list[tuple[int, str]]) -> None:
+    assume(not any("\ud800" <= sign <= "\udfff" for sign in text))
+    for at, colour in colours:
+        text = text[:at] + colour + text[at:]
+    for payload in encodings({"stdout": text}):
+        if not suspicious(payload):
+            assert not plainly_changed(text), payload
+
+
+@pytest.mark.parametrize(
+    "text", ["<pri\x1b[1mvate>", "PASS\x1b[0mWORD=hunter2x9", "PASS\bWORD=hunter2x9", "to\x7fken: Zx9kLmQ2"]
+)
+def test_what_is_split_by_a_control_sign_is_seen(text: str) -> None:
+    assert all(map(suspicious, encodings({"stdout": text})))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b[32m✓\x1b[39m adds an item \x1b[2m(3 ms)\x1b[22m", "\x1b[1m\x1b[46m RUN \x1b[49m\x1b[22m v1.6.0 /home/user/proj",
+     "echo -e '\\033[0;32mok\\033[0m'", "\x1b[31m- old line\x1b[m\n\x1b[32m+ new line\x1b[m", "-rw-r--r-- 1 user user",
+     "\x1b[33msk-container-id\x1b[0m", "--- a/src/app.py\n+++ b/src/app.py\n-    password_field = form.field()",
+     "\x1b(B\x1b[mdone"],
+)  # fmt: skip
+def test_colours_and_patches_pass_when_nothing_like_a_token_follows(text: str) -> None:
+    assert not suspicious(json.dumps({"stdout": text}, ensure_ascii=False).encode())
 
 
 def test_signs_that_the_rules_take_for_ascii_letters_are_suspicious() -> None:
