@@ -214,9 +214,8 @@ def test_no_private_part_is_in_the_line_wherever_it_stood(
 @given(st.lists(st.sampled_from([*OPENINGS, *CLOSINGS, PRIVATE, "<", "private>", "x", "\n"]), min_size=2, max_size=7))
 def test_what_the_full_path_hides_behind_an_open_part_is_not_in_the_line(pieces: list[str]) -> None:
     members = dict(zip("command description x y z".split(), pieces[1:], strict=False))
-    payload: dict[str, object] = {
-        **FIRST, "tool_name": "Bash", "tool_input": members, "tool_response": {"stdout": pieces[0], "stderr": pieces[-1]}
-    }  # fmt: skip
+    answer = {"stdout": pieces[0], "stderr": pieces[-1]}
+    payload: dict[str, object] = {**FIRST, "tool_name": "Bash", "tool_input": members, "tool_response": answer}
     line = line_of("claude", payload)
     event = event_of("claude", "PostToolUse", payload, AT)
     assert event is not None

@@ -96,7 +96,7 @@ def installed(folder: Path, **modules: str) -> Path:
 @pytest.mark.parametrize(
     ("event", "members"),
     [("SessionStart", {}), ("Stop", {}), ("PreCompact", {}), ("PostToolUse", {"session_id": "../../x"}),
-     ("PostToolUse", {"tool_response": ["<private>", "x"]}), ("PostToolUse", {"tool_response": [[[[[[[[]]]]]]]] * 3000}),
+     ("PostToolUse", {"tool_response": ["<private>", "x"]}), ("PostToolUse", {"tool_response": ["y" * 99] * 3000}),
      ("PostToolUse", {"tool_name": "Edit", "tool_response": "PASSWORD=hunter2x9"})],
 )  # fmt: skip
 def test_the_stub_takes_the_full_path_with_everything_that_is_installed(
@@ -145,15 +145,15 @@ def test_answering_events_are_answered_on_both_paths(here: World, tmp_path: Path
     quiet = HOOK.replace('"answered"', '""')
     stub = installed(tmp_path / "site", app_hook=quiet, hooks_answer=ANSWER)
     recorded = event != "PreToolUse"
-    for text, kept in (("fix it", recorded), ("PASSWORD=hunter2x9", recorded), (["<private>"], False)):
+    for text, kept in (("fix it", recorded), ("PASSWORD=hunter2x9", recorded), ("<private>", False)):
         before = len(here.lines())
-        sent = payload(event, prompt=text)
+        sent = payload(event, note=text, prompt="fix it")
         assert started(stub, event, sent, here) == f"claude {event} {len(sent)} 1500".encode()
         assert len(here.lines()) - before == kept
     assert b"hunter2x9" not in (here.log.read_bytes() if recorded else b"")
 
 
-GEMINI = {
+GEMINI: dict[str, tuple[dict[str, object], tuple[object, ...]]] = {
     "BeforeAgent": ({"prompt": "<hook_context>old</hook_context>\n\nfix it"}, ("UserPromptSubmit", "fix it", "", {})),
     "BeforeTool": (
         {"tool_name": "replace", "tool_input": {"absolute_path": "/a/b.py"}},

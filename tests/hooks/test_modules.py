@@ -47,6 +47,34 @@ def test_other_scripts_load_nothing_more(tmp_path: Path, text: str) -> None:
     assert loaded(here, "PostToolUse", payload(tool_response={"stdout": text})) == OWN | CHEAP
 
 
+RULES = {
+    "ralph.hooks.careful", "ralph.capture", "ralph.errors",
+    *(f"ralph.capture.{name}" for name in "redactor privacy secrets assignments values trim".split()),
+}  # fmt: skip
+COMPILER = {"re._compiler", "re._parser", "re._constants", "re._casefix", "_sre", "itertools"}
+"""What compiles regular expressions, without the package around it, which loads `enum` and `functools`."""
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"tool_response": {"stdout": "PASSWORD=hunter2x9"}}, {"tool_response": {"stdout": "<private>x</private> y"}},
+     {"tool_response": {"stdout": "tests PASSED\n" * 9_000}}, {"note": "Authorization: Bearer Zx81kLm20Qp93Vt47Yc6"},
+     {"tool_name": "Edit", "tool_input": {"file_path": "a", "new_string": "API_KEY=Zx81kLm20Qp93Vt47Yc6"}}],
+)  # fmt: skip
+def test_a_careful_event_loads_the_rules_and_a_compiler_for_them(tmp_path: Path, members: dict[str, object]) -> None:
+    here = world(tmp_path)
+    more = loaded(here, "PostToolUse", payload("PostToolUse", **members)) - OWN - CHEAP
+    assert RULES <= more <= RULES | COMPILER | {"binascii"}
+    assert [line["type"] for line in here.lines()] == ["event"]
+
+
+def test_a_read_loads_no_rules(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    answer = {"file": {"content": "PASSWORD=hunter2x9\n" * 3_000}}
+    assert loaded(here, "PostToolUse", payload(tool_name="Read", tool_response=answer)) == OWN | CHEAP
+    assert "hunter2" not in here.log.read_text(encoding="utf-8")
+
+
 def test_an_event_outside_of_projects_loads_even_less(tmp_path: Path) -> None:
     here = World(tmp_path / "none", tmp_path / "home")
     here.root.mkdir()

@@ -58,8 +58,27 @@ def test_what_a_tool_is_about_to_do_is_not_recorded(here: World) -> None:
     assert here.lines() == []
 
 
+@pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "PostToolUseFailure"])
+def test_what_is_suspicious_is_recorded_as_it_may_be_kept(here: World, event: str) -> None:
+    sent = payload(event, note="PASSWORD=hunter2x9 <private>x</private>\x1b[1m y", large="z " * 20_000)
+    quiet(hook(event, sent, here.env))
+    (line,) = here.lines()
+    said = line["payload"]
+    assert isinstance(said, dict)
+    assert (line["v"], line["type"], line["event"]) == (1, "event", event)
+    assert said["note"] == "PASSWORD=[redacted: password]  y"
+    assert next(iter(said)) == "session_id"
+    assert "characters left out" in said["large"]
+
+
+def test_of_a_read_the_place_is_recorded(here: World) -> None:
+    quiet(hook("PostToolUse", payload(tool_name="Read", tool_response={"content": "SEEN " * 9_000}), here.env))
+    (line,) = here.lines()
+    assert line["payload"] == {**json.loads(payload(tool_name="Read")), "tool_response": {}}
+
+
 @pytest.mark.parametrize("text", ["<private>x</private>", "PASSWORD=hunter2x9", "\\u003cprivate>"])
-def test_nothing_private_is_written_by_the_fast_path(here: World, text: str) -> None:
+def test_nothing_private_is_written_by_any_path(here: World, text: str) -> None:
     hook("PostToolUse", payload(tool_response={"stdout": text}), here.env)
     for path in here.root.rglob("*"):
         if path.is_file():

@@ -51,11 +51,21 @@ _BASH: Mapping[str, object] = {
     "duration_ms": 2310,
 }
 
+_READ: Mapping[str, object] = {
+    "tool_name": "Read",
+    "tool_input": {"file_path": "/home/user/project/src/cart.py"},
+    "tool_response": {"type": "text", "file": {"content": "def total(items):\n    return sum(items)\n" * 900}},
+}
+_LONG = "tests/test_cart.py::test_total PASSED\n" * 1_600
+"""What a test run prints that names each of its tests."""
+
 CASES = (
     Case("PostToolUse", "PostToolUse", _BASH, 1.5),
+    Case("PostToolUse of a Read", "PostToolUse", {**_BASH, **_READ}, 1.5),
     Case("SubagentStop", "SubagentStop", {"agent_id": "a1", "agent_type": "general-purpose"}, 1.5),
     Case("SessionEnd", "SessionEnd", {"reason": "other"}, 1.5),
     Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
+    Case("PostToolUse, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3),
     Case("UserPromptSubmit", "UserPromptSubmit", {"prompt": "fix the failing test in the cart"}, ANSWERING),
     Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
     Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),

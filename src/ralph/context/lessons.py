@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EVEN = (1.0, 1.0, 1.0, 1.0)
 _CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
-_POSTINGS = 20_000
+_POSTINGS = 2_000
 """Records that the words of an error may bring in as candidates; the commonest words are left out."""
 _LESSON = 2_000
 """Characters of a lesson that are looked at for an error."""
@@ -95,8 +95,8 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
     signs = _signs(error)
     if not signs:
         return []
-    stems = {word: terms.word_terms(word)[-1:] for word in list(signs)[:_MOST_WORDS]}
-    counts = lookup.frequencies(connection, [term for found in stems.values() for term in found])
+    telling = sorted(signs, key=lambda word: -signs[word])[:_MOST_WORDS]
+    counts = lookup.frequencies(connection, [term for word in telling for term in terms.word_terms(word)[-1:]])
     chosen: list[str] = []
     spent = 0
     for term in sorted(counts, key=lambda term: counts[term]):
@@ -136,12 +136,13 @@ def _match(parts: "Sequence[str]") -> str:
     name = parts[-1]
     if _is_common(name) and len(parts) < 2:
         return ""
+    joined = terms.fold("".join(char for char in name if char.isalnum()))
+    ending = terms.fold(name.rpartition(".")[2])  # `ts` is in every second record, and brings nothing
     found = [term for part in parts[-2 if _is_common(name) else -1 :] for word in terms.words(part)
              for term in terms.word_terms(word)]  # fmt: skip
-    if len(found) == 1 and "." not in name and name.islower():
+    if not found or (len(found) == 1 and "." not in name and name.islower()):
         return ""
-    joined = terms.fold("".join(char for char in name if char.isalnum()))
-    kept = [term for term in dict.fromkeys(found) if term != joined or len(found) == 1]
+    kept = [term for term in dict.fromkeys(found) if term not in (joined, ending)] or found[:1]
     return "(" + " AND ".join(f'"{term}"' for term in kept) + ")" if kept else ""
 
 
@@ -258,14 +259,19 @@ def _sign(word: str, quoted: bool = False) -> int:
 
 def _weight(signs: "dict[str, int]", lesson: str) -> int:
     """How much of an error's signs a lesson has; 0 when that is not enough."""
+    folded = terms.fold(lesson)
+    begun = {sign: weight for sign, weight in signs.items() if terms.fold(sign[:_SHORTEST]) in folded}
+    if sum(begun.values()) < _ENOUGH:
+        return 0
     said = terms.words(lesson)
     exact, low = {*said}, {terms.fold(word) for word in said}
     stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
     total = 0
-    for sign, weight in signs.items():
+    for sign, weight in begun.items():
         here = sign in exact if weight >= _CODE else sign in low or terms.word_terms(sign)[0] in stems
         if here and weight >= _CODE:
             return _CODE + sum(signs[each] for each in signs if each in exact)
         total += weight * here
-    telling = sum(1 for word in low if _sign(word))
-    return total if total >= max(_ENOUGH, _PART * telling) else 0
+    if total < _ENOUGH:
+        return 0
+    return total if total >= _PART * sum(1 for word in low if _sign(word)) else 0

@@ -211,7 +211,12 @@ def scanned(text: str) -> "dict[str, object] | None":
     text = text.strip(" \t\r\n")
     try:
         value, end = _json.make_scanner(_Json)(text, 0)  # type: ignore[arg-type]  # any object with these members
-    except (ValueError, StopIteration, RecursionError):
+    except (
+        ValueError,
+        StopIteration,
+        RecursionError,
+        SystemError,
+    ):  # the last where `json` with its error is not loaded
         return None
     return value if isinstance(value, dict) and end == len(text) else None
 

@@ -42,7 +42,7 @@ def _runners(text: bytes) -> "Iterator[str]":
         start = text.rfind(b'"', 0, at) + 1
         try:
             path, _ = _json.scanstring(text[start : at + len(_ENDING)].decode("utf-8"), 0, True)
-        except ValueError:
+        except (ValueError, SystemError):  # the second where `json` with its error is not loaded
             path = ""
         if path.startswith("/") and "\0" not in path:
             yield path
