@@ -1,7 +1,7 @@
 """`make demo` tells a true story: it runs to its end and checks itself on the way, and the pages quote it.
 
-The pages' `text` blocks that begin with `$`, `>` or `|` are pieces of the demo's output, with numbers and ids of another
-run; a line `...` stands for what was left out. Blocks called `console` are run by `test_console.py`.
+The pages' `text` blocks that begin with `$`, `>` or `|` are pieces of the demo's output, with the numbers and ids of
+another run; a line `...` stands for what was left out. Blocks called `console` are run by `test_console.py`.
 """
 
 import re
@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "examples" / "demo.py"
 PAGES = ("README.md", "docs/quickstart.md")
-QUOTED = re.compile(r"^```+text\n(?=[$>|] )(.*?)^```+$", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"^(`{3,})text\n(?=[$>|] )(.*?)^\1$", re.MULTILINE | re.DOTALL)
 ID = re.compile(r"\b[a-z]+-\d{9,}-[0-9a-f]{4,12}\b")
 LEFT_OUT = "..."
 
@@ -68,7 +68,7 @@ def quotations() -> Iterator[tuple[str, int, list[str]]]:
     for name in PAGES:
         page = (ROOT / name).read_text(encoding="utf-8")
         for block in QUOTED.finditer(page):
-            yield name, page.count("\n", 0, block.start()) + 1, block[1].splitlines()
+            yield name, page.count("\n", 0, block.start()) + 1, block[2].splitlines()
 
 
 def masked(line: str) -> str:

@@ -196,14 +196,15 @@ def assignments(text: str, lowered: str) -> "Iterator[Span]":
         after = regex(_AFTER_WORD) if at >= 0 else None
         while after and at >= 0:
             match = after.match(lowered, at + len(word))
+            end = match.end() if match else at + 1
             # What stands inside of a secret is no key: looking there again would cost its length each time.
-            if match and at >= done and match.end() not in seen:
-                seen.add(match.end())
+            if match and at >= done and end not in seen:
+                seen.add(end)
                 found = _assigned(text, at, match)
                 if found is not None:
                     done = found[1]
                     yield found
-            at = lowered.find(word, match.end() if match else at + 1)
+            at = lowered.find(word, end)
     if not text.isascii() and any(part in lowered for part in _LABEL_PARTS):
         yield from _labelled(text, lowered)
 
@@ -245,7 +246,8 @@ _FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
 def _key_start(text: str, at: int) -> int:
     """Where the key begins: over its own signs, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
-    at = floor + len(text[floor:at].rstrip(_KEY_SIGNS))
+    if at > floor and text[at - 1] in _KEY_SIGNS:
+        at = floor + len(text[floor:at].rstrip(_KEY_SIGNS))
     for _ in range(2):
         before = at - 1
         if before <= floor or text[before] != " " or not text[before - 1].isalpha():

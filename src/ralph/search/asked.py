@@ -64,7 +64,9 @@ class Asked:
         return HALF if self.longer and any(map(text.holds, self.longer)) else 0.0
 
 
-def asked(connection: "sqlite3.Connection", text: str, *, everyday: float, named: float) -> list[Asked]:
+def asked(
+    connection: "sqlite3.Connection", text: str, *, everyday: float, named: float, hurried: bool = False
+) -> list[Asked]:
     """The words of a question with their weights; one that occurs nowhere is replaced by the nearest terms."""
     words = terms.query_terms(text)
     known = lookup.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
@@ -85,8 +87,9 @@ def asked(connection: "sqlite3.Connection", text: str, *, everyday: float, named
             if len(words) <= _FEW_WORDS:
                 each.longer = fuzzy.beginning_with(connection, next(iter(there)))
         else:
-            replaced += 1
-            near = fuzzy.nearest(connection, word) if replaced <= _MOST_REPLACED else {}
+            replaced += telling == 1.0
+            looked = telling == 1.0 and replaced <= _MOST_REPLACED
+            near = fuzzy.nearest(connection, word, hurried=hurried) if looked else {}
             each = Asked(word.text, near, telling * _weight(count, min(near.values(), default=0)))
             each.replaced = True
             each.share = _SLIP if _is_slip(word, near) else HALF

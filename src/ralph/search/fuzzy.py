@@ -21,8 +21,11 @@ _SMALL = 10_000
 """Records: only in an index of up to so many are terms looked for by what is inside of them; it reads them all."""
 
 
-def nearest(connection: "sqlite3.Connection", word: Word) -> dict[str, int]:
-    """Indexed terms to look for instead, with the number of records that hold them; often none."""
+def nearest(connection: "sqlite3.Connection", word: Word, *, hurried: bool = False) -> dict[str, int]:
+    """Indexed terms to look for instead, with the number of records that hold them; often none.
+
+    When `hurried`, only those that begin with it, or like it and differ by one letter further on.
+    """
     found: dict[str, int] = {}
     for term in word.terms:
         if len(term) < _SHORTEST or is_cjk(term):
@@ -31,7 +34,8 @@ def nearest(connection: "sqlite3.Connection", word: Word) -> dict[str, int]:
         longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
         found.update(longer[:_MOST])
         if not longer:
-            found.update(_typos(connection, term) or _inside(connection, term))
+            near = _typos(connection, term, (term[:3],) if hurried else (term[:2], term[:1], term[1:2]))
+            found.update(near or ({} if hurried else _inside(connection, term)))
     return dict(sorted(found.items(), key=lambda pair: -pair[1])[:_MOST])
 
 
@@ -65,15 +69,15 @@ def _inside(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
     return {}
 
 
-def _typos(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
-    """Terms one letter away: those with the same beginning first, then any with the same first letter."""
+def _typos(connection: "sqlite3.Connection", term: str, starts: tuple[str, ...]) -> dict[str, int]:
+    """Terms one letter away that begin in one of these ways: those of the first way that has any."""
     if len(term) <= _SHORTEST:
         return {}
-    for start in dict.fromkeys((term[:2], term[:1], term[1:2])):
+    for start in dict.fromkeys(starts):
         near = {
             other: count
-            for other, count in lookup.terms_between(connection, start, _after(start), _RANGE)
-            if -1 <= len(other) - len(term) <= 1 and one_typo(term, other)
+            for other, count in lookup.terms_as_long(connection, start, _after(start), len(term), _RANGE)
+            if one_typo(term, other)
         }
         if near:
             return near

@@ -51,6 +51,7 @@ class Recipe:
     spreading: int = 150
     judged: int = 20
     common: int = 40_000
+    thorough: bool = True
 
     def __init__(self, **other: float | tuple[float, ...]) -> None:
         for name, value in other.items():
@@ -60,8 +61,8 @@ class Recipe:
 
 
 STANDARD = Recipe()
-QUICK = Recipe(candidates=120, spreading=60, judged=15, common=4_000)
-"""For a hook: the same numbers over fewer candidates, chosen by rarer words."""
+QUICK = Recipe(candidates=120, spreading=60, judged=15, common=4_000, thorough=False)
+"""For a hook: the same numbers over fewer candidates, chosen by rarer words; for unknown words little is tried."""
 
 _MOST_PAIRS = 12
 _LINKING = 3
@@ -116,7 +117,7 @@ def rank(
     When `hurried`, the filter is tested on the best candidates only and nobody counts how many there are in all:
     for a filter that lets most records through.
     """
-    words = question.asked(connection, text, everyday=recipe.everyday, named=recipe.named)
+    words = question.asked(connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough)
     if not words:
         return Ranked((), 0, ())
     found, total = _candidates(connection, words, None if hurried else keep, limit, recipe)

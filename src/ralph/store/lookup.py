@@ -91,6 +91,15 @@ def terms_between(connection: "sqlite3.Connection", first: str, last: str, limit
     return [(row[0], row[1]) for row in connection.execute(sql, (first, last, limit))]
 
 
+def terms_as_long(
+    connection: "sqlite3.Connection", first: str, last: str, size: int, limit: int
+) -> list[tuple[str, int]]:
+    """The same, of this many characters or one more or less, of as many terms as are looked at."""
+    looked = "SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?"
+    sql = f"SELECT term, doc FROM ({looked}) WHERE length(term) BETWEEN ? AND ?"  # noqa: S608  (our own names)
+    return [(row[0], row[1]) for row in connection.execute(sql, (first, last, limit, size - 1, size + 1))]
+
+
 def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[tuple[str, int]]:
     """Indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
     sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
