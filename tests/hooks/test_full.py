@@ -2,14 +2,17 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.hooks.world import HOOKS, World, payload, world
 
+from ralph.app import index, memory
 from ralph.errors import Unreadable
 from ralph.hooks import full
+from ralph.model.kinds import MemoryKind
 
 
 class Handled:
@@ -194,3 +197,21 @@ def started(stub: Path, event: str, stdin: bytes, here: World, host: str = "clau
     done = subprocess.run(command, input=stdin, env=here.env, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
+
+
+def test_a_prompt_in_a_worktree_is_answered_too(tmp_path: Path) -> None:
+    main = tmp_path / "main"
+    main.mkdir()
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", "../side"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=main, check=True)
+    side = tmp_path / "side"
+    env = {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": str(side)}
+    for folder in (main, side):
+        memory.init(folder)
+    memory.add(main, "The token in auth.ts is signed with RS256", kind=MemoryKind.DECISION)
+    index.sync(main)
+    said = {"session_id": "0000-aaaa", "cwd": str(side), "prompt": "modify auth.ts"}
+    told = full.main("claude", "UserPromptSubmit", json.dumps(said, separators=(",", ":")).encode(), env)
+    assert "RS256" in told.decode()
+    assert list((main / ".ralph" / "log" / "sessions").iterdir())
+    assert not (side / ".ralph" / "log").exists()

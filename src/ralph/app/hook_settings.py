@@ -17,6 +17,7 @@ from pathlib import Path
 from ralph import config, paths
 from ralph.config import Layer, Loaded
 from ralph.errors import RalphError
+from ralph.settings import Config
 from ralph.store import files
 
 FIRST_LINE = "ralph-hook 1"
@@ -74,13 +75,17 @@ def write(
 
 
 def _lines(root: Path, loaded: Loaded, env: Mapping[str, str], capture: bool) -> Iterator[str]:
-    settings = loaded.config
     yield f"root {root.stat().st_ino}"
     yield f"user {paths.user_config_file(env) or ''}"
+    yield from (f"{key} {value}" for key, value in said(loaded.config, capture=capture).items())
+
+
+def said(settings: Config, *, capture: bool = True) -> dict[str, str]:
+    """What hooks have to know of the settings, in the words of the cache."""
     memories = settings.memories
     plain = not (settings.privacy.patterns or settings.privacy.paths)
     tags = tuple(" ".join(tag.split()) for tag in memories.filter.tags)
-    said: dict[str, object] = {
+    known: dict[str, object] = {
         "capture": int(capture),
         "plain": int(plain),
         "inject": memories.inject.value,
@@ -91,7 +96,7 @@ def _lines(root: Path, loaded: Loaded, env: Mapping[str, str], capture: bool) ->
         "enabled": int(memories.enabled),
         "window": settings.context.window,
     }
-    yield from (f"{key} {value}" for key, value in said.items())
+    return {key: str(value) for key, value in known.items()}
 
 
 def _make_failures(root: Path) -> None:

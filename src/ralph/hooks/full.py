@@ -12,8 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ralph import config, paths
 from ralph.app import hook_settings
+
+if TYPE_CHECKING:
+    from ralph.hooks.place import Place
 
 Handle = Callable[..., str]
 """`handle(root, host, event, payload, *, env, project) -> what to print`."""
@@ -72,8 +77,6 @@ def _project(start: Path) -> Path | None:
 
 def _everywhere(env: Mapping[str, str]) -> bool:
     """Whether the user's config may let hooks act here, too; `handle` reads it and decides."""
-    from ralph import paths  # noqa: PLC0415 - only outside of projects
-
     user = paths.user_config_file(env)
     try:
         return user is not None and "everywhere" in user.read_text(encoding="utf-8", errors="replace")
@@ -86,10 +89,8 @@ def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str,
     name = _GEMINI_EVENTS.get(event, "") if host == "gemini" else event
     if name not in ANSWERED or sys.platform == "win32":
         return b""
-    from ralph.hooks.place import place as place_of  # noqa: PLC0415 - not on Windows
-
-    place = place_of(os.fspath(root), env)
-    if place is None or place.paused:
+    place = _place(root, env)
+    if place.paused:
         return b""
     try:
         from ralph.hooks.answer import answer  # noqa: PLC0415 - may be missing
@@ -101,6 +102,18 @@ def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str,
         told: bytes = answer(host, name, payload, place)
         return told
     return _renamed(answer(host, name, _as_claude(payload), place), event)
+
+
+def _place(root: Path, env: Mapping[str, str]) -> "Place":
+    """The project with its settings: from the cache, or where that does not count (a worktree, settings in the
+    environment) from the config."""
+    from ralph.hooks.place import Place, Settings, place  # noqa: PLC0415 - not on Windows
+
+    known = place(os.fspath(root), env) if paths.state_root(root) == root else None
+    if known is not None:
+        return known
+    said = hook_settings.said(config.load(root, env=env).config)
+    return Place(os.fspath(paths.state_root(root)), Settings(said))
 
 
 def _as_claude(payload: bytes) -> bytes:
