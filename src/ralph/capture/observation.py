@@ -83,7 +83,7 @@ def _identified(record: Record, moment: datetime | None, call: str) -> Record:
     parts = (record.created_at, call, record.origin, record.kind.value, record.title, record.text, extra)
     digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
     unix = max(0, int(moment.timestamp())) if moment else 0
-    return Record(**{**record.__dict__, "id": f"obs-{unix}-{digest[:12]}"})
+    return Record(**{**record.__dict__, "id": f"obs-{unix}-{digest[:6]}"})
 
 
 def _kept(value: object, patterns: Sequence[str]) -> object:
