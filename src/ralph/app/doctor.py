@@ -193,6 +193,12 @@ def _across_files(root: Path) -> Iterable[Finding]:
 
 
 def _links(root: Path) -> Iterable[Finding]:
+    for folder in (paths.ralph_folder(root), root / ".agent"):
+        if folder.is_symlink() and not folder.resolve().is_relative_to(root.resolve()):
+            hint = "hooks record nothing through such a link: make it a folder of the project"
+            yield Finding(
+                folder, Problem(1, f"a link that leads outside, to {folder.readlink()}", hint, "error", "bad-link")
+            )
     for path in (*paths.memories_files(root), *paths.guardrails_files(root)):
         if path.is_symlink():
             try:

@@ -31,6 +31,9 @@ from ralph.store.sources import name_of
 if TYPE_CHECKING:
     from ralph.settings import Embedding
 
+_SAID = ("prompt", "answer")
+LINES = 100
+"""Tokens for five lines of layer 1; fewer hits have more of them each."""
 LINE, AROUND, PART, FULL = 20, 42, 290, 1000
 """Tokens at most, with the line's end: a line in layer 1, one of what is around in layer 2, all of layer 2, layer 3.
 
@@ -94,7 +97,8 @@ def search(
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near)
         single = _once_each(found.hits)[:limit]
-        shown = tuple(_shown(connection, hit, query.layer, repeats) for hit, repeats in single)
+        room = max(LINE, LINES // max(len(single), 1))
+        shown = tuple(_shown(connection, hit, query.layer, repeats, room=room) for hit, repeats in single)
         return Answer(replace(found, hits=tuple(hit for hit, _ in single)), shown, tuple(told))
 
     return index.ask(root, question, progress)
@@ -106,11 +110,12 @@ def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
 
 
 def _once_each(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
-    """Hits, those with the same words in the same session as one: the best of them, and the ids of the others."""
+    """Hits, those with the same words in one session as one, what was said in any; the best, and the ids of the others."""
     found: dict[object, tuple[Hit, list[str]]] = {}
     for number, hit in enumerate(hits):
         record = hit.record
-        same = (record.origin.session, record.title, record.text) if record.origin.session else number
+        said = (record.title, record.text)
+        same = said if record.title in _SAID else (record.origin.session, *said) if record.origin.session else number
         found.setdefault(same, (hit, []))[1].append(record.id)
     return [(hit, tuple(names[1:])) for hit, names in found.values()]
 
@@ -183,7 +188,13 @@ def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Det
 
 
 def _shown(
-    connection: sqlite3.Connection, hit: Hit, layer: Detail, repeats: tuple[str, ...] = (), *, whole: bool = False
+    connection: sqlite3.Connection,
+    hit: Hit,
+    layer: Detail,
+    repeats: tuple[str, ...] = (),
+    *,
+    whole: bool = False,
+    room: int = 0,
 ) -> Shown:
     count = 1 + len(repeats)
     if layer is Detail.FULL:
@@ -196,7 +207,7 @@ def _shown(
         lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND))
         text = "\n".join(lines)
     else:
-        text = line(hit.record, hit.score, count)
+        text = line(hit.record, hit.score, count, room or LINE)
     return _priced(hit, text, repeats)
 
 
@@ -233,8 +244,8 @@ def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
     return found[key]
 
 
-def line(record: Record, score: float | None, count: int = 1) -> str:
-    """A record on one line of at most 20 tokens: id, score, date, how often, and how it begins.
+def line(record: Record, score: float | None, count: int = 1, budget: int = LINE) -> str:
+    """A record on one line of at most so many tokens: id, score, date, how often, and how it begins.
 
     The summary gives way first, then the date, then the score. The id is never cut: by it one asks for the rest,
     so a line of an id that is too long by itself holds nothing else, and is the only one that costs more.
@@ -243,12 +254,12 @@ def line(record: Record, score: float | None, count: int = 1) -> str:
     words = _words(record)
     for parts in (named, [*named[:2], *named[3:]]):
         head = " ".join(filter(None, parts))
-        if _fits(f"{head} {words}", LINE) or _fits(head, LINE - _ROOM):
-            return _begun(head, words, LINE)
+        if _fits(f"{head} {words}", budget) or _fits(head, budget - _ROOM):
+            return _begun(head, words, budget)
     for parts in (named, named[:2]):
         head = " ".join(filter(None, parts))
-        if _fits(head, LINE):
-            return _begun(head, words, LINE)
+        if _fits(head, budget):
+            return _begun(head, words, budget)
     return record.id
 
 

@@ -100,7 +100,7 @@ def redacted(event: Event, rules: Rules) -> Event | None:
     def alone(text: str) -> str:
         return redact(plain(text), rules.patterns).text
 
-    shown = (replace(change, before="", after="") if secretive(change.whole) else change for change in event.changes)
+    shown = (replace(change, before="", after="") if _hides(change) else change for change in event.changes)
     event = _each_text(replace(event, changes=tuple(shown)), Redactor(rules.patterns))
     return replace(
         event,
@@ -113,6 +113,11 @@ def redacted(event: Event, rules: Rules) -> Event | None:
         call=alone(event.call),
         files=tuple(alone(path) for path in event.files),
     )
+
+
+def _hides(change: Change) -> bool:
+    """Whether a change stands in a file with private parts or a key, or makes something private that was not."""
+    return any(map(secretive, (change.whole, change.before, change.after)))
 
 
 def without_our_words(event: Event, _rules: Rules) -> Event | None:

@@ -10,7 +10,7 @@ Notices are Ralph's own word and stand outside of the fence; so does the skill, 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from types import MappingProxyType
 
@@ -141,14 +141,23 @@ def session_brief(
     wanted += recaps[:1]
     wanted += _pieces(_LEARNED, learned, room and max(1, room - sum(piece.tokens for piece in guards)))
     wanted += recaps[1:]
-    page = _Page(caps, _lines(_NOTICE, notices), total)
+    added = render.framed(SKILL, skill.strip("\n")) if skill else ""
+    page = _Page(_beside(caps, added), _lines(_NOTICE, notices), total)
     for piece in wanted:
         page.take(piece)
     text = page.settled()
-    added = render.framed(SKILL, skill.strip("\n")) if skill else ""
+    page.caps = caps
     has_skill = bool(added) and page.fits(text + added)
     shown = tuple(Shown(piece.id, piece.tokens) for piece in page.pieces if piece.id)
     return Brief(text + added if has_skill else text, shown, total - len(shown), held, has_skill)
+
+
+def _beside(caps: Caps, added: str) -> Caps:
+    """What is left beside the skill, which comes once a session; where it would take most, it has to fit in."""
+    size, cost = render.length(added), estimate(added)
+    if 2 * size > caps.characters or (caps.tokens and 2 * cost > caps.tokens):
+        return caps
+    return replace(caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost)
 
 
 @dataclass(frozen=True, slots=True)

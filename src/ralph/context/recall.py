@@ -35,7 +35,7 @@ _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(
 
 _JOURNAL = 2
 _LESSONS = ("fix", "decision")
-_LOOKED_AT = 12
+_LOOKED_AT = 20
 _PER_SESSION = 2
 _MOST = 5
 _TOLD_AT_PLACE = 2
@@ -168,7 +168,7 @@ def _all(wanted: Wanted) -> "Filter":
     """Everything but what this session did itself, and what only names a place."""
     return (
         _memories(wanted, wanted.types),
-        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE),
+        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT),
         (_JOURNAL, "", ()),
     )
 

@@ -28,7 +28,7 @@ _LONGEST_NAME = 80
 
 def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     """What to print about an event; nothing when there is nothing to say."""
-    from ralph.hooks.fast import parsed  # noqa: PLC0415 - whoever calls has it loaded
+    from ralph.hooks.fast import failed, parsed  # noqa: PLC0415 - whoever calls has it loaded
 
     if place.settings.inject != "auto":
         return b""
@@ -46,7 +46,10 @@ def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
         connection.close()
     if not told.text:
         return b""
-    note(place, wanted.session, name, told)
+    try:
+        note(place, wanted.session, name, told)
+    except (OSError, light.Unsure) as error:  # a full or read-only disk keeps no answer back
+        failed(place.root, name, f"cannot note what was said: {error}")
     return envelope(name, told.text)
 
 

@@ -120,10 +120,15 @@ def _changed(said: "dict[str, object]") -> "dict[str, object]":
     if not path:
         raise Doubt("a change without its file")
     hidden = secretive(_text(told, "originalFile"))
-    places = [] if hidden else [{"before": before, "after": after} for before, after in _places(given, told)]
+    places = [] if hidden else [_shown(before, after) for before, after in _places(given, told)]
     answer = {"filePath": path, **flags_of(told), "structuredPatch": places or [{}]}
     asked = {key: value for key, value in given.items() if key not in _TEXTS}
     return {**said, "tool_input": asked, "tool_response": answer}
+
+
+def _shown(before: str, after: str) -> "dict[str, object]":
+    """Before and after of a place; nothing of it when either has something private: the other may be the same."""
+    return {} if secretive(before) or secretive(after) else {"before": before, "after": after}
 
 
 def _places(given: "dict[str, object]", told: "dict[str, object]") -> "Iterator[tuple[str, str]]":

@@ -35,6 +35,7 @@ class Recipe:
     recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
+    kept: float = 0.2
     cover: float = 0.5
     beside: float = 0.8
     everyday: float = 0.5
@@ -65,10 +66,11 @@ QUICK = Recipe(candidates=120, spreading=60, judged=15, common=4_000, thorough=F
 """For a hook: the same numbers over fewer candidates, chosen by rarer words; for unknown words little is tried."""
 
 _MOST_PAIRS = 12
+_MEMORIES = 5
 _LINKING = 3
 """So many of the best records lead to what they name as related."""
 _FIRST = 5
-"""One of so many best records must be an answer, or there is none."""
+"""One of so many best records that hold anything of the question must be an answer, or there is none."""
 
 
 class Judged:
@@ -126,8 +128,10 @@ def rank(
     share = _share(connection, words, scores, recipe) if near else 0.0
     fused = _fused(scores, near, share)
     order = _ordered(connection, fused, keep, None if limit is None else max(recipe.judged, limit))
+    order += _kept(connection, fused, keep, order)
     judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
-    if not any(answers(each, recipe) for each in judged[:_FIRST]):
+    holding = [each for each in judged if each.matched or each.close]
+    if not any(answers(each, recipe) for each in holding[:_FIRST]):
         return Ranked((), 0, words)
     _follow_links(connection, judged, keep, recipe)
     return Ranked(judged[:limit], max(total, len(order), len(judged)), words)
@@ -173,6 +177,17 @@ def _ordered(
             first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
         found += first
     return found[:most]
+
+
+def _kept(
+    connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", order: "Sequence[int]"
+) -> list[int]:
+    """The best few memories that are not among those to be judged: many lines of a log must not crowd them out."""
+    there = {key for key in order if key % len(lookup.TABLES) == 0}
+    if len(there) >= _MEMORIES:
+        return []
+    others = {key: fused[key] for key in fused if key % len(lookup.TABLES) == 0 and key not in there}
+    return _ordered(connection, others, keep, _MEMORIES - len(there)) if others else []
 
 
 # --- candidates --------------------------------------------------------------------------------
@@ -282,6 +297,8 @@ def _judge(
         together = _together(each.matched, [held[other] for other in around.get(key, ()) if other in held], recipe)
         score = fused[key] * freshness(each.row.created_at, today, recipe)
         score += textual * (recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.holds(words, together)[0])
+        if each.matched and key % len(lookup.TABLES) == 0:
+            score *= 1 + recipe.kept
         each.score = score / whole
         judged.append(each)
     place = {key: -at for at, key in enumerate(order)}

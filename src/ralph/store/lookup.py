@@ -45,13 +45,20 @@ def memories(
     return _MEMORY, " AND ".join(tests), values
 
 
-def observations(*, not_of: str = "", not_called: "Sequence[str]" = ()) -> "tuple[int, str, Sequence[object]]":
-    """The part of a Filter for observations: not of this session, no bare tool use whose title begins like these."""
+def observations(
+    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = ""
+) -> "tuple[int, str, Sequence[object]]":
+    """The part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     values = [value for start in not_called for value in (len(start), start)]
-    return _OBSERVATION, f"session_id <> ? AND (type <> 'tool_use' OR ({test}))", (not_of, *values)
+    return (
+        _OBSERVATION,
+        f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test}))",
+        (not_of, not_titled or _NO_TITLE, *values),
+    )
 
 
+_NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
