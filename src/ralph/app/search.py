@@ -110,7 +110,7 @@ def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
 
 
 def _once_each(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
-    """Hits, those with the same words in one session as one, what was said in any; the best, and the ids of the others."""
+    """Hits, those with the same words in one session as one (what was said: in any); the best, and the others' ids."""
     found: dict[object, tuple[Hit, list[str]]] = {}
     for number, hit in enumerate(hits):
         record = hit.record
