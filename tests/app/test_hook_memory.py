@@ -1,4 +1,4 @@
-"""What sessions leave behind must not get into the way of what was decided to be kept, nor tell what was made private."""
+"""What sessions leave behind must not hide what was kept on purpose, nor tell what was made private."""
 
 import json
 from pathlib import Path
