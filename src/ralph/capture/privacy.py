@@ -179,17 +179,34 @@ def _custom(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":
 
 def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """One look at the text: what was found outside of earlier markers, joined where it overlaps."""
-    lowered = lower(text)
     markers = [match.span() for match in regex(MARKER).finditer(text)] if "[redacted: " in text else []
-    found = [
+    found = _found(text)
+    veiled = _veiled(text)
+    if veiled != text:
+        found += _found(veiled)
+    spans = [span for span in found if not _touches(markers, span)] if markers else found
+    return _joined([*spans, *_custom_spans(text, custom, markers)])
+
+
+def _found(text: str) -> list[Span]:
+    lowered = lower(text)
+    return [
         *key_blocks(text),
         *tokens(text),
         *url_logins(text),
         *header_and_command_secrets(text, lowered),
         *assignments(text, lowered),
     ]
-    spans = [span for span in found if not _touches(markers, span)] if markers else found
-    return _joined([*spans, *_custom_spans(text, custom, markers)])
+
+
+def _veiled(text: str) -> str:
+    """The text with blanks where a copied colour (`[32m`) or an escaped sign stands: a secret may follow at once."""
+    if ("[" not in text or "m" not in text) and "\\" not in text:
+        return text
+    return regex(_VEIL).sub(lambda match: " " * len(match[0]), text)
+
+
+_VEIL = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
 
 
 def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]", markers: list[tuple[int, int]]) -> "Iterator[Span]":

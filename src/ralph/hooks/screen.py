@@ -27,7 +27,7 @@ _LOWER = _UPPER.lower()
 def suspicious(payload: bytes) -> bool:
     """Whether the full rules must look at this payload before it may be kept."""
     found = _uncoloured(payload)
-    return not found or any(map(_suspect, found))
+    return not found or any(map(_suspect, found)) or any(_suspect(veiled) for raw in found if (veiled := _veiled(raw)))
 
 
 def _suspect(raw: bytes) -> bool:
@@ -49,6 +49,20 @@ def _suspect(raw: bytes) -> bool:
         or _lines(raw, lowered)
         or assigned(raw, lowered)
     )
+
+
+def _veiled(raw: bytes) -> bytes:
+    r"""The payload with blanks where a copied colour (`[32m`) or a sign as `\\x3d` stands, or nothing if none does."""
+    kept = bytearray(raw)
+    for at in _places(raw, b"m") if b"[" in raw else ():
+        start = len(raw[max(0, at - 20) : at].rstrip(b"0123456789;")) + max(0, at - 20)
+        if start < at and raw[start - 1 : start] == b"[":
+            kept[start - 1 : at + 1] = b" " * (at - start + 2)
+            if raw[start - 3 : start - 1] == b"^[" or raw[start - 3 : start - 1] == b"\\e":
+                kept[start - 3 : start - 1] = b"  "
+    for at in _places(raw, b"\\x"):
+        kept[at : at + 4] = b" " * len(raw[at : at + 4])
+    return bytes(kept) if kept != raw else b""
 
 
 _ESCAPES = (b"\\u001b", b"\\u001B", b"\\x1b", b"\\x1B", b"\\033")
