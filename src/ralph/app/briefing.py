@@ -201,11 +201,6 @@ def _recaps(connection: sqlite3.Connection, session: str) -> list[Summary]:
     return found
 
 
-def _is_harmless(line: str) -> bool:
-    """Whether a line of a summary gives no orders; what a person asked for may."""
-    return line.startswith(_ASKED) or not render.looks_like_instructions(line)
-
-
 def _came_to_its_end(connection: sqlite3.Connection, name: str) -> bool:
     """Whether the last thing that is known of a session is what the agent said at its end."""
     last = "session_id = ? ORDER BY seq DESC LIMIT 1"

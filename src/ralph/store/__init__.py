@@ -1,1 +1,1 @@
-"""Files are the truth; SQLite will be the index over them."""
+"""Files are the truth; SQLite is the index over them."""
