@@ -24,6 +24,8 @@ BELOW: dict[str, set[str]] = {
     "search": {"errors", "model", "formats", "paths", "store"},
     "capture": {"errors", "model", "formats", "paths", "store", "search"},
     "context": {"errors", "model", "formats", "paths", "store", "search"},
+    "agents": {"errors", "model", "formats", "paths", "store"},
+    "loop": {"errors", "model", "formats", "paths", "store", "search"},
 }
 """What each part may import of ralph, besides itself."""
 
@@ -31,7 +33,7 @@ BELOW["app"] = set(BELOW)
 BELOW["cli"] = BELOW["hooks"] = {*BELOW}  # the adapters, which do not know each other
 BELOW["__main__"] = {"cli"}
 BELOW["__init__"] = set()
-BELOW["testing"] = {"model", "formats", "store", "search"}  # for tests, ours and others'; no part imports it
+BELOW["testing"] = {"model", "formats", "store", "search", "agents"}  # for tests, ours and others'; no part imports it
 
 EVERYBODY = {"__version__"}
 STARTS_PROCESSES = {"cli", "agents", "loop", "paths"}
