@@ -172,6 +172,7 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
             node = from_text(key, value) if isinstance(value, str) else settings.node_of(value)
             loading.put(key, node, Place(Layer.FLAG))
     config: Config = _build(Config(), loading.values)
+    loading.complaints += _too_much(loading)
     return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.named))
 
 
@@ -280,6 +281,15 @@ class _Loading:
         """A value in words; an empty one says nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self.put(key, from_text(key, text), place)
+
+
+def _too_much(loading: _Loading) -> Iterator[Complaint]:
+    """What the shares of the window have to be told when they add up to more than there is."""
+    names = [name for name in loading.values if name.startswith("context.shares.")]
+    total = sum(float(str(loading.values[name])) for name in names)
+    said = [loading.origins[name] for name in names if loading.origins[name].layer is not Layer.DEFAULT]
+    if total > 1 + 1e-9 and said:
+        yield Complaint(said[-1], f"context.shares add up to {total:g}: the window has no more than 1")
 
 
 def from_text(key: Key, text: str) -> Node:

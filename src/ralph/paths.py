@@ -130,6 +130,36 @@ def log_folder(root: Path) -> Path:
     return state_root(root) / ".ralph" / "log"
 
 
+def runs_folder(root: Path) -> Path:
+    """What the runs of the loop did, in the main checkout."""
+    return log_folder(root) / "runs"
+
+
+def run_log(root: Path, run: str) -> Path:
+    """The state and the journal of one run."""
+    return runs_folder(root) / f"{run}.jsonl"
+
+
+def run_folder(root: Path, run: str) -> Path:
+    """What each iteration of a run was asked."""
+    return runs_folder(root) / run
+
+
+def run_output(root: Path, run: str) -> Path:
+    """What a run printed."""
+    return runs_folder(root) / f"{run}.log"
+
+
+def heartbeat(root: Path, run: str) -> Path:
+    """By which a run says that it lives."""
+    return cache_folder(root) / "runs" / f"{run}.alive"
+
+
+def stop_request(root: Path, run: str) -> Path:
+    """By which somebody asks a run to stop."""
+    return cache_folder(root) / "runs" / f"{run}.stop"
+
+
 def index_file(root: Path) -> Path:
     """The SQLite index, in the main checkout; it can be deleted at any time."""
     return state_root(root) / ".ralph" / "ralph.db"

@@ -28,6 +28,16 @@ class Inject(StrEnum):
     NONE = "none"
 
 
+class Trimming(StrEnum):
+    """What goes first when memories do not fit; auto: as the situation calls for."""
+
+    AUTO = "auto"
+    RECENCY = "recency"
+    RELEVANCE = "relevance"
+    COMPRESSION = "compression"
+    SELECTIVE = "selective"
+
+
 class Provider(StrEnum):
     """Who turns texts into vectors; all but the first three are servers."""
 
@@ -126,6 +136,21 @@ class Loop:
     )
     context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
     cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
+    agent: str = setting(
+        "auto", "Who works: claude, codex, acp, command; auto: the first of claude and codex there is."
+    )
+    agent_command: str = setting("", "The program of the agents `command` and `acp`.", personal=True, trusted=anything)
+    permission: str = setting(
+        "acceptEdits",
+        "What Claude Code may do without asking: one of its permission modes.",
+        personal=True,
+        trusted=anything,
+    )
+    model: str = setting("", "The agent's model; empty: its own choice.")
+    max_minutes: int = setting(0, "The loop ends after so many minutes of work; 0 is no limit.")
+    max_cost: float = setting(0.0, "The loop ends when it has cost so many dollars; 0 is no limit.")
+    iteration_minutes: int = setting(60, "An agent that takes longer for one iteration is stopped; 0 is no limit.")
+    check_seconds: int = setting(600, "A criterion's command that takes longer is stopped.", lowest=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +162,26 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """How the context window is shared out."""
+
+    system: float = setting(0.10, "The part of the window for instructions.", highest=1)
+    memory: float = setting(0.15, "The part of the window that injected memory may fill.", highest=1)
+    task: float = setting(0.35, "The part of the window for the task at hand.", highest=1)
+    response: float = setting(0.40, "The part of the window that is left for the answer.", highest=1)
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """The section `context`."""
 
     window: int = setting(200_000, "The size of the agent's context window, in tokens.", lowest=1)
+    strategy: Trimming = setting(
+        Trimming.AUTO,
+        "What goes first when a brief's memories do not fit: old ones, useless ones, details, or all but fixes.",
+        choices=tuple(Trimming),
+    )
+    shares: Shares = section(Shares(), "shares")
 
 
 @dataclass(frozen=True, slots=True)

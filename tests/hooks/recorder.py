@@ -45,7 +45,7 @@ def main(root: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT if full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         name = token(number)
         _, said = event(name)
-        kept = fast.record("claude", "PostToolUse", json.dumps(said, separators=(",", ":")).encode(), said, found)
+        kept = fast.record("claude", "PostToolUse", json.dumps(said, separators=(",", ":")).encode(), said, found, {})
         os.write(1, f"{'did' if kept else 'not'} {name}\n".encode())
 
 

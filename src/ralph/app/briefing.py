@@ -3,20 +3,21 @@
 `at_start` joins what there is (guardrails, memories, the last sessions, the active run and tasks, and what
 Ralph itself has to say) into one brief within the budgets. A session that did not come to its end (killed, or
 interrupted after its last Stop) has no summary, or one that is not true any more: it is made now, of a few of them.
+One that stands behind all that happened is true, whoever wrote it (a command, a compression).
 Lines of a summary that came from a tool and give orders are left out. `for_prompt` is `ralph context`: the very
 answer that the hook would give, with its reasons. Nothing is written here but the index.
 `tests/app/test_briefing.py` proves it.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import guardrails, hook_settings, index, ledger, memory
+from ralph.app import guardrails, hook_settings, index, ledger, logs, memory
 from ralph.app import session as sessions
 from ralph.capture import summarize
 from ralph.context import brief, recall, render, shares, skill
@@ -26,7 +27,8 @@ from ralph.errors import RalphError
 from ralph.model import ids
 from ralph.model.record import Family
 from ralph.search import rank
-from ralph.settings import Config, Inject
+from ralph.search.rank import Judged
+from ralph.settings import Config, Inject, Trimming
 from ralph.store import rows
 from ralph.store.sources import sources
 
@@ -63,7 +65,7 @@ SELECT 'task ' || id || ': ' || title FROM tasks WHERE status = 'in_progress' LI
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a record would be told: its id, how well it fits, where, and at which layer."""
+    """Why a record would be told: its id, how well it fits (0: it was found by a file's name), where, its tokens."""
 
     id: str
     score: float
@@ -91,8 +93,9 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False)
     learned = [stored.record for stored in memory.list_(root)] if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     recaps, active = _from_index(root, session) if config.memories.inject is Inject.AUTO else ((), ())
-    share = shares.allowance(shares.Area.MEMORY, config.context.window).tokens
-    room = shares.allowance(shares.Area.MEMORY, config.context.window, budget=config.memories.budget)
+    window, parts = config.context.window, parts_of_window(config)
+    share = shares.allowance(shares.Area.MEMORY, window, shares=parts).tokens
+    room = shares.allowance(shares.Area.MEMORY, window, budget=config.memories.budget, shares=parts)
     with_skill = _with_skill(config) and SKILL not in seen
     active = [line for line in active if _mark(line) not in seen]
     said = [line for line in notices(root) if _mark(line) not in seen]
@@ -105,8 +108,26 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False)
         caps=Caps(share, room.tokens, min(_SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
         skill=skill.text("memories") if with_skill else "",
+        strategy=wanted_strategy(config),
     )
     return replace(made, noted=(*map(_mark, (*active, *said)), *([SKILL] if made.has_skill else [])))
+
+
+def parts_of_window(config: Config) -> Mapping[shares.Area, float]:
+    """How the settings share out the context window."""
+    said = config.context.shares
+    return {
+        shares.Area.SYSTEM: said.system,
+        shares.Area.MEMORY: said.memory,
+        shares.Area.TASK: said.task,
+        shares.Area.RESPONSE: said.response,
+    }
+
+
+def wanted_strategy(config: Config) -> shares.Strategy | None:
+    """The strategy that the settings name; None when the situation decides."""
+    said = config.context.strategy
+    return None if said is Trimming.AUTO else shares.Strategy(said.value)
 
 
 def _mark(line: str) -> str:
@@ -147,14 +168,17 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "") ->
     wanted.enabled = config.memories.enabled
     wanted.types, wanted.tags = tuple(kind.value for kind in choice.types), choice.tags
     wanted.since = _since(today, choice.recent)
-    wanted.budget = recall.within_window(config.context.window, config.memories.budget)
+    wanted.budget = recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
 
     def question(connection: sqlite3.Connection) -> Context:
         told = recall.related(connection, asked, wanted)
         costs = dict(told.records)
         reasons = (
             Reason(
-                each.row.id, round(each.score, 4), tuple(rank.why(each, told.words, wanted.today)), costs[each.row.id]
+                each.row.id,
+                round(each.score, 4),
+                (*_named_files(each), *rank.why(each, told.words, wanted.today)),
+                costs[each.row.id],
             )
             for each in told.judged
             if each.row.id in costs
@@ -164,6 +188,13 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "") ->
     return index.ask(root, question)
 
 
+def _named_files(each: Judged) -> list[str]:
+    """The files of a prompt by which a record was found: such a record has no score, for no words were compared."""
+    row = each.row
+    held = f"{row.files} {row.title} {row.text}".lower()
+    return [f"names the file {name}" for name in each.matched if name.lower() in held] if not each.score else []
+
+
 def _since(today: date, recent: int) -> str:
     days = min(recent, today.toordinal() - 1)
     return (today - timedelta(days=days)).isoformat() if recent else ""
@@ -171,26 +202,27 @@ def _since(today: date, recent: int) -> str:
 
 def _from_index(root: Path, session: str) -> tuple[Sequence[Summary], Sequence[str]]:
     """The last sessions' summaries and what is going on, as far as the index knows; it is not waited for."""
-    held = index.of(root)
-    if not held.built():
-        return (), ()
     try:
+        held = index.of(root)
+        if not held.built():
+            return (), ()
         connection = held.connect()
     except (RalphError, sqlite3.Error):
         return (), ()
     try:
-        return _recaps(connection, session), [row[0] for row in connection.execute(_ACTIVE)]
+        return _recaps(root, connection, session), [row[0] for row in connection.execute(_ACTIVE)]
     except (RalphError, sqlite3.Error):
         return (), ()
     finally:
         connection.close()
 
 
-def _recaps(connection: sqlite3.Connection, session: str) -> list[Summary]:
+def _recaps(root: Path, connection: sqlite3.Connection, session: str) -> list[Summary]:
     """What the last sessions were about, the newest first; one that was cut off is summed up now."""
     found: list[Summary] = []
     for name, stored, at in connection.execute(_RECENT, (session, _LOOKED_AT)).fetchall():
-        text = stored if stored and _came_to_its_end(connection, name) else _summed_up(connection, name) or stored
+        told = stored and (_came_to_its_end(connection, name) or logs.summary_is_last(logs.log_file(root, name)))
+        text = stored if told else _summed_up(connection, name) or stored
         kept = [
             line for line in text.split("\n") if line.startswith(_ASKED) or not render.looks_like_instructions(line)
         ]

@@ -1,6 +1,7 @@
 """`ralph config ...`: what counts, where it was set, and changing one key of a YAML file.
 
-`load` is called by the adapters; the verbs here get what it gave. `set_` checks the key and the
+`load` is called by the adapters; the verbs here get what it gave, but for `private`: whoever meets a raw line of a
+log deep below any adapter asks for today's rules. `set_` checks the key and the
 value, then splices one key into the file: simple rules decide where the change goes, and then the
 result is read again and refused unless exactly that key changed. The rules may be naive, the
 check is not; `tests/app/test_config.py` proves over generated files that no other byte moves.
@@ -18,6 +19,7 @@ from ralph.config import Layer, Loaded, Place
 from ralph.errors import ConfigError, Refused, UsageError
 from ralph.formats.document import newline_of
 from ralph.formats.settings import BOM, FLOW_ROOT, Node, Parsed, node_of, parse_yaml, scalar
+from ralph.settings import Privacy
 from ralph.store import files
 
 _SIZE = 100_000
@@ -61,6 +63,11 @@ def show(loaded: Loaded) -> tuple[Shown, ...]:
 def get(loaded: Loaded, name: str) -> object:
     """The value that counts, as JSON has it; UsageError for an unknown key."""
     return config.as_json(loaded.values[config.key_named(name).name])
+
+
+def private(root: Path, env: Mapping[str, str]) -> Privacy:
+    """What must not be kept or shown, as the settings say it now; ConfigError when they cannot be read."""
+    return config.load(root, env=env).config.privacy
 
 
 def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:

@@ -193,8 +193,11 @@ def _across_files(root: Path) -> Iterable[Finding]:
 
 
 def _links(root: Path) -> Iterable[Finding]:
-    for folder in (paths.ralph_folder(root), root / ".agent"):
-        if folder.is_symlink() and not folder.resolve().is_relative_to(root.resolve()):
+    state = paths.state_root(root)
+    ours = ((paths.ralph_folder(root), root), (root / ".agent", root), (paths.ralph_folder(state), state),
+            (paths.log_folder(root), state), (paths.index_file(root), state))  # fmt: skip
+    for folder, top in dict.fromkeys(ours):
+        if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(top)):
             hint = "hooks record nothing through such a link: make it a folder of the project"
             yield Finding(
                 folder, Problem(1, f"a link that leads outside, to {folder.readlink()}", hint, "error", "bad-link")

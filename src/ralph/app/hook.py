@@ -8,7 +8,6 @@ written is counted and does not keep an answer back; all other errors are the ca
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,21 +16,21 @@ from ralph import config as settings
 from ralph import paths
 from ralph.app import briefing, hook_settings, index, ledger, pause, session
 from ralph.app.ledger import Injection
+from ralph.app.logs import log_file
 from ralph.capture import summarize
 from ralph.capture.event import Event, Happening
 from ralph.capture.hosts import event_of
-from ralph.capture.pipeline import interpret, observe, session_of
+from ralph.capture.pipeline import observe, of_loop, session_of
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Unreadable
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.record import Record
+from ralph.model.record import NO_EXTRA, Record
 from ralph.settings import Config
 from ralph.store import db, files
 from ralph.store.sources import Format, Source, told
 
-_SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
@@ -52,14 +51,15 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
     happened = event_of(host, event, _parsed(payload), _now())
     if happened is not None and happened.session:
         with _counted(root, event):
-            record(root, happened, loaded.config)
+            record(root, happened, loaded.config, _loop(env))
     if project:
         with _counted(root, event):
             hook_settings.write(root, loaded, env=env, seen=seen)
     if happened is None or not happened.session:
         return ""
     if happened.happening is Happening.SESSION_START:
-        return _started(root, happened, loaded.config, event)
+        # The prompt of Ralph's own loop has what memory knows: nothing is handed over twice.
+        return "" if env.get("RALPH_RUN") else _started(root, happened, loaded.config, event)
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _settled(root, happened, loaded.config)
     return ""
@@ -96,18 +96,19 @@ def _now() -> str:
     return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def log_file(root: Path, session_id: str) -> Path:
-    """The log of a session; an odd id does not become a path."""
-    name = session_id if _SAFE_NAME.fullmatch(session_id) else ids.derived("session", session_id)
-    return paths.log_folder(root) / "sessions" / f"{name}.jsonl"
+def _loop(env: Mapping[str, str]) -> Mapping[str, object]:
+    """The run, iteration and task that the loop tells its agents, as a raw line would name them."""
+    number = env.get("RALPH_ITERATION", "")
+    iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
+    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": env.get("RALPH_TASK")}
 
 
-def record(root: Path, event: Event, config: Config) -> None:
-    """Append to the session's log what may be kept of an event, with one write."""
+def record(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
+    """Append to the session's log what may be kept of an event, with one write; `loop` says what it was part of."""
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     path = log_file(root, event.session)
-    lines = [] if observed is None else [jsonl.encode(observed)]
+    lines = [] if observed is None else [jsonl.encode(of_loop(observed, loop))]
     if event.happening in _TELLS_SESSION or not path.exists():
         said = session_of(event, patterns=privacy.patterns)
         if said is not None:
@@ -157,5 +158,5 @@ def _happened(root: Path, event: Event) -> tuple[Sequence[Record], str]:
                 row = connection.execute(sql, (event.session,)).fetchone()
                 return session.observations(connection, event.session), row[0] if row else ""
     path = log_file(root, event.session)
-    said = told(Source(path, path.name, Format.LOG), interpret)
+    said = told(Source(path, path.name, Format.LOG), index.by_todays_rules(root))
     return [placed.record for placed in said.records], ""

@@ -1,16 +1,18 @@
 """What the hooks know without reading a config: the settings cache, and the count of what went wrong.
 
 `.ralph/cache/hook` is text, `key value` a line, with the time and size of every config file that it was
-made from, so that a hook tells by a few `stat` calls whether it still holds. Values that come from the
-environment are nobody else's: then no cache is written, and hooks with such an environment do not look
-at it. `.ralph/log/hook-failures` has one line that is overwritten in place; it is made beforehand as
+made from, so that a hook tells by a few `stat` calls whether it still holds. The variables that set
+something of it stand there, too: with others it does not count. A worktree has a cache of its own beside
+that of the main checkout, named by the folder's number, so that the two do not overwrite each other's.
+`.ralph/log/hook-failures` has one line that is overwritten in place; it is made beforehand as
 large as it will ever be, because the failure that matters most is a full disk.
 `tests/hooks/test_place.py` proves that the light reader understands what is written here.
 """
 
 import contextlib
+import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,9 @@ from ralph.errors import RalphError
 from ralph.settings import Config
 from ralph.store import files
 
-FIRST_LINE = "ralph-hook 1"
+FIRST_LINE = "ralph-hook 2"
+VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
+"""How the variables begin that set what hooks go by: all of the sections that `said` looks at."""
 _DIGITS = 12
 """A longer count is none that a hook has written."""
 
@@ -35,8 +39,9 @@ class Failures:
 
 
 def cache_file(root: Path) -> Path:
-    """The settings cache."""
-    return paths.cache_folder(root) / "hook"
+    """The settings cache; a worktree's is another one than that of its main checkout."""
+    own = "" if paths.state_root(root) == root else f"-{root.stat().st_ino}"
+    return paths.cache_folder(root) / f"hook{own}"
 
 
 def failures_file(root: Path) -> Path:
@@ -63,7 +68,7 @@ def write(
 
     `seen` is what `look` gave before the config was loaded; `capture` is whether sessions are recorded at all.
     """
-    if any(origin.layer in (Layer.ENVIRONMENT, Layer.FLAG) for origin in loaded.origins.values()):
+    if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
     state = paths.state_root(root)
     text = "\n".join([FIRST_LINE, *(seen or look(root, env)), *_lines(root, loaded, env, capture), ""])
@@ -77,17 +82,18 @@ def write(
 def _lines(root: Path, loaded: Loaded, env: Mapping[str, str], capture: bool) -> Iterator[str]:
     yield f"root {root.stat().st_ino}"
     yield f"user {paths.user_config_file(env) or ''}"
+    yield f"env {_quoted(sorted(f'{name}={env[name]}' for name in env if name.startswith(VARIABLES)))}"
     yield from (f"{key} {value}" for key, value in said(loaded.config, capture=capture).items())
 
 
 def said(settings: Config, *, capture: bool = True) -> dict[str, str]:
     """What hooks have to know of the settings, in the words of the cache."""
     memories = settings.memories
-    plain = not (settings.privacy.patterns or settings.privacy.paths)
     tags = tuple(" ".join(tag.split()) for tag in memories.filter.tags)
     known: dict[str, object] = {
         "capture": int(capture),
-        "plain": int(plain),
+        "patterns": _quoted(settings.privacy.patterns),
+        "paths": _quoted(settings.privacy.paths),
         "inject": memories.inject.value,
         "budget": memories.budget,
         "types": ",".join(kind.value for kind in memories.filter.types),
@@ -97,6 +103,11 @@ def said(settings: Config, *, capture: bool = True) -> dict[str, str]:
         "window": settings.context.window,
     }
     return {key: str(value) for key, value in known.items()}
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    """Texts as JSON, one behind the other."""
+    return "".join(map(json.dumps, texts))
 
 
 def _make_failures(root: Path) -> None:

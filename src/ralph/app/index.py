@@ -2,27 +2,33 @@
 
 `opened` is how every search begins: bring the index up to date, then read it. Where it cannot be
 written (a read-only disk) an index in memory does the same work; where it is found damaged while
-it is read, it is made again and the question is asked once more.
+it is read, it is made again and the question is asked once more. Where `.ralph` is a link that leads out
+of the project there is no index file at all: none is written behind the link, and none is opened there.
+Raw lines are read by the rules of today (`privacy.*`), which are asked for when the first such line is met.
 """
 
+import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
+from ralph.app import config, logs
 from ralph.app.project import UNTIL_INIT
 from ralph.capture.pipeline import interpret
-from ralph.errors import Conflict, RalphError, Unreadable, WriteFailed
+from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
+from ralph.model.record import Record
 from ralph.search import terms
 from ralph.store import db, files, rows
 from ralph.store.index import Index, Progress, Synced, in_memory
-from ralph.store.sources import Contents, Source, sources, told
+from ralph.store.sources import Contents, Interpret, Source, sources, told
 
 T = TypeVar("T")
 
@@ -55,32 +61,48 @@ class Prunable:
 
 
 def of(root: Path) -> Index:
-    """The index of a project: its terms, and what raw events in its logs mean."""
-    return Index(root, terms.index_terms, interpret)
+    """The index of a project: its terms, and what raw events in its logs mean; Refused when it would be outside."""
+    away = outside(root)
+    if away is not None:
+        hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
+        raise Refused(f"{paths.index_file(root)}: leads out of the project, to {away}", hint=hint)
+    return Index(root, terms.index_terms, by_todays_rules(root))
+
+
+def outside(root: Path) -> Path | None:
+    """Where a link leads to that takes the index out of the project; None when it is inside, as it should be."""
+    real = Path(os.path.realpath(paths.index_file(root)))
+    return None if real.is_relative_to(os.path.realpath(paths.state_root(root))) else real
+
+
+def by_todays_rules(root: Path) -> Interpret:
+    """What raw lines mean, by the rules that the settings have now: also lines that are older than a rule."""
+    rules = cache(partial(config.private, root, os.environ))
+
+    def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
+        return interpret(value, patterns=rules().patterns, paths=rules().paths)
+
+    return read
 
 
 def catch_up(root: Path, seconds: float) -> Synced:
     """Read what changed, for so long at most; nothing when another process is at it."""
-    _keep_out_of_git(root)
-    return of(root).sync(within=seconds)
+    return _hidden(root).sync(within=seconds)
 
 
 def sync(root: Path, progress: Progress | None = None) -> Synced:
     """Read what changed."""
-    _keep_out_of_git(root)
-    return of(root).sync(progress=progress)
+    return _hidden(root).sync(progress=progress)
 
 
 def rebuild(root: Path, progress: Progress | None = None) -> Synced:
     """Make the index anew."""
-    _keep_out_of_git(root)
-    return of(root).rebuild(progress)
+    return _hidden(root).rebuild(progress)
 
 
 def verify(root: Path) -> list[str]:
     """Compare index and files record by record; one line for each difference, none when they agree."""
-    _keep_out_of_git(root)
-    index = of(root)
+    index = _hidden(root)
     try:
         if index.sync(trusting=True, patience=PATIENCE).busy:
             raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
@@ -96,8 +118,9 @@ def _differences(root: Path, connection: sqlite3.Connection) -> Iterator[str]:
     """Each source is read anew into an index of its own, and compared with its rows in the real one."""
     known = {row["path"]: row["key"] for row in connection.execute("SELECT path, key FROM sources")}
     words = rows.fingerprints(connection)
+    read = by_todays_rules(root)
     for source in sources(root):
-        with closing(in_memory([_told(source)], terms.index_terms)) as fresh:
+        with closing(in_memory([_told(source, read)], terms.index_terms)) as fresh:
             searchable = rows.fingerprints(fresh)
             said = list(rows.rows_of(fresh, 1))
         held = list(rows.rows_of(connection, known.pop(source.name, 0)))
@@ -116,8 +139,10 @@ def _differences(root: Path, connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def status(root: Path) -> Size:
-    """How large everything is, without changing anything."""
+    """How large everything is, without changing anything; nothing of what is behind a link that leads outside."""
     index = paths.index_file(root)
+    if outside(root) is not None:
+        return Size({}, 0, 0, complete=False)
     logs = sum(path.stat().st_size for path in paths.log_folder(root).rglob("*.jsonl"))
     size = sum(path.stat().st_size for path in index.parent.glob("ralph.db*") if path.is_file())
     if not index.exists():
@@ -150,16 +175,17 @@ def _behind(root: Path, connection: sqlite3.Connection) -> int:
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
     """Session and run logs that are too old or too many; they are removed only when it is meant.
 
-    Memories are never touched. Only whole logs go, the oldest first.
+    Memories are never touched. Only whole logs go, the oldest first; to compress a log makes it no younger.
     """
-    logs = sorted(paths.log_folder(root).glob("*/*.jsonl"), key=lambda path: path.stat().st_mtime)
+    if really:
+        of(root)  # Refused, where the logs are somebody else's
+    ages = {log: logs.last_time(log) for log in paths.log_folder(root).glob("*/*.jsonl")}
     found: list[Prunable] = []
     if days > 0:
         before = (ids.now() - timedelta(days=days)).timestamp()
-        found = [
-            Prunable(log, f"older than {days} days", log.stat().st_size) for log in logs if log.stat().st_mtime < before
-        ]
-    left = [log for log in logs if log not in {one.path for one in found}]
+        old = (log for log in sorted(ages, key=ages.__getitem__) if ages[log] < before)
+        found = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
+    left = [log for log in sorted(ages, key=ages.__getitem__) if log not in {one.path for one in found}]
     total = sum(log.stat().st_size for log in left)
     for log in left if most_bytes > 0 else []:
         if total <= most_bytes:
@@ -181,7 +207,7 @@ def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progr
                 return question(connection)
             except (sqlite3.DatabaseError, UnicodeDecodeError, Unreadable):
                 pass
-        with suppress(db.Busy, WriteFailed):  # somebody else is already making it again
+        with suppress(db.Busy, WriteFailed, Refused):  # somebody else is already making it again, or there is none
             of(root).discard()
     with closing(_from_files(root)) as connection:
         return question(connection)
@@ -195,6 +221,8 @@ def opened(root: Path, progress: Progress | None = None) -> Iterator[sqlite3.Con
 
 
 def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
+    if outside(root) is not None:
+        return _from_files(root)
     index = of(root)
     if not index.path.parent.exists() and not any(True for _ in sources(root)):
         return _from_files(root)  # nothing to remember: leave no trace of having looked
@@ -212,16 +240,23 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
 
 def _from_files(root: Path) -> sqlite3.Connection:
     """An index in memory, for one question."""
-    found = list(sources(root))
-    return in_memory(map(_told, found), terms.index_terms, [source.name for source in found])
+    found, read = list(sources(root)), by_todays_rules(root)
+    return in_memory((_told(each, read) for each in found), terms.index_terms, [source.name for source in found])
 
 
-def _told(source: Source) -> Contents:
+def _told(source: Source, read: Interpret) -> Contents:
     """What a source says; nothing when it may not be read."""
     try:
-        return told(source, interpret)
+        return told(source, read)
     except Unreadable:
         return Contents()
+
+
+def _hidden(root: Path) -> Index:
+    """The index of a project, which git does not see."""
+    index = of(root)
+    _keep_out_of_git(root)
+    return index
 
 
 def _keep_out_of_git(root: Path) -> None:

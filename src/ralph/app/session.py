@@ -3,7 +3,8 @@
 A session is what its observations are: it is listed also when the line about itself got lost, or was never
 written because the host was killed. Start and end are those of its line where it has them, else the times
 of its first and last observation. The summary is the stored one (written at Stop and PreCompact), else it is
-made now, the same way. An id may be shortened as long as one session is meant.
+made now, the same way. What was done several times running is shown once, with a count. An id may be shortened
+as long as one session is meant.
 """
 
 import json
@@ -93,17 +94,36 @@ def find(root: Path, session_id: str = "") -> Session:
 def show(
     root: Path, session_id: str = "", *, layer: Detail = Detail.INDEX, limit: int | None = None, since: str = ""
 ) -> tuple[Session, Answer]:
-    """What happened in a session, in its order; `limit` keeps the newest."""
+    """What happened in a session, in its order, a repeat once with its count; `limit` keeps the newest."""
 
     def question(connection: sqlite3.Connection) -> tuple[Session, Answer]:
         session = _found(connection, session_id)
         held = [each for each in observations(connection, session.id) if not since or each.created_at >= since]
-        hits = tuple(Hit(record, 0.0) for record in (held if limit is None else held[-limit:]))
-        texts = [_text(hit.record, layer) for hit in hits]
-        shown = tuple(Shown(hit, text, tokens.estimate(text + "\n")) for hit, text in zip(hits, texts, strict=True))
-        return _with_prompt(connection, session), Answer(Found(hits, len(held)), shown)
+        runs = _repeated(held)
+        shown = tuple(_shown(run, layer) for run in (runs if limit is None else runs[-limit:]))
+        return _with_prompt(connection, session), Answer(Found(tuple(each.hit for each in shown), len(held)), shown)
 
     return index.ask(root, question)
+
+
+def _repeated(held: Sequence[Record]) -> list[list[Record]]:
+    """Observations in their order; those that follow each other and say the same stand together."""
+    runs: list[list[Record]] = []
+    for record in held:
+        if runs and _says(runs[-1][0]) == _says(record):
+            runs[-1].append(record)
+        else:
+            runs.append([record])
+    return runs
+
+
+def _says(record: Record) -> tuple[object, ...]:
+    return record.kind, record.title, record.text, record.origin.by
+
+
+def _shown(run: Sequence[Record], layer: Detail) -> Shown:
+    text = _text(run[0], layer, len(run))
+    return Shown(Hit(run[0], 0.0), text, tokens.estimate(text + "\n"), tuple(record.id for record in run[1:]))
 
 
 def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY) -> Summarized:
@@ -181,10 +201,12 @@ def _found(connection: sqlite3.Connection, session_id: str) -> Session:
     return near[0]
 
 
-def _text(record: Record, layer: Detail) -> str:
+def _text(record: Record, layer: Detail, count: int) -> str:
     if layer is Detail.FULL:
-        return searching.full(record)
-    return searching.moment(record) if layer is Detail.TIMELINE else searching.line(record, None)
+        return searching.full(record, count)
+    if layer is Detail.TIMELINE:
+        return searching.moment(record, count=count)
+    return searching.line(record, None, count)
 
 
 def shapes(found: Sequence[Session]) -> list[dict[str, object]]:

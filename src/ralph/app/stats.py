@@ -1,8 +1,9 @@
-"""`ralph stats`: whether what is remembered is of use, and whether the hooks do their work.
+"""`ralph stats`: whether what is remembered is of use, whether the hooks do their work, and how runs of the loop ended.
 
 The reference rate is counted over pairs of session and record: of what a session was handed, how much it referred to.
 The hooks' success rate compares what stands in the session logs with the failures that the hooks counted in a file
-of their own; both are what is still on this disk. Nothing is written here, and nothing there is an error.
+of their own; both are what is still on this disk. The loop's success rate is over the runs that have ended; the index
+has them, so it is brought up to date where there are runs. Nothing else is written, and nothing there is an error.
 `tests/app/test_stats.py` proves the numbers.
 """
 
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_settings, ledger
+from ralph.app import hook_settings, index, ledger
 from ralph.errors import Unreadable
+from ralph.model.work import RunStatus
+from ralph.store import rows
 from ralph.store.library import Library
 
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
@@ -60,6 +63,32 @@ class Unused:
 
 
 @dataclass(frozen=True, slots=True)
+class Loops:
+    """How runs of the loop ended, and how many iterations the successful ones took together."""
+
+    succeeded: int = 0
+    failed: int = 0
+    stopped: int = 0
+    running: int = 0
+    iterations: int = 0
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are, those that are still under way included."""
+        return self.succeeded + self.failed + self.stopped + self.running
+
+    @property
+    def success_rate(self) -> float | None:
+        """The part of the runs that have ended which succeeded; None when none has ended yet."""
+        return _rate(self.succeeded, self.runs - self.running)
+
+    @property
+    def mean_iterations(self) -> float | None:
+        """How many iterations a success took on average; None when there was none yet."""
+        return _rate(self.iterations, self.succeeded)
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """Everything that `ralph stats` tells."""
 
@@ -72,6 +101,7 @@ class Stats:
     never_used: tuple[Unused, ...]
     never_handed: int
     hooks: Hooks
+    loops: Loops = Loops()
 
     @property
     def reference_rate(self) -> float | None:
@@ -95,6 +125,7 @@ def show(root: Path) -> Stats:
         never_used=unused,
         never_handed=never_handed,
         hooks=hooks(root),
+        loops=loops(root),
     )
 
 
@@ -103,6 +134,17 @@ def hooks(root: Path) -> Hooks:
     failed = hook_settings.failures(root)
     recorded = sum(_recorded(path) for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")))
     return Hooks(recorded) if failed is None else Hooks(recorded, failed.count, failed.at, failed.what)
+
+
+def loops(root: Path) -> Loops:
+    """How runs of the loop ended; without runs, nobody looks at the index."""
+    if not any((paths.log_folder(root) / "runs").glob("*.jsonl")):
+        return Loops()
+    found = index.ask(root, rows.loops)
+    count = {status: found.get(status.value, (0, 0)) for status in RunStatus}
+    succeeded, iterations = count[RunStatus.SUCCESS]
+    failed, stopped, running = (count[each][0] for each in (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING))
+    return Loops(succeeded, failed, stopped, running, iterations)
 
 
 def _events(book: ledger.Ledger, used: set[tuple[str, str]]) -> Iterator[EventStats]:

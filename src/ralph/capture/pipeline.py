@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ralph.capture.commands import programs
-from ralph.capture.event import Action, Change, Event, Happening
+from ralph.capture.event import Action, Change, Event, Happening, whole_number
 from ralph.capture.hidden import touches
 from ralph.capture.hosts import event_of
 from ralph.capture.observation import record_of, when
@@ -32,6 +32,7 @@ class Rules:
     paths: tuple[str, ...] = ()
 
 
+_PLAIN_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 _TOLD = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
 _SAID = (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP)
 
@@ -59,7 +60,20 @@ def interpret(
     if event is None or not event.session:
         return (), None
     record = observe(event, patterns=patterns, paths=paths)
-    return (() if record is None else (record,)), session_of(event, patterns=patterns)
+    return (() if record is None else (of_loop(record, value),)), session_of(event, patterns=patterns)
+
+
+def of_loop(record: Record, said: Mapping[str, object]) -> Record:
+    """The record with the run, iteration and task that a raw line names, as far as they are plain."""
+    run, task = (found if isinstance(found := said.get(name), str) else "" for name in ("run", "task"))
+    iteration = whole_number(said.get("iteration"))
+    origin = replace(
+        record.origin,
+        run=run if _PLAIN_ID.fullmatch(run) else "",
+        iteration=iteration if iteration is None or iteration >= 0 else None,
+        task=task if _PLAIN_ID.fullmatch(task) else "",
+    )
+    return record if origin == record.origin else replace(record, origin=origin)
 
 
 def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, object] | None:

@@ -10,6 +10,8 @@ Standard library only: the hook path imports this. The property tests are in
 `tests/capture/test_privacy.py`.
 """
 
+from itertools import islice
+
 from ralph.capture.assignments import assignments
 from ralph.capture.secrets import Span, header_and_command_secrets, key_blocks, tokens, url_logins
 from ralph.capture.values import MARKER, regex
@@ -18,7 +20,9 @@ from ralph.errors import ConfigError, Refused
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+
+    from ralph.capture.veils import View
 
 
 class _Compared:
@@ -82,8 +86,36 @@ _TAG = (
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 
 
-def _tags(text: str) -> "list[re.Match[str]]":
-    return [tag for tag in regex(_TAG).finditer(text) if tag.end() - tag.start() <= _TAG_LENGTH]
+_BEFORE_WORD = 260
+"""No spelling of what stands before the word in a tag is longer."""
+_MOST_TAGS = 20_000
+"""Nobody hides so many parts: what follows is private."""
+_FOLDED = {"İ": "i", "ı": "i", "＜": "<", "＞": ">", "﹤": "<", "﹥": ">", "／": "/"}
+_WIDE = {number: number - 0xFEE0 for number in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+_UNSEEN = (
+    *map(chr, (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0x85), *range(0x86, 0xA0), 0xAD, 0x34F, 0x61C,
+               0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
+               *range(0xFE00, 0xFE10), 0xFEFF)),
+    "\\\n", "\\\r", "\\\\\\n", "\\u", "\\x1", "\\033", "\\e[", "^[[",
+)  # fmt: skip
+"""What every veil begins with or holds: a text without any of these has none."""
+_UNSEEN_ASCII = tuple(filter(str.isascii, _UNSEEN))
+
+
+class Parted(_Compared):
+    """A text without its private parts.
+
+    `count` is how many were cut out, `open` how many are still open at its end; `astray` tells that one was closed
+    which nothing had opened.
+    """
+
+    __slots__ = ("astray", "count", "open", "text")
+
+    def __init__(self, text: str, count: int, still_open: int, astray: bool) -> None:
+        self.text = text
+        self.count = count
+        self.open = still_open
+        self.astray = astray
 
 
 def lower(text: str) -> str:
@@ -91,39 +123,116 @@ def lower(text: str) -> str:
     return text.replace("İ", "i").lower()
 
 
+def unveiled(text: str) -> "View | None":
+    """The text as it is without what splits words unseen (see `veils`), or None when it has nothing of that."""
+    if "\r" not in text.replace("\r\n", "") and not any(sign in text for sign in (_UNSEEN_ASCII if text.isascii() else _UNSEEN)):
+        return None
+    from ralph.capture.veils import view  # noqa: PLC0415 - few texts have a veil
+
+    seen = view(text)
+    return seen if seen.joints else None
+
+
+def _folded(text: str) -> str:
+    """The text with the signs that look like those of a tag as these, each in its place."""
+    if text.isascii():
+        return text
+    for sign, meant in _FOLDED.items():
+        text = text.replace(sign, meant)
+    wide = any(sign in text for sign in "ｐｒｉｖａｔｅＰＲＩＶＡＴＥ")
+    return text.translate(_WIDE) if wide else text
+
+
+def _tags(text: str) -> "Iterator[re.Match[str]]":
+    """The tags of a folded text; each is looked for around its word, so that other signs cost nothing."""
+    lowered, at = lower(text), 0
+    word = lowered.find("private")
+    while word >= 0:
+        first = max(at, word - _BEFORE_WORD)
+        before = text[first:word]
+        tag = None
+        if "<" in before or "\\" in before or "&" in before or "%" in before:
+            tag = regex(_TAG).search(text, first, word + _TAG_LENGTH)
+        if tag and tag.end() - tag.start() <= _TAG_LENGTH:
+            yield tag
+            at = tag.end()
+        word = lowered.find("private", max(at, word + 7))
+
+
 def strip_private(text: str) -> tuple[str, int]:
     """The text without its private parts, and how many there were; an unclosed part goes to the end."""
-    if "private" not in lower(text):
-        return text, 0
-    kept, count = _outside(text)
+    found = parted(text)
+    return found.text, found.count
+
+
+def parted(text: str, still_open: int = 0, *, wary: bool = False) -> Parted:
+    """The text without its private parts, when so many were open before it.
+
+    A closing tag that nothing opened is removed; who is `wary` has all that stands before it removed as well, for
+    the opening one may be in a text of which only the host knows that it came first.
+    """
+    seen = unveiled(text)
+    folded = _folded(seen.text if seen else text)
+    if "private" not in lower(folded):
+        return Parted("" if still_open else text, 0, still_open, False)
+    kept, found = _outside(text, folded, seen, still_open, wary)
     joined = "".join(kept)
+    if len(kept) < 2:
+        return Parted(joined, *found)
     # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
-    formed = _tags(joined) if len(kept) > 1 else []
-    return (joined[: formed[0].start()], count + 1) if formed else (joined, count)
+    again = unveiled(joined)
+    formed = next(_tags(_folded(again.text if again else joined)), None)
+    if formed is None:
+        return Parted(joined, *found)
+    start = again.place(*formed.span())[0] if again else formed.start()
+    return Parted(joined[:start], found[0] + 1, MOST_OPEN, found[2])
 
 
-def _outside(text: str) -> tuple[list[str], int]:
-    """The pieces of text outside of every private part, and the number of outermost parts."""
-    tags = _tags(text)
+MOST_OPEN = 8
+"""Nobody opens so many private parts at once: then all that follows is private."""
+
+
+def _outside(
+    text: str, folded: str, seen: "View | None", depth: int, wary: bool
+) -> tuple[list[str], tuple[int, int, bool]]:
+    """The pieces outside of every private part; the number of outermost parts, those still open, any stray end."""
     kept: list[str] = []
-    depth = count = at = 0
-    for number, tag in enumerate(tags):
+    count = at = number = 0
+    astray = False
+    found = list(islice(_tags(folded), _MOST_TAGS + 1))
+    for number, tag in enumerate(found):
+        start, end = seen.place(*tag.span()) if seen else tag.span()
         if depth == 0:
-            kept.append(text[at : tag.start()])
-        at = tag.end()
+            kept.append(text[at:start])
+        at = end
+        if number == _MOST_TAGS:
+            return kept, (count + 1, MOST_OPEN, astray)
         if tag["close"]:
+            astray = astray or depth == 0
+            if depth == 0 and wary:
+                count += any(kept)
+                kept.clear()
             depth = max(0, depth - 1)
-        elif not (tag["rest"] or "").rstrip().endswith("/") or _closes(tags, number + 1):
+        elif not (tag["rest"] or "").rstrip().endswith("/") or _closes(found, number + 1):
             count += depth == 0
             depth += 1
     if depth == 0:
         kept.append(text[at:])
-    return kept, count
+    return kept, (count, min(depth, MOST_OPEN), astray)
 
 
 def _closes(tags: "list[re.Match[str]]", number: int) -> bool:
     """Whether the next tag is a closing one: then `<private/>` was meant to open."""
     return number < len(tags) and bool(tags[number]["close"])
+
+
+def tags_alone(text: str) -> str:
+    """The tags of a text as they are usually written: what is left out of it may still open or close a part."""
+    seen = unveiled(text)
+    found = list(islice(_tags(_folded(seen.text if seen else text)), _MOST_TAGS + 1))
+    if len(found) > _MOST_TAGS:
+        return "<private>" * MOST_OPEN
+    return "".join("</private>" if tag["close"] else "<private>" for tag in found)
 
 
 def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ...]:
@@ -179,24 +288,45 @@ def _custom(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":
 
 def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """One look at the text: what was found outside of earlier markers, joined where it overlaps."""
-    markers = [match.span() for match in regex(MARKER).finditer(text)] if "[redacted: " in text else []
+    markers = _markers(text)
     found = _found(text)
-    veiled = _veiled(text)
-    if veiled != text:
-        found += _found(veiled)
+    blank = _veiled(text)
+    seen = unveiled(text)
+    if seen is not None:
+        from ralph.capture.veils import blanked  # noqa: PLC0415 - few texts have a veil
+
+        blank = blanked(blank)
+        hidden = [*_found(seen.text, frozenset(seen.joints)), *_custom_spans(seen.text, custom, _markers(seen.text))]
+        found += [(*seen.place(start, end), kind) for start, end, kind in hidden]
+    if blank != text:
+        found += _found(blank)
     spans = [span for span in found if not _touches(markers, span)] if markers else found
     return _joined([*spans, *_custom_spans(text, custom, markers)])
 
 
-def _found(text: str) -> list[Span]:
+def _markers(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in regex(MARKER).finditer(text)] if "[redacted: " in text else []
+
+
+_SURROUNDED = ("PRIVATE KEY", "(1 row)", " rows)", "stdin", "with-token", "sudo -S", "chpasswd", "vault login -",
+               "passphrase-fd")  # fmt: skip
+"""What `blocks` looks for, in the usual spelling; and tables."""
+
+
+def _found(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     lowered = lower(text)
-    return [
+    found = [
         *key_blocks(text),
-        *tokens(text),
+        *tokens(text, joints),
         *url_logins(text),
         *header_and_command_secrets(text, lowered),
         *assignments(text, lowered),
     ]
+    if ("|" in text and "--" in text) or any(word in text for word in _SURROUNDED):
+        from ralph.capture.blocks import told_by_surroundings  # noqa: PLC0415 - few texts have one of these
+
+        found += told_by_surroundings(text, lowered)
+    return found
 
 
 def _veiled(text: str) -> str:

@@ -16,48 +16,56 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_COLOUR = (
-    r"(?:\x1b\[|\x9b|\\{1,4}(?:u001[bB]|x1[bB]|033)\[)[0-9;:?]{0,24}[A-Za-z]|\x1b(?:[\]()][^\x07\x1b\n]{0,200}\x07?)?"
-)
-_CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127])
+_CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0x85), *range(0x86, 0xA0)])
+_CODES = ("\x1b", "\x9b", "\x90", "\x98", "\x9d", "\x9e", "\x9f", "\\u001", "\\x1", "\\033")
 _REMOVED = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 _HALF = "[\ud800-\udfff]"
 WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is looked at; what stands at the inner edges is dropped."""
-_MOST_OPEN = 8
-"""Nobody opens so many private parts at once: then all that follows is private."""
-_END = "\x1f"
+_LONGEST = 4_000_000
+"""So much of either end is looked through for private parts."""
+_MOST_SIGNS, _MOST_TEXTS = 640_000, 12_000
+"""What the rules are asked to look at in one event: they take some 2 seconds for it in the worst case."""
+_OWN_WINDOW = 160_000
 DEEPEST = 24
 """Members of members: no honest payload goes deeper."""
 
 
 def plain(text: str) -> str:
     """Text without colours, control signs and half characters: they could stand between a secret and its signs."""
-    if "\x1b" in text or "\x9b" in text or "\\" in text:
-        text = regex(_COLOUR).sub("", text)
+    if any(code in text for code in _CODES):
+        from ralph.capture.veils import uncoded  # noqa: PLC0415 - few texts have a code
+
+        text = uncoded(text)
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
     return text if text.isascii() else regex(_HALF).sub("\ufffd", text)
 
 
 class Redactor:
-    """Redacts the texts of one event one after the other, and remembers a private part that is still open."""
+    """Redacts the texts of one event one after the other.
+
+    It remembers a private part that is still open (`open`), and whether one was closed that nothing had opened
+    (`astray`). What is more than the rules can look at in time is left out, unseen and unkept.
+    """
 
     def __init__(self, patterns: "Sequence[str]") -> None:
         self.patterns = patterns
         self.open = 0
+        self.astray = False
+        self._signs, self._texts = _MOST_SIGNS, _MOST_TEXTS
 
     def __call__(self, text: str, window: int = WINDOW) -> str:
         """The text as it may be kept; of one that is longer than twice the window its ends."""
-        if self.open >= _MOST_OPEN:
+        if self.open >= MOST_OPEN or self._signs <= 0 or self._texts <= 0:
             return ""
-        text = plain(text)
-        if self.open or "private" in lower(text):
-            opened = "<private>" * self.open + text
-            self.open = _still_open(opened)
-            text = strip_private(opened)[0]
-        if len(text) <= 2 * window or self.patterns:
-            return without_secrets(text, self.patterns)
-        head, tail = without_secrets(text[:window]), without_secrets(text[-window:])
+        self._texts -= 1
+        found = parted(self._ends(text), self.open, wary=True)
+        self.open, self.astray = max(self.open, found.open) if self._lost else found.open, self.astray or found.astray
+        text, window = found.text, max(window, _OWN_WINDOW) if self.patterns else window
+        self._signs -= min(len(text), 2 * window)
+        if len(text) <= 2 * window:
+            return self._safe(text)
+        head, tail = self._safe(text[:window]), self._safe(text[-window:])
         note = f"[... {len(text) - 2 * (window - _EDGE):,} characters left out ...]"
         return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
 

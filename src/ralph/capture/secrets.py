@@ -14,7 +14,7 @@ from ralph.capture.values import basic_login, digits_in_base64, login_password, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
@@ -201,8 +201,8 @@ def _long_runs(text: str) -> str:
     return "\n".join(run for run in runs if not (run.islower() or run.isupper()) or regex(_DIGIT).search(run))
 
 
-def tokens(text: str) -> "Iterator[Span]":
-    """Everything that a rule of the table recognises."""
+def tokens(text: str, joints: "Collection[int]" = ()) -> "Iterator[Span]":
+    """Everything that a rule of the table recognises; at a joint a token may begin, whatever stands before it."""
     runs = _long_runs(text)
     for rule in rules():
         if rule.anchor not in runs:
@@ -210,6 +210,9 @@ def tokens(text: str) -> "Iterator[Span]":
         for start, end in _led(text, rule) if rule.lead else _plain(text, rule):
             if not _inside_other(text, start):
                 yield start, end, rule.kind
+        for match in regex(f"{rule.anchor.translate(_SIGNS)}(?:{rule.body})").finditer(text) if joints else ():
+            if match.start() in joints and not rule.lead and plausible(match[0][len(rule.anchor) :]):
+                yield *match.span(), rule.kind
 
 
 def _inside_other(text: str, start: int) -> bool:

@@ -50,7 +50,8 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
     if not found.text:
         click.echo("Nothing relates to that.", err=True)
     for reason in found.reasons if explain else ():
-        click.echo(f"{reason.id} {reason.score:.2f}: {plain('; '.join(reason.why))} ({reason.tokens} tokens)", err=True)
+        how = f"{reason.score:.2f}" if reason.score else "by name"
+        click.echo(f"{reason.id} {how}: {plain('; '.join(reason.why))} ({reason.tokens} tokens)", err=True)
 
 
 def _start(made: Brief, explain: bool, form: str) -> None:

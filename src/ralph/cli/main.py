@@ -29,6 +29,7 @@ COMMANDS = {
     "timeline": "ralph.cli.timeline",
     "context": "ralph.cli.brief",
     "session": "ralph.cli.session",
+    "journal": "ralph.cli.journal",
     "forget": "ralph.cli.forget",
     "index": "ralph.cli.index",
     "scratchpad": "ralph.cli.scratchpad",

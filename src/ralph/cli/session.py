@@ -1,17 +1,27 @@
 """`ralph session`: the conversations that were recorded."""
 
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from ralph.app import session as verbs
 from ralph.app.session import Session
-from ralph.cli.context import invocation, say
+from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.search import show as show_answer
 from ralph.cli.search import when
+from ralph.errors import UsageError
 from ralph.model.query import Detail
 
+if TYPE_CHECKING:
+    from ralph.app.compress import Compressed
+    from ralph.app.summary import Improved
+
 LIMIT = 20
+OLD = "30d"
 _ID = 12
 """Characters of an id in the table; `show` and `summary` take so much of it, too."""
 _SINCE = "From then on: a date, or 7d, 24h, 2w, 3m."
@@ -89,24 +99,140 @@ def show(ctx: click.Context, session_id: str, layer: int, limit: int | None, sin
     "--budget", type=click.IntRange(min=0), default=verbs.SUMMARY, show_default=True, metavar="TOKENS",
     help="At most so many tokens when it is made now (0: all).",
 )  # fmt: skip
+@click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
 @format_option("table", "json", "markdown")
 @click.pass_context
-def summary(ctx: click.Context, session_id: str, budget: int, form: str) -> None:
+def summary(ctx: click.Context, session_id: str, budget: int, improve: bool, last: int | None, form: str) -> int:
     """Say in a few lines what a session was about; without an ID, the newest one.
+
+    With --improve the command that summarize.command names reads the session as Markdown and prints a better
+    summary. If it fails, takes longer than two minutes, or prints nothing or far too much, the summary stays as it is
+    and the exit code is 1. Nothing but --improve ever runs it.
 
     \b
     Examples:
       ralph session summary
       ralph session summary 3f2a --format json
+      ralph session summary 3f2a --improve
+      ralph session summary --improve --last 5
     """
-    done = verbs.summary(invocation(ctx).root, session_id, budget=budget)
+    call = invocation(ctx)
+    if last is not None and (session_id or not improve):
+        raise UsageError(
+            "--last goes with --improve and without an ID", hint="ralph session summary --improve --last 5"
+        )
+    chosen = [session_id]
+    failed: list[str] = []
+    if improve:
+        better = _improving(call)
+        chosen = [each.id for each in verbs.list_(call.root, limit=last)[0]] if last else [session_id]
+        failed = [name for name in chosen if not _told(better(name))]
+    shown = [verbs.summary(call.root, name, budget=budget) for name in chosen]
     if form == "json":
-        shape = {"id": done.session.id, "summary": done.text, "stored": done.stored, "tags": list(done.session.tags)}
-        click.echo(json_text(shape))
-        return
-    if form == "markdown":
-        click.echo(f"## {done.session.id} ({_start(done.session)})\n")
-    hand_over(f"{done.text}\n" if done.text else "Nothing is recorded of this session yet.\n")
+        shapes = [
+            {"id": each.session.id, "summary": each.text, "stored": each.stored, "tags": list(each.session.tags)}
+            for each in shown
+        ]
+        click.echo(json_text(shapes if last else shapes[0]))
+        return int(bool(failed))
+    for number, done in enumerate(shown):
+        if form == "markdown" or last:
+            click.echo("\n" * bool(number) + f"## {one_line(done.session.id)} ({_start(done.session)})\n")
+        hand_over(f"{done.text}\n" if done.text else "Nothing is recorded of this session yet.\n")
+    return int(bool(failed))
+
+
+def _improving(call: Invocation) -> "Callable[[str], Improved]":
+    """What lets the configured command write a session's summary anew."""
+    from ralph.agents import process  # noqa: PLC0415  (only who asks for it starts anything)
+    from ralph.app import summary as summaries  # noqa: PLC0415  (the same)
+
+    config = call.config
+    summaries.words(config.summarize.command)  # a command that is none is told once
+
+    def better(name: str) -> "Improved":
+        return summaries.improved(
+            call.root, name, config.summarize.command, process.run, env=os.environ, patterns=config.privacy.patterns
+        )
+
+    return better
+
+
+def _told(done: "Improved") -> bool:
+    """Say what came of it, on one line; whether it is better now."""
+    if done.changed:
+        say(f"{one_line(done.session)}: the summary is the command's now")
+    else:
+        warn(f"{one_line(done.session)}: the summary stays as it is: {one_line(done.why)}")
+    return done.changed
+
+
+@cli.command("compress")
+@click.option("--before", default="", metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w, 3m.")
+@click.option("--older-than", "age", default="", metavar="SPAN", help=f"The same in words of age [default: {OLD}].")
+@click.option("--dry-run", is_flag=True, help="Only show it, as without --yes.")
+@click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
+@click.option("--improve", is_flag=True, help="Let summarize.command write each summary anew first.")
+@format_option("table", "json")
+@click.pass_context
+def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool, improve: bool, form: str) -> int:
+    """Make old sessions small: their observations are replaced by the summary and what is worth keeping.
+
+    Kept are the first prompt, each error once, what resolved it, decisions and the last answer. The rest goes for good.
+    A session in which something happened within a day is never touched. With --improve a session whose summary
+    could not be improved stays whole.
+
+    \b
+    Examples:
+      ralph session compress
+      ralph session compress --older-than 90d --yes
+      ralph session compress --before 2026-01-01 --improve --yes
+    """
+    from ralph.app import compress as compressing  # noqa: PLC0415  (nobody who lists sessions needs it)
+
+    if before and age:
+        raise UsageError("both --before and --older-than were given", hint="give one of them")
+    call = invocation(ctx)
+    really = yes and not dry_run
+    better = _improving(call) if improve else None
+    done = compressing.compress(call.root, when(before or age or OLD), really=really, improve=better)
+    for left in done.left:
+        warn(f"{one_line(left.id)}: left as it is: {one_line(left.why)}")
+    if form == "json":
+        left_out = [{"id": each.id, "why": each.why} for each in done.left]
+        click.echo(
+            json_text(
+                {"compressed" if really else "would_compress": list(map(_shape, done.sessions)), "left": left_out}
+            )
+        )
+    else:
+        _list_compressed(done.sessions, really)
+    return int(bool(done.left))
+
+
+def _shape(each: "Compressed") -> dict[str, object]:
+    return {
+        "id": each.id, "file": str(each.path), "last": each.last, "observations": each.observations, "kept": each.kept,
+        "bytes_before": each.before, "bytes_after": each.after, "summary": each.summary,
+    }  # fmt: skip
+
+
+def _list_compressed(found: "tuple[Compressed, ...]", really: bool) -> None:
+    rows = [
+        [one_line(each.id[:_ID]), one_line(each.last[:10]), f"{each.observations} -> {each.kept}",
+         f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}", one_line(each.summary)]
+        for each in found
+    ]  # fmt: skip
+    if rows:
+        click.echo(table(["session", "last", "observations", "KB", "summary"], rows))
+    saved = sum(each.before - each.after for each in found) / 1e3
+    if not found:
+        click.echo("No session is old enough and would get smaller.")
+    elif really:
+        click.echo(f"Compressed {len(found)} session(s), {saved:.1f} KB less.")
+    else:
+        click.echo(f"{len(found)} session(s), {saved:.1f} KB less. Nothing was changed; --yes does it, for good.")
 
 
 def _row(session: Session) -> list[str]:

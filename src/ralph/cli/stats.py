@@ -3,7 +3,7 @@
 import click
 
 from ralph.app import stats
-from ralph.app.stats import Stats
+from ralph.app.stats import Loops, Stats
 from ralph.cli.context import invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
@@ -12,13 +12,15 @@ _MOST = 10
 """Never-used memories that people are shown; JSON has all."""
 _ENOUGH_REFERENCES, _ENOUGH_SUCCESS = 0.5, 0.99
 """What Ralph wants to reach: of what is handed over, more than half is referred to; of the hooks, nearly all work."""
+_ENOUGH_LOOPS, _FEW_ITERATIONS = 0.7, 5
+"""... and of the runs of the loop, so many succeed, in fewer iterations than this."""
 
 
 @click.command(name="stats", cls=Command)
 @format_option("table", "json", "markdown")
 @click.pass_context
 def cli(ctx: click.Context, form: str) -> None:
-    """Show how much of what agents were handed they referred to, what it cost, and how the hooks fare.
+    """Show how much of what agents were handed they referred to, what it cost, and how hooks and loops fare.
 
     \b
     Examples:
@@ -36,7 +38,7 @@ def cli(ctx: click.Context, form: str) -> None:
 
 def shape(found: Stats) -> dict[str, object]:
     """The numbers as machines read them; a rate is null before there is anything to count."""
-    hooks = found.hooks
+    hooks, loops = found.hooks, found.loops
     return {
         "reference_rate": found.reference_rate,
         "handed_over": found.handed,
@@ -52,6 +54,10 @@ def shape(found: Stats) -> dict[str, object]:
         "hooks": {
             "success_rate": hooks.success_rate, "recorded": hooks.recorded, "failures": hooks.failures,
             "last_failure_at": hooks.last_at, "last_failure": hooks.last,
+        },
+        "loop": {
+            "success_rate": loops.success_rate, "mean_iterations": loops.mean_iterations, "runs": loops.runs,
+            "succeeded": loops.succeeded, "failed": loops.failed, "stopped": loops.stopped, "running": loops.running,
         },
         "never_used": [
             {"id": each.id, "type": each.kind, "content": each.text, "sessions": each.sessions, "tokens": each.tokens}
@@ -76,9 +82,20 @@ def _summary(found: Stats) -> list[tuple[str, str]]:
             f"{_percent(hooks.success_rate, _ENOUGH_SUCCESS)}: {hooks.recorded} event(s) recorded,"
             f" {hooks.failures} failure(s){failed}",
         ),
+        *([("loop", _loop(found.loops))] if found.loops.runs else []),
         ("never used", f"{len(found.never_used)} memories were handed over and never referred to"),
         ("never handed over", f"{found.never_handed} memories"),
     ]
+
+
+def _loop(loops: Loops) -> str:
+    """How runs ended, and how long successes took."""
+    ended = loops.runs - loops.running
+    said = f"{_percent(loops.success_rate, _ENOUGH_LOOPS)}: {loops.succeeded} of {ended} run(s) succeeded"
+    if loops.mean_iterations is not None:
+        aim = "" if loops.mean_iterations < _FEW_ITERATIONS else f" (aim: under {_FEW_ITERATIONS})"
+        said += f", in {loops.mean_iterations:.1f} iteration(s) on average{aim}"
+    return f"{said}; {loops.running} under way" if loops.running else said
 
 
 def _percent(rate: float | None, wanted: float) -> str:

@@ -66,6 +66,7 @@ def _shape(found: Status) -> dict[str, object]:
             "last_failure_at": hooks.last_at,
             "last_failure": hooks.last,
         },
+        "outside": None if found.outside is None else str(found.outside),
         "paused": found.paused is not None,
         "paused_since": found.paused or None,
     }  # fmt: skip
@@ -97,6 +98,9 @@ def _hooks(found: Status) -> str:
 
 
 def _capture(found: Status) -> str:
+    if found.outside is not None:
+        where = f".ralph leads out of the project, to {found.outside.parent}"
+        return one_line(f"off: {where}; nothing is recorded through such a link")
     if found.paused is None:
         return "on"
     since = f" since {found.paused}" if found.paused else ""

@@ -4,6 +4,7 @@ A pure function of what there is. Guardrails come first and take at most half of
 then the newest session summary, then memories by usefulness (`budget.useful_order`, moved by what the ledger says
 about use), then older summaries, as far as characters and tokens go. Entries are whole; a line says how many of
 how many there are and how to get the rest. What a stranger said and gives orders is left out.
+A strategy of `shares` may decide instead which memories stay, and at which detail, when the config says so.
 Notices are Ralph's own word and stand outside of the fence; so does the skill, in a block of its own.
 
 0 tokens are unlimited; the characters never are. `tests/context/test_brief.py` proves the bounds by property.
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from types import MappingProxyType
 
-from ralph.context import budget, render
+from ralph.context import budget, render, shares
 from ralph.context.tokens import estimate
 from ralph.model.kinds import MemoryKind
 from ralph.model.marks import INJECTED
@@ -127,6 +128,7 @@ def session_brief(
     caps: Caps,
     uses: Uses = NO_USES,
     skill: str = "",
+    strategy: shares.Strategy | None = None,
 ) -> Brief:
     """The brief, within its caps; the empty one when there is nothing to say. Summaries come newest first."""
     rules, held = _candidates(guardrails, uses)
@@ -139,7 +141,8 @@ def session_brief(
     wanted += guards
     recaps = _recaps(summaries, caps)
     wanted += recaps[:1]
-    wanted += _pieces(_LEARNED, learned, room and max(1, room - sum(piece.tokens for piece in guards)))
+    left = room and max(1, room - sum(piece.tokens for piece in guards))
+    wanted += _pieces(_LEARNED, learned, left) if strategy is None else _trimmed(learned, left, strategy, uses)
     wanted += recaps[1:]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     page = _Page(_beside(caps, added), _lines(_NOTICE, notices), total)
@@ -254,6 +257,25 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[_Piece]:
     return [_Piece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
+def _trimmed(records: Sequence[Record], most: int, strategy: shares.Strategy, uses: Uses) -> list[_Piece]:
+    """The memories that a strategy keeps, each at the detail that it leaves; how much they were used is their score."""
+    last_first = list(reversed(records))  # of one date, strategies take the last first
+    texts = [[_rendered(record, layer) for layer in (1, 2, 3)] for record in last_first]
+    items = [
+        shares.Item(
+            shares.rising([estimate(text) + 1 for text in each]),
+            record.created_at,
+            _worth(uses.get(record.id, (0, 0))) / 2,
+            record.kind.value,
+        )
+        for record, each in zip(last_first, texts, strict=True)
+    ]
+    kept = shares.STRATEGIES[strategy](items, most).kept
+    return [
+        _Piece(_LEARNED, texts[each.index][each.layer - 1], each.tokens, last_first[each.index].id) for each in kept
+    ]
+
+
 def _recaps(summaries: Sequence[Summary], caps: Caps) -> list[_Piece]:
     """The summaries that their tokens allow; no single one may take more than its part of the characters."""
     kept: list[_Piece] = []
@@ -269,6 +291,6 @@ def _recaps(summaries: Sequence[Summary], caps: Caps) -> list[_Piece]:
     return kept
 
 
-def _rendered(record: Record) -> str:
+def _rendered(record: Record, layer: int = 3) -> str:
     kind, files = record.kind.value, record.origin.files
-    return render.entry(3, record.id, kind, record.title, record.text, record.created_at, record.tags, files)
+    return render.entry(layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AT_PLACE = 600
 """Characters that may be said at the place of an action."""
 MEMORY_SHARE = 0.15
-"""The part of a context window that memories may fill; `shares.SHARES` has all parts."""
+"""The part of a context window that memories may fill unless the config says otherwise; see `shares.SHARES`."""
 HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(1, 9, HOW)])}")
 """Tokens of what stands around the records."""
@@ -96,9 +96,9 @@ class Told:
 NOTHING = Told()
 
 
-def within_window(window: int, budget: int) -> int:
+def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
     """The tokens for memories: the smaller of their part of the window and the configured budget (0: no limit)."""
-    part = max(1, int(window * MEMORY_SHARE)) if window > 0 else 0
+    part = max(1, int(window * share)) if window > 0 else 0
     return min(part, budget) if part and budget else part or budget
 
 

@@ -127,6 +127,11 @@ def _smaller(one: int, other: int) -> int:
     return min(one, other) if one > 0 and other > 0 else max(one, other, 0)
 
 
+def rising(costs: Sequence[int]) -> tuple[int, ...]:
+    """Costs of which none is below the one before: a short text may cost more cut and marked than whole."""
+    return tuple(max(costs[: number + 1]) for number in range(len(costs)))
+
+
 def choose(situation: Situation) -> Strategy:
     """The strategy that a situation calls for, the narrowest first: a loop, a full window, a search, anything."""
     if situation.wanted is not None:

@@ -20,7 +20,7 @@ from typing import TypeVar
 from ralph.errors import NotFound, Refused, Unreadable
 from ralph.formats.document import Entry, Problem, find
 from ralph.formats.jsonedit import one_line
-from ralph.formats.jsontext import BOM, DECODER, skip_blanks
+from ralph.formats.jsontext import BOM, LENIENT, skip_blanks
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import NOWHERE, Family, Link, Origin, Record, Scope, Status
 
@@ -239,7 +239,7 @@ def _object_at(line: str, place: int) -> tuple[Value | None, int]:
     if not line.startswith("{", place):
         return None, place
     try:
-        value, end = DECODER.raw_decode(line, place)
+        value, end = LENIENT.raw_decode(line, place)
     except json.JSONDecodeError as error:
         return None, error.pos
     except (ValueError, RecursionError):  # a number too long for Python, or nested too deeply
@@ -384,7 +384,7 @@ def _without(text: str, spans: list[tuple[int, int]]) -> str:
 def parse(text: str) -> LogDocument:
     """Reads a log."""
     log = _Log()
-    decode_at = DECODER.raw_decode
+    decode_at = LENIENT.raw_decode
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
         if line:

@@ -84,6 +84,8 @@ def _no_constant(name: str) -> object:
 
 DECODER = json.JSONDecoder(parse_constant=_no_constant)
 """Reads one value at a place; NaN and Infinity, which only Python accepts, are refused."""
+LENIENT = json.JSONDecoder(parse_constant=lambda _: None)
+"""The same for what a host wrote into a log: there NaN and Infinity are no number, and no reason to lose a line."""
 
 
 @dataclass(slots=True)

@@ -225,11 +225,9 @@ def links_in(body: str) -> tuple[str, ...]:
     return tuple(titles.values())
 
 
-def _without_code(line: str) -> str:
-    """A line with its code spans blanked: a run of backticks up to the next run of the same length."""
+def code_spans(line: str) -> list[tuple[int, int]]:
+    """Where inline code stands in a line: from a run of backticks to the next run of the same length."""
     runs = list(_TICKS.finditer(line))
-    if len(runs) < 2:
-        return line
     partner: list[int] = []
     next_of: dict[int, int] = {}
     for at in range(len(runs) - 1, -1, -1):
@@ -237,13 +235,21 @@ def _without_code(line: str) -> str:
         partner.append(next_of.get(length, -1))
         next_of[length] = at
     partner.reverse()
-    out, begin, at = [], 0, 0
+    spans, at = [], 0
     while at < len(runs):
         if partner[at] >= 0:
-            out.append(line[begin : runs[at].start()])
+            spans.append((runs[at].start(), runs[partner[at]].end()))
             at = partner[at]
-            begin = runs[at].end()
         at += 1
+    return spans
+
+
+def _without_code(line: str) -> str:
+    """A line with its code spans blanked."""
+    out, begin = [], 0
+    for start, end in code_spans(line):
+        out.append(line[begin:start])
+        begin = end
     return "`".join([*out, line[begin:]])
 
 

@@ -2,14 +2,54 @@
 
 The answer is one JSON object with `additionalContext`, or nothing. What was said goes to the ledger and to the
 session's list of what it knows, so that it is said once. Everything is read-only otherwise, and nothing heavy
-is loaded: `tests/hooks/test_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the answers.
+is loaded: SQLite's C part asks for `functools` only to remember statements, which takes longer to load than
+SQLite itself, so that a few lines stand in for it.
+`tests/hooks/test_answer_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the answers.
 """
 
+import sys
 import time
 
-from ralph.store import light, reading
-
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _remembering(_size: int) -> "Callable[[Callable[[str], object]], Callable[[str], object]]":
+    """In place of `functools.lru_cache`: what a function gave for a text, for as long as a hook lives."""
+
+    def remembered(make: "Callable[[str], object]") -> "Callable[[str], object]":
+        known: dict[str, object] = {}
+
+        def found(text: str) -> object:
+            if text not in known:
+                known[text] = make(text)
+            return known[text]
+
+        return found
+
+    return remembered
+
+
+def _load_sqlite() -> None:
+    """Import SQLite's C part with a stand-in for `functools`, where neither is loaded; else as usual."""
+    if "functools" in sys.modules or "_sqlite3" in sys.modules:
+        return
+    stand_in = type(sys)("functools")
+    stand_in.lru_cache = _remembering  # type: ignore[attr-defined]  # that is what a module is for
+    sys.modules["functools"] = stand_in
+    try:
+        import _sqlite3  # noqa: F401, PLC0415 - for its being loaded
+    except (ImportError, AttributeError, TypeError):  # it asks for more in this Python: it will get the real one
+        sys.modules.pop("_sqlite3", None)
+    finally:
+        del sys.modules["functools"]
+
+
+_load_sqlite()
+
+from ralph.store import light, reading  # noqa: E402 - `reading` brings SQLite
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
@@ -17,6 +57,7 @@ if TYPE_CHECKING:
     from ralph.context.recall import Told, Wanted
     from ralph.hooks.place import Place
 
+_REDACTED = "[redacted: "
 _TOUCHING = ("Edit", "Write", "MultiEdit", "NotebookEdit", "Read", "apply_patch")
 """Tools that touch the files that they name."""
 _PATCHED = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
@@ -64,7 +105,13 @@ def _question(said: "Mapping[str, object]") -> str:
     from ralph.context.recall import question  # noqa: PLC0415 - not for those who asked for no answers
 
     prompt = said.get("prompt")
-    return question(prompt) if isinstance(prompt, str) else ""
+    return question(_without_marks(prompt)) if isinstance(prompt, str) else ""
+
+
+def _without_marks(prompt: str) -> str:
+    """A prompt without what stands where secrets stood: nobody asks for that."""
+    first, *rest = prompt.split(_REDACTED)
+    return first + " ".join(part.partition("]")[2] for part in rest)
 
 
 def _told(connection: "sqlite3.Connection", name: str, said: "Mapping[str, object]", wanted: "Wanted") -> "Told":

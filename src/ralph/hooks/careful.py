@@ -6,12 +6,14 @@ together are looked at, then long texts are cut to their ends. Of a change to a 
 kept, and none if the file has private parts. What the adapters put together from several members (`words`,
 `outline`) is looked at as a whole at last; if a rule still finds anything there, or whatever else is odd (a private
 part that stays open, a key without its end, a payload that is too deep), it is a Doubt, and the full path decides.
+The user's own rules are applied as well: `patterns` to every text and to what stands together, `paths` by `unseen`.
 `tests/hooks/test_careful.py` proves that nothing private or secret is in the bytes of the line, nor in the record.
 """
 
-from ralph.capture.redactor import DEEPEST, Redactor, mapped, named_secrets, secretive, without_secrets
+from ralph.capture.redactor import DEEPEST, Redactor, mapped, named_secrets, plain, secretive, without_secrets
 from ralph.capture.trim import trim
-from ralph.hooks.fast import encoded, flags_of
+from ralph.capture.values import regex
+from ralph.hooks.fast import encoded, flags_of, scanned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,19 +38,59 @@ class Doubt(Exception):
     """The full path should decide."""
 
 
-def kept(host: str, said: "dict[str, object]") -> bytes:
+def check_hidden(host: str, said: "dict[str, object]", paths: tuple[str, ...]) -> None:
+    """Doubt when an event may be about a file of `privacy.paths`."""
+    from ralph.hooks.unseen import perhaps  # noqa: PLC0415 - few have such a rule
+
+    _check_depth(said, DEEPEST)
+    answer, cwd = said.get("tool_response"), said.get("cwd")
+    if host == "claude" and said.get("tool_name") in _CHANGES and isinstance(answer, dict):
+        answer = answer.get("filePath")  # the rest is what the file holds
+    elif isinstance(answer, str):
+        answer = [answer, scanned(answer)]
+    texts = _texts([said.get("tool_input"), answer, said.get("error")])
+    if perhaps(texts, cwd if isinstance(cwd, str) else "", paths):
+        raise Doubt("a file that nobody may know of")
+
+
+def matched(host: str, said: "dict[str, object]", patterns: tuple[str, ...]) -> bool:
+    """Whether one of the user's patterns is found in an event in which the screen found nothing."""
+    _check_depth(said, DEEPEST)
+    told = _members(mapped(said, plain))
+    seen = "\n".join(_together(told, _patch(host, told)))
+    return any(_finds(patterns, text) for text in (seen, *_texts(told)))
+
+
+def _finds(patterns: tuple[str, ...], text: str) -> bool:
+    return any(regex(pattern).search(text) for pattern in patterns)
+
+
+def _texts(value: object) -> "Iterator[str]":
+    """Everything that is said, names of members and numbers too."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def kept(host: str, said: "dict[str, object]", patterns: tuple[str, ...] = ()) -> bytes:
     """The payload as it may be kept, on one line; Doubt when that is not for us to say."""
     _check_depth(said, DEEPEST)
     if host == "claude" and said.get("tool_name") in _CHANGES:
         said = _changed(said)
     elif host == "codex":
         _check_patch(said)
-    told = _redacted(said)
+    told = _redacted(said, patterns)
     if host == "claude":
         told = _as_patch(told)
     told = _members(mapped(told, _short))
     seen = "\n".join(_together(_members(mapped(told, _ends)), _patch(host, told)))
-    if without_secrets(seen) != seen:
+    if without_secrets(seen, patterns) != seen:
         raise Doubt("a secret in several members")
     line = encoded(told)
     if len(line) > LARGEST or told.get("session_id") != said.get("session_id"):
@@ -56,11 +98,13 @@ def kept(host: str, said: "dict[str, object]") -> bytes:
     return line
 
 
-def _redacted(said: "dict[str, object]") -> "dict[str, object]":
+def _redacted(said: "dict[str, object]", patterns: tuple[str, ...]) -> "dict[str, object]":
     """Every text redacted, in the order of the payload, and then what only its name tells to be a secret."""
-    redactor = Redactor(())
+    redactor = Redactor(patterns)
 
     def words(text: str) -> str:
+        if patterns:  # a long text is looked at as a whole if it has what they look for, else its ends
+            redactor.patterns = patterns if len(text) <= 2 * _WINDOW or _finds(patterns, plain(text)) else ()
         if "PRIVATE KEY" in text or "Private-Lines" in text:
             _check_key(text)
             return redactor(text)
@@ -73,7 +117,7 @@ def _redacted(said: "dict[str, object]") -> "dict[str, object]":
         if redactor.open != before and not (quiet and key == "prompt"):
             raise Doubt("a private part stays open")
         quiet = quiet and key in _QUIET
-    return _members(named_secrets(told))
+    return _members(named_secrets(told, patterns))
 
 
 def _check_key(text: str) -> None:

@@ -1,10 +1,11 @@
 """Recording an event in the time that a bare interpreter takes, or handing it to the full path.
 
 An event that is only recorded goes to the session's log as it came, in one line with our envelope, if
-nothing in it looks private or secret (`screen`), it is small, and the settings ask for nothing else;
+nothing in it looks private or secret (`screen`), it is small, and no rule of the user's own is about it;
 what it means is told when the log is read. Reads and searches go without what they found. What the screen
 stops, or what is large, is made safe first (`careful`). Answering events are recorded the same way and then
-answered. In every other case, and in every doubt, `full` does the work with everything loaded. Only modules
+answered, by what may be kept of them; a prompt of Ralph's own loop is not, since the loop has put into it what
+memory knows. In every other case, and in every doubt, `full` does the work with everything loaded. Only modules
 that a bare interpreter has loaded, or that cost nothing, are imported: `tests/hooks/test_modules.py`
 pins them. A failure is counted where `ralph doctor` finds it, and the host never sees it.
 """
@@ -24,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ralph.hooks.place import Place
+    from ralph.hooks.place import Place, Settings
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop",
           "SubagentStop", "SessionEnd")  # fmt: skip
@@ -43,6 +44,9 @@ SMALL = 16 * 1024
 _LARGEST = 32 * 1024 * 1024
 _BEGINS, _OUTPUT = b'{"session_id":"', '{"output":'
 _NAME_SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+RUN, ITERATION, TASK = "RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK"
+"""The variables by which the loop tells its agents, and so us, what they work on."""
+_LONGEST_ID, _MOST_DIGITS = 80, 9
 
 
 class Whole(Exception):
@@ -62,7 +66,7 @@ def start(words: list[str], hooks: str) -> None:
         except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
             found = places.project(places.start(env, None))
             if found is not None:
-                failed(found.root, words[1], f"{type(error).__name__}: {error}")
+                failed(found.state or found.root, words[1], f"{type(error).__name__}: {error}")
     _print(answer)
     posix._exit(0)  # what an interpreter does before it ends takes longer than recording did
 
@@ -73,7 +77,7 @@ def _either(words: list[str], hooks: str, env: "Mapping[str, str]") -> bytes:
     if words[2:]:
         from ralph.hooks.twice import installed  # noqa: PLC0415 - only the plugin asks
 
-        if installed(env):
+        if installed(env, words[1]):
             return b""
     try:
         return event(words[0], words[1], payload, env)
@@ -89,51 +93,83 @@ def event(host: str, name: str, payload: bytes, env: "Mapping[str, str]") -> byt
     found = places.project(places.start(env, said.get("cwd") if said else None))
     if found is None and not places.may_be_everywhere(env):
         return b""
-    if said is None or found is None or not found.plain or name not in RECORDED + ANSWERED:
+    if said is None or found is None or not found.state or name not in RECORDED + ANSWERED:
         raise Whole
-    place = places.place(found.root, env)
+    place = places.place(found.root, env, found.state)
     if place is None:
         raise Whole
     if place.paused:
         return b""
     if name in RECORDED and place.settings.capture:
-        record(host, name, payload, said, place)
-    return _answered(host, name, payload, place) if name in ANSWERED else b""
+        payload = record(host, name, payload, said, place, env) or payload
+    if name not in ANSWERED or (name == "UserPromptSubmit" and env.get(RUN)):
+        return b""
+    return _answered(host, name, payload, place)
 
 
-def record(host: str, name: str, payload: bytes, said: "dict[str, object]", place: "Place") -> bool:
-    """Append an event to its session's log; True when all of it is there, False when that failed and was counted."""
+def record(
+    host: str, name: str, payload: bytes, said: "dict[str, object]", place: "Place", env: "Mapping[str, str]"
+) -> bytes:
+    """Append an event to its session's log; the payload that is there now, nothing when that failed and was counted."""
     session = session_of(payload.lstrip(b" \t\r\n"))
-    if not session or said.get("session_id") != session or not place.settings.plain:
+    if not session or said.get("session_id") != session:
         raise Whole
-    line = safe(host, payload.strip(b" \t\r\n"), said)
-    head = f'{{"v": 1, "type": "event", "at": "{light.stamp()}", "host": "{host}", "event": "{name}", "payload": '
+    line = safe(host, payload.strip(b" \t\r\n"), said, place.settings)
+    head = f'{{"v": 1, "type": "event", "at": "{light.stamp()}", "host": "{host}", "event": "{name}"{of_loop(env)}'
+    text = head.encode() + b', "payload": ' + line + b"}\n"
     try:
-        light.append(place.root, (".ralph", "log", "sessions"), f"{session}.jsonl", head.encode() + line + b"}\n")
+        light.append(place.root, (".ralph", "log", "sessions"), f"{session}.jsonl", text)
     except light.Unsure as unsure:
         raise Whole from unsure
     except OSError as error:
         failed(place.root, name, f"cannot append: {error.strerror}")
-        return False
-    return True
+        return b""
+    return line
 
 
-def safe(host: str, line: bytes, said: "dict[str, object]") -> bytes:
+def of_loop(env: "Mapping[str, str]") -> str:
+    """The members of a line that say in which run, iteration and task it was written, as far as they are plain."""
+    run, iteration, task = (env.get(name, "") for name in (RUN, ITERATION, TASK))
+    said = f', "run": "{run}"' if _plain(run) else ""
+    if iteration.isascii() and iteration.isdecimal() and len(iteration) <= _MOST_DIGITS:
+        said += f', "iteration": {int(iteration)}'
+    return said + (f', "task": "{task}"' if _plain(task) else "")
+
+
+def _plain(name: str) -> bool:
+    """Whether an id is of letters, digits and `-`."""
+    return 0 < len(name) <= _LONGEST_ID and name.isascii() and (name.replace("-", "") or "0").isalnum()
+
+
+def safe(host: str, line: bytes, said: "dict[str, object]", settings: "Settings | None" = None) -> bytes:
     """The payload as it may be kept: as it came, without what was read, or redacted; Whole when in doubt."""
+    patterns, paths = (settings.patterns, settings.paths) if settings else ((), ())
     try:
+        if b"NaN" in line or b"Infinity" in line:
+            encoded(said)  # a ValueError where they are numbers: no other reader would take the line
+        if paths:
+            from ralph.hooks.careful import check_hidden  # noqa: PLC0415 - few have such a rule
+
+            check_hidden(host, said, paths)
         shaped = _shaped(host, said)
         if shaped is not said:
             line = encoded(shaped)
         if len(line) <= SMALL and b"\n" not in line and b"\r" not in line:
             from ralph.hooks.screen import suspicious  # noqa: PLC0415 - not for events that go the other way
 
-            if not suspicious(line):
+            if not suspicious(line) and not (patterns and _matched(host, shaped, patterns)):
                 return line
         from ralph.hooks.careful import kept  # noqa: PLC0415 - it brings the rules
 
-        return kept(host, shaped)
+        return kept(host, shaped, patterns)
     except Exception as doubt:  # whatever it is, the full path has all rules, and counts what fails there
         raise Whole from doubt
+
+
+def _matched(host: str, said: "dict[str, object]", patterns: tuple[str, ...]) -> bool:
+    from ralph.hooks.careful import matched  # noqa: PLC0415 - few have such a rule
+
+    return matched(host, said, patterns)
 
 
 def _shaped(host: str, said: "dict[str, object]") -> "dict[str, object]":

@@ -87,8 +87,8 @@ def _everywhere(env: Mapping[str, str]) -> bool:
 def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str, str]) -> bytes:
     """The light answer, where it has one and the settings are known."""
     name = _GEMINI_EVENTS.get(event, "") if host == "gemini" else event
-    if name not in ANSWERED or sys.platform == "win32":
-        return b""
+    if name not in ANSWERED or sys.platform == "win32" or (name == "UserPromptSubmit" and env.get("RALPH_RUN")):
+        return b""  # the last one: Ralph's own loop has put into its prompt what memory knows
     place = _place(root, env)
     if place.paused:
         return b""
@@ -105,15 +105,15 @@ def _answer(host: str, event: str, payload: bytes, root: Path, env: Mapping[str,
 
 
 def _place(root: Path, env: Mapping[str, str]) -> "Place":
-    """The project with its settings: from the cache, or where that does not count (a worktree, settings in the
-    environment) from the config."""
+    """The project with its settings: from the cache, or where that does not count from the config."""
     from ralph.hooks.place import Place, Settings, place  # noqa: PLC0415 - not on Windows
 
-    known = place(os.fspath(root), env) if paths.state_root(root) == root else None
+    state = os.fspath(paths.state_root(root))
+    known = place(os.fspath(root), env, state)
     if known is not None:
         return known
     said = hook_settings.said(config.load(root, env=env).config)
-    return Place(os.fspath(paths.state_root(root)), Settings(said))
+    return Place(state, Settings(said))
 
 
 def _as_claude(payload: bytes) -> bytes:

@@ -2,31 +2,36 @@
 
 A project is the nearest folder upward with `ralph.yml`, `.ralph/` or `.agent/memories.md`, never above
 the git root. The settings that matter to hooks stand in `.ralph/cache/hook`, written by
-`app/hook_settings` together with the time and size of every config file they came from; if any of these
-has changed, or the environment sets something of its own, the cache says nothing and the full path reads
-the config. A worktree keeps its log elsewhere, which is for the full path, too. Classes are plain ones:
-`dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
+`app/hook_settings` together with the time and size of every config file they came from, and with the variables
+that had a say; if any of these has changed, the cache says nothing and the full path reads the config.
+A worktree keeps its log, cache and index in the main checkout; git's pointers to it are followed here as
+`paths.state_root` does it, but never through a link: what is odd is for the full path. Classes are plain
+ones: `dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
 """
 
+import _json
 import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FIRST_LINE = b"ralph-hook 1\n"
+FIRST_LINE = b"ralph-hook 2\n"
+VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
+"""How the variables begin that set what hooks go by; `app/hook_settings` has the same."""
 _KIND, _FOLDER, _REGULAR = 0o170000, 0o040000, 0o100000
-_LARGEST = 16_384
+_LARGEST = 65_536
 
 
 class Settings:
     """What the cache holds."""
 
-    __slots__ = ("budget", "capture", "enabled", "inject", "plain", "recent", "tags", "types", "window")
+    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "recent", "tags", "types", "window")
 
     def __init__(self, said: "Mapping[str, str]") -> None:
         self.capture = said["capture"] == "1"
-        self.plain = said["plain"] == "1"
+        self.patterns = _words(said["patterns"])
+        self.paths = _words(said["paths"])
         self.enabled = said["enabled"] == "1"
         self.inject = said["inject"]
         self.budget = int(said["budget"])
@@ -36,8 +41,22 @@ class Settings:
         self.tags = tuple(word for word in said["tags"].split(",") if word)
 
 
+def _words(said: str) -> tuple[str, ...]:
+    """Texts as JSON, one behind the other; ValueError for anything else."""
+    found, at = [], 0
+    while at < len(said):
+        if said[at] != '"':
+            raise ValueError(said)
+        try:
+            text, at = _json.scanstring(said, at + 1, True)
+        except SystemError as error:  # where `json` with its error is not loaded
+            raise ValueError(said) from error
+        found.append(text)
+    return tuple(found)
+
+
 class Place:
-    """A project in which a hook acts: its folder, which is also where its log, cache and index live."""
+    """A project in which a hook acts: where its log, cache and index live; of a worktree, in the main checkout."""
 
     __slots__ = ("root", "settings")
 
@@ -57,13 +76,13 @@ class Place:
 
 
 class Found:
-    """A project's folder, and whether it is a plain one: neither in a worktree nor behind odd links."""
+    """A project's folder, and the one that keeps its log, cache and index; "" where only the full path can tell."""
 
-    __slots__ = ("plain", "root")
+    __slots__ = ("root", "state")
 
-    def __init__(self, root: str, plain: bool) -> None:
+    def __init__(self, root: str, state: str) -> None:
         self.root = root
-        self.plain = plain
+        self.state = state
 
 
 def environment() -> dict[str, str]:
@@ -91,8 +110,52 @@ def project(folder: str) -> Found | None:
             root = folder
         git = _kind(f"{base}/.git")
         if git or not base:
-            return None if root is None else Found(root, git in (0, _FOLDER))
+            return None if root is None else Found(root, _state(root, base, git))
         folder = base.rpartition("/")[0] or "/"
+
+
+def _state(root: str, top: str, git: int) -> str:
+    """Where the log of a project is kept whose checkout is `top`; nothing when that is not plain to see."""
+    if git in (0, _FOLDER):
+        return root
+    pointer = _pointer(f"{top}/.git") if git == _REGULAR else ""
+    word, _, where = pointer.partition(": ")
+    if word != "gitdir" or not where:
+        return ""
+    own = where if where.startswith("/") else f"{top}/{where}"
+    if _kind(f"{own}/HEAD") != _REGULAR:
+        return ""
+    if not _kind(f"{own}/commondir"):
+        return root  # a submodule, which is a checkout of its own
+    common = _pointer(f"{own}/commondir")
+    main, _, name = _real(common if common.startswith("/") else f"{own}/{common}").rpartition("/")
+    if not common or not main:
+        return ""
+    return f"{main}{root[len(top) :]}" if name == ".git" else root
+
+
+def _pointer(path: str) -> str:
+    """What one of git's files of one line says, or nothing."""
+    try:
+        return (_read(path) or b"").decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _real(path: str) -> str:
+    """A path without `..`, if no link is on the way; else nothing."""
+    pieces: list[str] = []
+    for piece in path.split("/"):
+        if piece == "..":
+            pieces = pieces[:-1]
+        elif piece not in ("", "."):
+            pieces.append(piece)
+            try:
+                if posix.lstat(f"/{'/'.join(pieces)}").st_mode & _KIND != _FOLDER:
+                    return ""
+            except (OSError, ValueError):
+                return ""
+    return f"/{'/'.join(pieces)}"
 
 
 def _marked(base: str) -> bool:
@@ -123,31 +186,34 @@ def may_be_everywhere(env: "Mapping[str, str]") -> bool:
     return path is not None and b"everywhere" in (_read(path) or b"")
 
 
-def place(root: str, env: "Mapping[str, str]") -> Place | None:
+def place(root: str, env: "Mapping[str, str]", state: str = "") -> Place | None:
     """The project with its settings; None when the cache is missing, out of date or does not count."""
-    if any(name.startswith("RALPH_") for name in env):
-        return None
-    cached = _read(f"{root}/.ralph/cache/hook")
-    if cached is None or not cached.startswith(FIRST_LINE) or not cached.endswith(b"\n"):
-        return None
-    said: dict[str, str] = {}
-    files = 0
-    for line in cached.decode("utf-8", "surrogateescape").split("\n")[1:-1]:
-        key, _, value = line.partition(" ")
-        if key == "file":
-            files += 1
-            if not _as_it_was(value):
-                return None
-        elif key == "user":
-            if value != (user_config(env) or ""):
-                return None
-        else:
-            said[key] = value
+    state = state or root
     try:
-        own = said["root"] == str(posix.stat(root).st_ino)  # a copy of the folder has another number
-        return Place(root, Settings(said)) if files and own else None
+        number = str(posix.stat(root).st_ino)  # a copy of the folder has another one
+        cached = _read(f"{state}/.ralph/cache/hook" if state == root else f"{state}/.ralph/cache/hook-{number}")
+        if cached is None or not cached.startswith(FIRST_LINE) or not cached.endswith(b"\n"):
+            return None
+        said: dict[str, str] = {}
+        files = 0
+        for line in cached.decode("utf-8", "surrogateescape").split("\n")[1:-1]:
+            key, _, value = line.partition(" ")
+            if key != "file":
+                said[key] = value
+            elif _as_it_was(value):
+                files += 1
+            else:
+                return None
+        same = said["root"] == number and said["user"] == (user_config(env) or "") and said["env"] == variables(env)
+        return Place(state, Settings(said)) if files and same else None
     except (KeyError, ValueError, OSError):
         return None
+
+
+def variables(env: "Mapping[str, str]") -> str:
+    """The variables that set what hooks go by, with their values, in the words of the cache."""
+    found = [f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)]
+    return "".join(map(_json.encode_basestring_ascii, sorted(found)))
 
 
 def _as_it_was(said: str) -> bool:

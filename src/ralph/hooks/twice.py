@@ -1,26 +1,28 @@
 """Whether the user's own settings have our hook as well, so that of plugin and settings only one handles an event.
 
 Both may be there: a plugin for all projects, and `ralph install claude` in one of them. The settings go first,
-since they name the interpreter themselves. They are read as bytes: what we put there is a text that ends with
-`ralph/hooks/run.py`, and it counts if that file is there; one that was left behind by a package that is gone
-starts nothing. `tests/hooks/test_twice.py` proves with real processes that each event is recorded once.
+since they name the interpreter themselves. A hook counts if it is there for this event and would start: its
+interpreter can be executed, and the file that it names, `ralph/hooks/run.py`, can be read. What was left
+behind by an interpreter or a package that is gone starts nothing, nor do settings that the host cannot read.
+`tests/hooks/test_twice.py` proves with real processes that each event is recorded once.
 """
 
-import _json
 import posix
+
+from ralph.hooks.fast import scanned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_ENDING = b'ralph/hooks/run.py"'
+_RUNNER = "ralph/hooks/run.py"
 _LARGEST = 1 << 22
-_READABLE = 4
+_EXECUTABLE, _READABLE = 1, 4
 
 
-def installed(env: "Mapping[str, str]") -> bool:
-    """Whether one of the settings that hold for this session starts our hook."""
-    return any(posix.access(path, _READABLE) for file in _files(env) for path in _runners(_read(file)))
+def installed(env: "Mapping[str, str]", event: str) -> bool:
+    """Whether one of the settings that hold for this session starts our hook at this event."""
+    return any(map(_starts, (hook for file in _files(env) for hook in _hooks(_read(file), event))))
 
 
 def _files(env: "Mapping[str, str]") -> "Iterator[str]":
@@ -35,18 +37,31 @@ def _files(env: "Mapping[str, str]") -> "Iterator[str]":
         yield f"{project}/.claude/settings.local.json"
 
 
-def _runners(text: bytes) -> "Iterator[str]":
-    """Each text in the settings that ends like the name of our stub."""
-    at = text.find(_ENDING)
-    while at >= 0:
-        start = text.rfind(b'"', 0, at) + 1
-        try:
-            path, _ = _json.scanstring(text[start : at + len(_ENDING)].decode("utf-8"), 0, True)
-        except (ValueError, SystemError):  # the second where `json` with its error is not loaded
-            path = ""
-        if path.startswith("/") and "\0" not in path:
-            yield path
-        at = text.find(_ENDING, at + 1)
+def _hooks(text: bytes, event: str) -> "Iterator[dict[str, object]]":
+    """Every hook of the settings for an event."""
+    found = scanned(text.decode("utf-8", "replace"))
+    groups = _members(_members(found).get("hooks")).get(event)
+    for group in groups if isinstance(groups, list) else ():
+        hooks = _members(group).get("hooks")
+        yield from (hook for hook in (hooks if isinstance(hooks, list) else ()) if isinstance(hook, dict))
+
+
+def _starts(hook: "dict[str, object]") -> bool:
+    """Whether a hook is ours, with an interpreter and a file that are there."""
+    words = hook.get("args")
+    ours = [word for word in words if str(word).endswith(_RUNNER)] if isinstance(words, list) else []
+    return _may(hook.get("command"), _EXECUTABLE) and any(_may(word, _READABLE) for word in ours)
+
+
+def _may(path: object, how: int) -> bool:
+    try:
+        return isinstance(path, str) and path.startswith("/") and posix.access(path, how)
+    except ValueError:  # a NUL, or half a character
+        return False
+
+
+def _members(value: object) -> "dict[str, object]":
+    return value if isinstance(value, dict) else {}
 
 
 def _read(path: str) -> bytes:

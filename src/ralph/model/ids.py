@@ -8,7 +8,7 @@ same words always have the same id.
 
 import os
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
 """An id as it stands in files: a word, digits, and hex or other alphanumerics (not everybody writes hex)."""
@@ -33,9 +33,19 @@ def timestamp() -> str:
     return now().isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def after(seconds: float) -> str:
+    """The moment so many seconds from now, as RFC 3339 text."""
+    return (now() + timedelta(seconds=seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def mint(prefix: str) -> str:
     """A new id `{prefix}-{unix}-{4 hex}`; the writer checks it for a collision under the lock."""
     return f"{prefix}-{int(now().timestamp())}-{os.urandom(2).hex()}"
+
+
+def short(prefix: str, size: int = 3) -> str:
+    """A new id `{prefix}-{hex}` of so many random bytes, for tasks, features and runs; the writer checks it."""
+    return f"{prefix}-{os.urandom(size).hex()}"
 
 
 def mint_like(record_id: str) -> str:

@@ -106,6 +106,16 @@ def append(path: Path, line: str, *, root: Path | None = None, mode: int = PRIVA
         _append(real, wire, mode, durable)
 
 
+def output(path: Path, *, root: Path | None = None) -> int:
+    """A descriptor that adds to a file's end, for what another program prints; the caller closes it."""
+    real = target(path, root)
+    make_folder(real.parent, 0o700)
+    try:
+        return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be opened: {error.strerror}", hint=_hint(error)) from error
+
+
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
     """A copy of the file beside it, `<name>.bak` or `<name>.bak2` ..., never over an older one; None if no file.
 

@@ -189,6 +189,34 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
     return found
 
 
+def iterations(
+    *, run: str = "", not_of: str = "", task: str = "", outcome: str = "", since: str = "", noted: bool = False
+) -> tuple[str, list[object]]:
+    """The condition for the journal's rows that are iterations of runs, not what sums a run up; and its values.
+
+    `run` may be the beginning of an id; with `noted` only those that have something to say.
+    """
+    label = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.label') END, '')"
+    tests = ["iteration IS NOT NULL", "run_id NOT IN ('', ?)", f"{label} <> 'run'"]
+    values: list[object] = [not_of]
+    for test, value in (("task_id = ?", task), ("outcome = ?", outcome), ("created_at >= ?", since)):
+        if value:
+            tests.append(test)
+            values.append(value)
+    if run:
+        tests.append("substr(run_id, 1, ?) = ?")
+        values += [len(safe(run)), run]
+    if noted:
+        tests.append("notes <> ''")
+    return " AND ".join(tests), [safe(value) if isinstance(value, str) else value for value in values]
+
+
+def loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+    """By status: how many runs of the loop there are, and how many iterations they had together."""
+    sql = "SELECT status, count(*), sum(iterations) FROM loop_runs GROUP BY status"
+    return {row[0]: (int(row[1]), int(row[2])) for row in connection.execute(sql)}
+
+
 def counts(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each table has."""
     tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")

@@ -1,0 +1,161 @@
+"""`ralph feature ...`: what several tasks build together, one folder each in `.ralph/features/` of the main checkout.
+
+`feature.json` is Ralph's, `spec.md` and `plan.md` are people's: they are made once, with headings to fill in, and
+never written again. What stands in them goes into the prompt of each task of the feature, private parts aside;
+headings alone say nothing. `tests/app/test_feature.py` holds the cases.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import board, task_file, wording
+from ralph.app.board import Unread, moment
+from ralph.capture import privacy
+from ralph.errors import Conflict, NotFound, RalphError
+from ralph.formats import features
+from ralph.model import ids
+from ralph.model.work import Feature, Task
+from ralph.store import files
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A feature and the file that holds it."""
+
+    feature: Feature
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A new feature, its folder, and how many private parts were left out of its words."""
+
+    feature: Feature
+    folder: Path
+    private_parts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A feature, and how far its tasks are."""
+
+    feature: Feature
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One feature with its tasks, its spec and its plan."""
+
+    listed: Listed
+    folder: Path
+    tasks: tuple[Task, ...] = ()
+    spec: str = ""
+    plan: str = ""
+
+
+def add(
+    root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
+) -> Added:
+    """Make a new feature, with a spec.md and a plan.md to fill in."""
+    named = wording.title(title, allow_secret=allow_secret, patterns=patterns)
+    told = wording.text(description, "description", allow_secret=allow_secret, patterns=patterns)
+    folder, state = paths.features_folder(root), paths.state_root(root)
+    files.make_folder(folder, root=state)
+    task_file.keep_out_of_git(root)
+    with files.lock(folder / "feature.json"):
+        taken = {each.feature.id for each in _read(root)[0]}
+        while (minted := ids.short("f")) in taken or (folder / minted).exists():
+            pass
+        now = task_file.stamp()
+        feature = Feature(minted, named.text, told.text, created_at=now, updated_at=now)
+        files.write(folder / minted / "feature.json", features.render_feature(feature), root=state, expect="")
+        for name, text in (("spec.md", features.new_spec(feature)), ("plan.md", features.new_plan(feature))):
+            with contextlib.suppress(Conflict):  # somebody has written it already
+                files.write(folder / minted / name, text, root=state, expect="")
+    return Added(feature, folder / minted, named.private + told.private)
+
+
+def list_(root: Path) -> tuple[list[Listed], tuple[Unread, ...]]:
+    """Every feature, the oldest first, and the files that could not be read."""
+    found, unread = _read(root)
+    everything = board.read(root)
+    done: dict[str, list[bool]] = {}
+    for task in everything.tasks:
+        done.setdefault(task.feature or "", []).append(task.id in everything.done)
+    listed = [
+        Listed(each.feature, sum(done.get(each.feature.id, ())), len(done.get(each.feature.id, ()))) for each in found
+    ]
+    return listed, unread
+
+
+def find(root: Path, feature_id: str) -> Placed:
+    """The feature with this id; NotFound when there is none."""
+    for each in _read(root)[0]:
+        if each.feature.id == feature_id:
+            return each
+    raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature list` names them")
+
+
+def show(root: Path, feature_id: str) -> Shown:
+    """One feature with its tasks, its spec and its plan."""
+    place = find(root, feature_id)
+    everything = board.read(root)
+    tasks = tuple(task for task in everything.tasks if task.feature == feature_id)
+    count = sum(task.id in everything.done for task in tasks)
+    folder = place.path.parent
+    listed = Listed(place.feature, count, len(tasks))
+    return Shown(listed, folder, tasks, _words(folder / "spec.md"), _words(folder / "plan.md"))
+
+
+def spec(root: Path, feature_id: str) -> str:
+    """What the feature should do, for a prompt; "" while nobody has written it."""
+    return _words(find(root, feature_id).path.with_name("spec.md"))
+
+
+def plan(root: Path, feature_id: str) -> str:
+    """How the feature is built, for a prompt; "" while nobody has written it."""
+    return _words(find(root, feature_id).path.with_name("plan.md"))
+
+
+def feature_json(listed: Listed) -> dict[str, object]:
+    """A feature as machines read it."""
+    feature = listed.feature
+    return {
+        **{key: getattr(feature, key) for key in features.FEATURE_KEYS},
+        "tasks": listed.total,
+        "done": listed.done,
+        "extra": dict(feature.extra),
+    }
+
+
+def _words(path: Path) -> str:
+    text = files.read(path) or ""
+    bare, _ = privacy.strip_private(text)
+    return "" if features.says_nothing(bare) else bare
+
+
+def _read(root: Path) -> tuple[list[Placed], tuple[Unread, ...]]:
+    """Every feature, the oldest first; of two with one id the first counts."""
+    placed: dict[str, Placed] = {}
+    unread: list[Unread] = []
+    for path in sorted(paths.features_folder(root).glob("*/feature.json")):
+        try:
+            document = features.parse_feature(files.read(path) or "")
+        except RalphError as error:
+            unread.append(Unread(path, error.message.removeprefix(f"{path}: ")))
+            continue
+        feature = document.feature
+        if feature is None:
+            first = document.problems[0] if document.problems else None
+            unread.append(Unread(path, f"line {first.line}: {first.what}" if first else "it holds no feature"))
+        elif feature.id in placed:
+            unread.append(Unread(path, f"a second feature has the id {feature.id}"))
+        else:
+            placed[feature.id] = Placed(feature, path)
+    ordered = sorted(placed.values(), key=lambda each: (moment(each.feature.created_at), each.feature.id))
+    return ordered, tuple(unread)

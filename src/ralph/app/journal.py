@@ -1,0 +1,300 @@
+"""`ralph journal ...`: how every iteration of every run ended, and what of it the next iteration is told.
+
+An entry is one line of its run's log, written once: a loop that is killed between writing it and noting that it
+did writes it again, which is recognised by the entry's id and changes nothing. Only the end of the log is looked
+at, however long the run is. What this run did last is read from its own log, so that nothing is missing which was
+written a moment ago; what other runs did on something alike is asked of the index, with the words of the task and
+the ranking that every search has. The clock takes no part in that: the same files give the same section.
+`tests/app/test_journal.py` proves each of these, and kills writers.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import index
+from ralph.capture.privacy import redact
+from ralph.capture.redactor import mapped, named_secrets
+from ralph.capture.trim import trim
+from ralph.context import journal as rendering
+from ralph.errors import Conflict, NotFound, Refused, Unreadable
+from ralph.formats import jsonl
+from ralph.formats.journal import PREFIX, entry_id, entry_of, is_entry, record_of
+from ralph.model import ids
+from ralph.model.kinds import Outcome
+from ralph.model.record import Family, Record
+from ralph.model.work import JournalEntry
+from ralph.search import rank as ranking
+from ralph.store import files, rows
+
+RECENT = 5
+MATCHES = 5
+LIMIT = 20
+NOTES = 20_000
+"""Characters of notes that are kept; of longer ones, both ends."""
+FILES = 500
+"""Names of files that are kept."""
+
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_PIECE = 1 << 16  # bytes of a log's end that are read at first
+_ASKED = 2_000  # characters of a task's words that matches are looked for with
+_ALIKE = 4  # so many times the wanted matches are looked at, since some say the same
+_CANDIDATES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which entries are meant; a run may be given by the beginning of its id."""
+
+    run: str = ""
+    task: str = ""
+    outcome: Outcome | None = None
+    since: str = ""
+
+    @property
+    def condition(self) -> tuple[str, list[object]]:
+        """The same for the index."""
+        outcome = self.outcome.value if self.outcome is not None else ""
+        return rows.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
+
+
+EVERY = Which()
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An entry that was found, how well it fits, why, and whether that is enough to be told unasked."""
+
+    entry: JournalEntry
+    score: float
+    why: tuple[str, ...] = ()
+    fits: bool = False
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def run_file(root: Path, run: str) -> Path:
+    """The log of a run; Refused for an id that cannot be the name of a file."""
+    if not _RUN.fullmatch(run):
+        raise Refused(f"{run!r} cannot be the id of a run", hint="letters, digits, `.`, `_` and `-`, at most 80")
+    return paths.log_folder(root) / "runs" / f"{run}.jsonl"
+
+
+def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
+    """Write down how an iteration ended, without secrets; False when that was written before, then nothing changes."""
+    path = run_file(root, entry.run)
+    line = jsonl.encode(record_of(_clean(entry, patterns)))
+    there = _is_there(path, entry)
+    # Nothing as the line makes sure that what a killed writer left has its line end and is on the disk.
+    files.append(path, "" if there else line, root=paths.state_root(root), durable=True)
+    return not there
+
+
+def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
+    """The entry as it may be kept."""
+
+    def words(text: str) -> str:
+        return rows.safe(redact(text, patterns).text)
+
+    extra = named_secrets(mapped(dict(entry.extra), words), patterns)
+    kept = dict(extra) if isinstance(extra, dict) else {}
+    if len(entry.files) > FILES:
+        kept["files_in_all"] = len(entry.files)
+    return replace(
+        entry,
+        task=words(entry.task),
+        title=words(entry.title),
+        feature=words(entry.feature),
+        agent=words(entry.agent),
+        model=words(entry.model),
+        session=words(entry.session),
+        notes=words(trim(words(entry.notes).strip(), NOTES)),
+        files=tuple(map(words, entry.files[:FILES])),
+        created_at=entry.created_at or ids.timestamp(),
+        extra=kept,
+    )
+
+
+def _is_there(path: Path, entry: JournalEntry) -> bool:
+    """Whether the entry was written; iterations stand in their order, so that an earlier one ends the search."""
+    size = _PIECE
+    while True:
+        text, whole = _end(path, size)
+        found = _entries(text, entry.run)
+        if any(each.iteration == entry.iteration for each in found):
+            return True
+        if whole or any(each.iteration < entry.iteration for each in found):
+            return False
+        size *= 4
+
+
+def _end(path: Path, most: int) -> tuple[str, bool]:
+    """The end of a log from the start of a line, about so many bytes of it, and whether that is all."""
+    try:
+        if not path.is_file():
+            return "", True
+        with path.open("rb") as file:
+            over = max(0, path.stat().st_size - most)
+            file.seek(over)
+            text = file.read().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
+    return (text.partition("\n")[2], False) if over else (text, True)
+
+
+def _entries(log: str, run: str) -> list[JournalEntry]:
+    """The entries of a run in a part of its log, each once, in the order of the iterations."""
+    records = (entry.record for entry in jsonl.parse(log).entries)
+    found = _once(record for record in records if record.origin.run == run)
+    return sorted(found, key=lambda entry: entry.iteration)
+
+
+def _once(records: Iterable[Record]) -> list[JournalEntry]:
+    """Those of some records that are entries; of those with one id, the first."""
+    found: dict[str, JournalEntry] = {}
+    for record in records:
+        if is_entry(record) and record.id not in found:
+            found[record.id] = entry_of(record)
+    return list(found.values())
+
+
+# --- for the next iteration --------------------------------------------------------------------
+
+
+def section(root: Path, run: str, words: str, budget: int = rendering.BUDGET) -> str:
+    """`## Run Journal` for a prompt: what this run did last, and what others noted on something alike; "" for none."""
+    return rendering.render(recent(root, run), matches(root, run, words), budget)
+
+
+def recent(root: Path, run: str, most: int = RECENT) -> tuple[JournalEntry, ...]:
+    """The newest entries of a run, the oldest of them first."""
+    path = run_file(root, run)
+    size = _PIECE
+    while True:
+        text, whole = _end(path, size)
+        found = _entries(text, run)
+        if whole or len(found) >= most:
+            return tuple(found[-most:])
+        size *= 4
+
+
+def matches(root: Path, run: str, words: str, most: int = MATCHES) -> tuple[JournalEntry, ...]:
+    """Entries of other runs whose notes, task or files fit the words, best first; what says the same comes once."""
+    test, values = rows.iterations(not_of=run, noted=True)
+
+    def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
+        found, _ = _ranked(connection, words[:_ASKED], (test, values), _newest(connection), _ALIKE * most)
+        said: dict[str, JournalEntry] = {}
+        for match in found:
+            if match.fits:
+                said.setdefault(match.entry.notes.strip(), match.entry)
+        return tuple(entry for notes, entry in said.items() if notes)[:most]
+
+    return index.ask(root, question) if words.strip() else ()
+
+
+def _newest(connection: sqlite3.Connection) -> str:
+    """The day of the newest entry: how old others are is counted from there, whatever the clock says."""
+    return str(connection.execute("SELECT coalesce(max(created_at), '') FROM journal").fetchone()[0])[:10]
+
+
+def _ranked(
+    connection: sqlite3.Connection,
+    words: str,
+    condition: tuple[str, list[object]],
+    today: str,
+    limit: int | None,
+    *,
+    explained: bool = False,
+) -> tuple[list[Match], int]:
+    """The entries that have the words, best first, and how many there are in all."""
+    keep = [(rows.FAMILIES.index(Family.JOURNAL), *condition)]
+    ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit)
+    held = rows.records(connection, [each.row.key for each in ranked.best])
+    found: dict[str, Match] = {}
+    for each in ranked.best:
+        record = held.get(each.row.key)
+        if record is not None and is_entry(record) and record.id not in found:
+            why = tuple(ranking.why(each, ranked.words, today)) if explained else ()
+            found[record.id] = Match(entry_of(record), round(each.score, 4), why, ranking.answers(each))
+    return list(found.values()), ranked.total
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def list_(root: Path, which: Which = EVERY, *, limit: int | None = LIMIT) -> tuple[tuple[JournalEntry, ...], int]:
+    """The entries, newest first, and how many there are in all."""
+    found = index.ask(root, lambda connection: _found(connection, which))
+    return tuple(found if limit is None else found[:limit]), len(found)
+
+
+def show(root: Path, run: str = "") -> tuple[JournalEntry, ...]:
+    """What a run did, in its order; the beginning of its id is enough, and without one it is the newest run."""
+
+    def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
+        found = _found(connection, Which(run=run))
+        name = _meant(run, list(dict.fromkeys(entry.run for entry in found)))
+        return tuple(sorted((entry for entry in found if entry.run == name), key=lambda entry: entry.iteration))
+
+    return index.ask(root, question)
+
+
+def _meant(run: str, runs: Sequence[str]) -> str:
+    """Which of the runs that begin so is meant; the newest one, which comes first, when nothing is said."""
+    if not runs:
+        what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
+        raise NotFound(what, hint="`ralph journal list` shows what there is; `ralph loop start` begins a run")
+    if run and run not in runs and len(runs) > 1:
+        more = f" and {len(runs) - _CANDIDATES} more" if len(runs) > _CANDIDATES else ""
+        what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_CANDIDATES])}{more}"
+        raise Conflict(what, hint="give more of the id")
+    return run if run in runs else runs[0]
+
+
+def find(root: Path, name: str, iteration: int | None = None) -> JournalEntry:
+    """One entry: by its id, or by its run and iteration."""
+    if iteration is None:
+        run, _, number = name.removeprefix(f"{PREFIX}-").rpartition("-")
+        if not number.isdecimal():
+            raise NotFound(f"there is no entry {name}", hint="`ralph journal list` shows runs and iterations")
+        name, iteration = run, int(number)
+    entries = show(root, name)
+    found = next((entry for entry in entries if entry.iteration == iteration), None)
+    if found is None:
+        there = f"{entries[0].iteration} to {entries[-1].iteration}"
+        raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {there}")
+    return found
+
+
+def is_entry_id(name: str) -> bool:
+    """Whether a name is meant as the id of an entry, and not of a run."""
+    return name.startswith(f"{PREFIX}-")
+
+
+def search(root: Path, words: str, which: Which = EVERY, *, limit: int | None = LIMIT) -> tuple[tuple[Match, ...], int]:
+    """The entries that fit some words, best first, and how many there are in all."""
+
+    def question(connection: sqlite3.Connection) -> tuple[tuple[Match, ...], int]:
+        found, total = _ranked(connection, words, which.condition, ids.today(), limit, explained=True)
+        return tuple(found), total
+
+    return index.ask(root, question)
+
+
+def _found(connection: sqlite3.Connection, which: Which) -> list[JournalEntry]:
+    test, values = which.condition
+    newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
+    return _once(record for _, record in rows.stored(connection, Family.JOURNAL, newest, tuple(values)))
+
+
+def shape(entry: JournalEntry) -> dict[str, object]:
+    """An entry as machines read it."""
+    said = asdict(replace(entry, extra={}))
+    extra = dict(entry.extra)
+    said |= {"outcome": entry.outcome.value, "files": list(entry.files), "extra": extra}
+    return {"id": entry_id(entry.run, entry.iteration), **said}

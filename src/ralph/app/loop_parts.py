@@ -1,0 +1,273 @@
+"""The parts of a running loop, made of files, an agent, processes and the clock.
+
+One Workbench serves one run. What it is asked by the engine it does at once and on disk; what it remembers itself
+can be lost: when it last beat, and how the disk looked. Everything that an agent said passes redaction before
+it is written. `tests/app/test_loop.py` runs whole loops with the scripted agent.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph.agents import process
+from ralph.app import journal, knowledge, loop_prompt, runs, task
+from ralph.capture.privacy import redact
+from ralph.formats import sigils
+from ralph.loop import changes, criteria, prompt
+from ralph.loop.criteria import Criterion, Verdict
+from ralph.loop.judge import Judged
+from ralph.loop.parts import Parts, Worked
+from ralph.loop.state import Reason, Run
+from ralph.model import ids
+from ralph.model.agent import Agent, Ask, Reply
+from ralph.model.kinds import Outcome
+from ralph.model.work import Claim, JournalEntry, Task, TaskStatus
+from ralph.settings import Config
+
+BEAT = 10.0
+"""Seconds between two heartbeats."""
+CLAIM = 900
+"""Seconds that a claim on a task counts without being renewed."""
+SLICE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Whom the loop speaks to: its own lines, the agent's words, and what a person wants."""
+
+    tell: Callable[[str], None]
+    show: Callable[[str], None]
+    interrupted: Callable[[], bool]
+    feedback: Callable[[], str]
+    """What a person says after Ctrl-C; "" to end here."""
+    calm: Callable[[], None]
+    """Forget the interruption, since a person wants to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run was started with."""
+
+    criteria: tuple[Criterion, ...]
+    max_iterations: int
+    verify: bool
+
+
+class Workbench:
+    """Everything one run needs."""
+
+    def __init__(self, root: Path, config: Config, agent: Agent, plan: Plan, teller: Teller, run: Run) -> None:
+        self.root, self.config, self.agent, self.plan, self.teller = root, config, agent, plan, teller
+        self.saved: Run | None = None
+        self.run = run
+        self._beaten = 0.0
+        self._renewed = 0.0
+        self._disk: changes.Disk | None = None
+        self._prompt = ""
+        self._first: Verdict | None = None
+
+    def parts(self) -> Parts:
+        """The same, as the engine wants it."""
+        able = self.plan.verify and self.agent.reads_only
+        return Parts(
+            assign=self.assign, begin=self.begin, ask=self.ask, work=self.work, learn=self.learn, check=self.check,
+            verify=self.verify if able else None, journal=self.journal, settle=self.settle, save=self.save,
+            stop=self.stop, feedback=self.feedback, pause=self.pause, now=ids.timestamp, agent=self.agent.name,
+            cooldown=self.config.loop.cooldown_ms / 1000,
+        )  # fmt: skip
+
+    # --- tasks ---------------------------------------------------------------------------------
+
+    def assign(self, run: Run) -> Task | None:
+        """The task at hand, else the next one that can be claimed."""
+        settled = {*run.done, *run.failed}
+        if run.only:
+            waiting = [task.show(self.root, name) for name in run.only if name not in settled]
+        elif run.task and run.task not in settled:
+            waiting = [task.show(self.root, run.task)]
+        else:
+            waiting = [each for each in task.ready(self.root) if run.feature in ("", each.feature or "")]
+        for each in waiting:
+            if each.id not in settled and each.status not in (TaskStatus.DONE, TaskStatus.FAILED):
+                claimed = task.claim(self.root, each.id, self.claim(run))
+                if claimed is not None:
+                    return claimed
+        return None
+
+    def before(self) -> Verdict:
+        """What the criteria say before the first iteration; a marker is for later."""
+        self._first = self._checked("")
+        return self._first
+
+    def begin(self, run: Run, work: Task) -> Run:
+        """Note which criteria fail before the work on a task."""
+        verdict, self._first = self._first or self._checked(""), None
+        self.teller.tell(f"task {work.id}: {work.title}")
+        return replace(run, failing=not verdict.passed)
+
+    def settle(self, run: Run, work: Task, judged: Judged) -> Run:
+        """Done, tried once more, or failed for good."""
+        if judged.outcome is Outcome.DONE:
+            task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
+            return replace(run, done=(*run.done, work.id), task="")
+        if not judged.counts:
+            return run
+        attempts = task.attempted(self.root, work.id, run=run.id, why=judged.why)
+        if attempts <= self.config.execution.max_retries:
+            return run
+        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judged.why)
+        self.teller.tell(f"task {work.id} failed after {attempts} attempts")
+        return replace(run, failed=(*run.failed, work.id), task="")
+
+    def claim(self, run: Run) -> Claim:
+        """This run's claim on a task, until it must be renewed."""
+        return Claim(run.id, run.host, run.pid, ids.after(CLAIM))
+
+    # --- one iteration -------------------------------------------------------------------------
+
+    def ask(self, run: Run, work: Task) -> Ask:
+        """The prompt, kept as a snapshot."""
+        iteration = run.iterations + 1
+        told = [each.shown for each in self.plan.criteria]
+        text = loop_prompt.text(self.root, self.config, run, work, told, self.plan.max_iterations)
+        self._prompt = text
+        runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
+        model = run.next_model or run.model
+        self.teller.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
+        environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
+        return Ask(
+            text, self.root, model, timeout=self.config.loop.iteration_minutes * 60.0, environment=environment,
+            show=self.teller.show, stopped=self.now_stopped,
+        )  # fmt: skip
+
+    def work(self, ask: Ask) -> Worked:
+        """Let the agent work, and see what it changed."""
+        before = changes.look(self.root, self._run)
+        began = time.monotonic()
+        reply = self.agent.run(ask)
+        seconds = time.monotonic() - began
+        after = changes.look(self.root, self._run)
+        touched = dict.fromkeys((*changes.changed(before, after), *reply.files))
+        said = sigils.read(reply.text, echo=ask.prompt)
+        return Worked(reply, said, seconds, tuple(sorted(touched)), after.fingerprint)
+
+    def learn(self, run: Run, work: Task, worked: Worked) -> None:
+        """Keep the knowledge; one entry that cannot be kept never costs the others."""
+        learned = knowledge.learn(
+            self.root, worked.said.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
+        )
+        for each in learned:
+            self.teller.tell(each.told)
+        for name in (*worked.said.done, *worked.said.failed):
+            if name != work.id:
+                self.teller.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
+
+    def check(self, worked: Worked) -> Verdict:
+        """The criteria, with one line for each."""
+        verdict = self._checked(worked.reply.text)
+        for each in verdict.checks:
+            self.teller.tell(f"  {'ok' if each.passed else 'no'}  {each.criterion.shown}: {each.words}")
+        return verdict
+
+    def verify(self, run: Run, work: Task, worked: Worked) -> str:
+        """A second, read-only session looks at the work; why it is not done, or ""."""
+        told = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
+        text = prompt.VERIFY.format(task=prompt.assigned(work), files=told)
+        before = changes.look(self.root, self._run)
+        reply = self.agent.run(
+            Ask(
+                text, self.root, run.model, read_only=True, timeout=self.config.loop.iteration_minutes * 60.0,
+                environment={"RALPH_DISABLE": "1"}, show=self.teller.show, stopped=self.now_stopped,
+            )  # fmt: skip
+        )
+        if changes.look(self.root, self._run).fingerprint != before.fingerprint:
+            self.teller.tell("warning: files changed while the work was being verified")
+        said = sigils.read(reply.text)
+        doubt = _doubt(reply, said)
+        self.teller.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
+        return f"The verification did not agree: {doubt}" if doubt else ""
+
+    def journal(self, entry: JournalEntry) -> None:
+        """One entry an iteration."""
+        journal.append(self.root, entry, self._patterns)
+        cost = f", ${entry.cost:.4f}" if entry.cost else ""
+        files = f", {len(entry.files)} files" if entry.files else ""
+        self.teller.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
+
+    def save(self, run: Run) -> Run:
+        """The state after a step; what a person and an agent said is redacted first."""
+        patterns = self._patterns
+        run = replace(run, failure=redact(run.failure, patterns).text, feedback=redact(run.feedback, patterns).text)
+        durable = not run.step
+        self.saved = self.run = runs.save(self.root, self.saved, run, durable=durable)
+        self.beat()
+        return run
+
+    # --- people and time -----------------------------------------------------------------------
+
+    def stop(self) -> Reason | None:
+        """Whether somebody wants the run to end."""
+        if self.teller.interrupted():
+            return Reason.INTERRUPTED
+        return Reason.STOPPED if runs.stop_asked(self.root, self.run.id) else None
+
+    def now_stopped(self) -> bool:
+        """Whether somebody wants it to end at once; asked about once a second, so the heart beats here."""
+        self.beat()
+        return self.teller.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
+
+    def feedback(self, run: Run) -> Run | None:
+        """What a person says after Ctrl-C."""
+        if not self.teller.interrupted():
+            return None
+        said = self.teller.feedback().strip()
+        if not said:
+            return None
+        self.teller.calm()
+        return replace(run, feedback=redact(said, self._patterns).text)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless somebody wants to stop."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and self.stop() is None:
+            time.sleep(min(SLICE, left))
+            self.beat()
+
+    def beat(self) -> None:
+        """Say now and then that the run lives, and keep its claim."""
+        now = time.monotonic()
+        if now - self._beaten >= BEAT or not self._beaten:
+            self._beaten = now
+            runs.beat(self.root, self.run)
+        if self.run.task and now - self._renewed > CLAIM / 3:
+            self._renewed = now
+            task.renew(self.root, self.run.task, self.claim(self.run))
+
+    # --- processes -----------------------------------------------------------------------------
+
+    def _checked(self, text: str) -> Verdict:
+        return criteria.check(
+            self.plan.criteria, folder=self.root, run=self._run, text=text, echo=self._prompt,
+            timeout=float(self.config.loop.check_seconds), stopped=self.now_stopped,
+        )  # fmt: skip
+
+    def _run(
+        self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool],
+        env: Mapping[str, str] | None = None,
+    ) -> process.Finished:  # fmt: skip
+        return process.run(argv, cwd=cwd, timeout=timeout, stopped=stopped, env=env)
+
+    @property
+    def _patterns(self) -> tuple[str, ...]:
+        return self.config.privacy.patterns
+
+
+def _doubt(reply: Reply, said: sigils.Sigils) -> str:
+    """Why a verifier does not agree; only its verify sigils count."""
+    if said.verified is True:
+        return ""
+    if said.verified is False:
+        return said.reason or "it gave no reason"
+    return f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
+

@@ -1,0 +1,136 @@
+"""What an iteration of the loop is told: the sections of its prompt, from everything the project remembers.
+
+Each section has its own budget, and all of them share what `ralph.context_budget` leaves of the window. Memories
+come by relation to the task first, then by usefulness. The same files give the same bytes: nothing here asks the
+clock for anything but which memories are out of date. `tests/app/test_loop_prompt.py` proves it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import entries, feature, guardrails, index, journal, knowledge, memory, scratchpad, task
+from ralph.context import brief, render, skill
+from ralph.context.budget import useful_order
+from ralph.context.tokens import estimate
+from ralph.loop import prompt
+from ralph.loop.prompt import Section
+from ralph.loop.state import Run
+from ralph.model import ids
+from ralph.model.query import Query
+from ralph.model.record import Family, Record
+from ralph.model.work import JournalEntry, Task
+from ralph.search import engine
+from ralph.settings import Config, Inject
+from ralph.store import files
+
+GUARDRAILS, JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 2_000, 3_000, 2_000, 1_000, 1_500
+"""The most that each of these may cost, in tokens; memories have `memories.budget`."""
+
+_RELATED = 30
+_OPTIONAL = ("spec", "guardrails", "journal", "plan", "knowledge", "memories", "scratchpad", "patterns", "skill")
+"""What may be left out, the most important first."""
+
+
+def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str], most: int) -> str:
+    """The prompt of the next iteration."""
+    words = f"{work.title}\n{work.description}"
+    attempts = work.attempts
+    recent = journal.recent(root, run.id)
+    last = _files(recent)
+    asked = prompt.retry(attempts, config.execution.max_retries, run.failure, run.feedback)
+    texts = {
+        "rules": prompt.rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
+        "task": prompt.assigned(work, task.prerequisites(root, work)),
+        "spec": prompt.section("Specification", feature.spec(root, work.feature)) if work.feature else "",
+        "plan": prompt.section("Plan", feature.plan(root, work.feature)) if work.feature else "",
+        "retry": asked,
+        "guardrails": _guardrails(root, config),
+        "journal": journal.section(root, run.id, words, budget=JOURNAL),
+        "knowledge": knowledge.section(
+            root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
+        ),
+        "memories": _memories(root, config, words),
+        "scratchpad": prompt.section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
+        "patterns": prompt.section("Global Patterns", _patterns(root)),
+        "skill": _skill(config),
+        "memory": prompt.MEMORY,
+    }
+    limits = {"guardrails": GUARDRAILS, "journal": JOURNAL + 50, "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS}
+    sections = [
+        Section(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()
+    ]
+    return prompt.build(sections, int(config.context.window * config.loop.context_budget), estimate)
+
+
+def _rank(name: str) -> int:
+    return _OPTIONAL.index(name) + 1 if name in _OPTIONAL else prompt.ALWAYS
+
+
+def _files(entries: Sequence[JournalEntry]) -> tuple[str, ...]:
+    """The files of the newest iteration."""
+    return entries[-1].files if entries else ()
+
+
+def _guardrails(root: Path, config: Config) -> str:
+    """What must not go wrong again; journal and knowledge stay on without memories, guardrails do not."""
+    if not config.memories.enabled or config.memories.inject is Inject.NONE:
+        return ""
+    records = entries.current([stored.record for stored in guardrails.list_(root)])
+    return prompt.section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
+
+
+def _memories(root: Path, config: Config, words: str) -> str:
+    settings = config.memories
+    if not settings.enabled or settings.inject is not Inject.AUTO:
+        return ""
+    choice = settings.filter
+    records = entries.current([stored.record for stored in memory.list_(root)])
+    records = brief.accepted(
+        records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
+    )
+    places = {record.id: place for place, record in enumerate(records)}
+    related = [places[name] for name in _related(root, words) if name in places]
+    order = [*related, *(place for place in useful_order(records) if place not in set(related))]
+    return prompt.section("Memories", _within(records, order, settings.budget))
+
+
+def _related(root: Path, words: str) -> list[str]:
+    """The ids of the memories that relate to the task, best first."""
+    query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED)
+    found = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
+    return [hit.record.id for hit in found.hits]
+
+
+def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:
+    """Whole entries in this order as far as the budget goes, and a note that says what is left out."""
+    shown: list[str] = []
+    used = 0
+    kept = [place for place in order if not render.withheld(records[place].origin.by, records[place].text)]
+    for place in kept:
+        record = records[place]
+        block = render.entry(3, record.id, record.kind.value, record.title, record.text, record.created_at, record.tags)
+        cost = estimate(block) + 1
+        if budget <= 0 or used + cost <= budget - _NOTE:
+            shown.append(block)
+            used += cost
+    if len(shown) < len(kept):
+        shown.append(render.told(len(shown), len(kept), brief.ALL_OF_IT))
+    return "\n".join(shown)
+
+
+_NOTE = 40
+
+
+def _patterns(root: Path) -> str:
+    """The global patterns without their title and footer."""
+    said = files.read(paths.global_patterns(root)) or ""
+    lines = [line for line in said.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
+    bare = "\n".join(lines).strip()
+    return bare.replace("\n## ", "\n### ").removeprefix("## ") if any(x.lstrip().startswith("-") for x in lines) else ""
+
+
+def _skill(config: Config) -> str:
+    settings = config.memories
+    wanted = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
+    return skill.text("memories") if wanted else ""

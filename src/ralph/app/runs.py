@@ -1,0 +1,305 @@
+"""Runs of the loop on disk: their state, their heartbeat, requests to stop them, and what a crash left.
+
+A run's truth is `.ralph/log/runs/<run>.jsonl`: a `run` line says what changed, the journal's entries stand between
+them, the run record comes last. The prompts are beside it in a folder, one file an iteration, and what was
+printed in `<run>.log`. The heartbeat and the request to stop are small files in the cache. A run that says
+`running` while its process is gone is marked as died, its unfinished iteration journaled and its claims
+released by whoever looks next. `tests/app/test_runs.py` and `tests/soak/test_loop_kills.py` prove it.
+"""
+
+import json
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ralph import paths
+from ralph.agents import alive
+from ralph.app import index, journal, task
+from ralph.errors import NotFound, RalphError, Refused
+from ralph.formats import jsonl
+from ralph.loop.state import Reason, Run, ended
+from ralph.model import ids
+from ralph.model.kinds import Outcome
+from ralph.model.record import Family, Origin, Record, Scope
+from ralph.model.work import JournalEntry, RunStatus
+from ralph.store import files
+
+SILENCE = 600
+"""Seconds without a heartbeat after which a run on another machine counts as dead."""
+
+_ID = re.compile(r"run-[0-9a-f]{8}")
+_NAMES = tuple(field.name for field in fields(Run))
+_NEWEST = "SELECT id FROM loop_runs ORDER BY started_at DESC, id DESC"
+_RUNNING = "SELECT id FROM loop_runs WHERE status = 'running' ORDER BY started_at, id"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one iteration was asked."""
+
+    iteration: int
+    path: Path
+    size: int
+
+
+def mint(root: Path) -> str:
+    """A new id that no run has."""
+    while True:
+        name = ids.short("run", 4)
+        if not paths.run_log(root, name).exists():
+            return name
+
+
+def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> Run:
+    """Append what changed of a run."""
+    changed = {
+        name: value
+        for name in _NAMES
+        if name != "id" and (value := getattr(run, name)) != (getattr(before, name) if before else _UNSAID[name])
+    }
+    if changed:
+        line = jsonl.encode_line("run", {"id": run.id, **changed})
+        files.append(paths.run_log(root, run.id), line, root=paths.state_root(root), durable=durable)
+    return run
+
+
+_UNSAID = {field.name: field.default for field in fields(Run)}
+
+
+def read(root: Path, run_id: str) -> Run:
+    """A run as it stands on disk; the first characters of its id will do when they mean one."""
+    name = _named(root, run_id)
+    text = files.read(paths.run_log(root, name)) or ""
+    said: dict[str, object] = {}
+    for line in jsonl.parse(text).lines:
+        if line.type == "run" and line.value.get("id") == name:
+            said.update(line.value)
+    if "goal" not in said:
+        raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
+    return _run(said)
+
+
+def _run(said: Mapping[str, object]) -> Run:
+    """A run from its members; what has the wrong type counts as unsaid."""
+    values: dict[str, object] = {}
+    for name in _NAMES:
+        held, usual = said.get(name), _UNSAID[name]
+        if name in ("id", "goal"):
+            values[name] = str(held)
+        elif isinstance(usual, tuple) and isinstance(held, list):
+            values[name] = tuple(str(each) for each in held)
+        elif name == "status" and held in set(RunStatus):
+            values[name] = RunStatus(str(held))
+        elif isinstance(usual, float) and isinstance(held, int | float):
+            values[name] = float(held)
+        elif type(held) is type(usual) and name != "status":
+            values[name] = held
+    return Run(**values)  # type: ignore[arg-type]  # each was compared with the type of its default
+
+
+def _named(root: Path, run_id: str) -> str:
+    found = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
+    wanted = run_id if run_id.startswith("run-") else f"run-{run_id}"
+    if wanted in found:
+        return wanted
+    begun = [name for name in found if name.startswith(wanted)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise Refused(f"{run_id} may mean {', '.join(sorted(begun)[:5])}", hint="give more of the id")
+    raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
+
+
+def newest(root: Path, limit: int = 20) -> tuple[list[Run], int]:
+    """The newest runs first, and how many there are."""
+    names = _from_index(root, _NEWEST)
+    return [read(root, name) for name in names[:limit]], len(names)
+
+
+def current(root: Path, run_id: str = "") -> Run:
+    """The run that is meant: by its id, else the one that runs, else the newest."""
+    if run_id:
+        return read(root, run_id)
+    running = _from_index(root, _RUNNING)
+    names = running or _from_index(root, _NEWEST)
+    if not names:
+        raise NotFound("there is no run yet", hint='`ralph loop start "goal"` begins one')
+    return read(root, names[-1] if running else names[0])
+
+
+def running(root: Path) -> list[Run]:
+    """The runs that say they are running."""
+    return [read(root, name) for name in _from_index(root, _RUNNING)]
+
+
+def _from_index(root: Path, sql: str) -> list[str]:
+    names = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(sql)])
+    return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
+
+
+# --- alive or dead -----------------------------------------------------------------------------
+
+
+def mine(run: Run) -> Run:
+    """The run as one of this process."""
+    pid, born = alive.here()
+    return replace(run, pid=pid, born=born, host=socket.gethostname())
+
+
+def beat(root: Path, run: Run) -> None:
+    """Say that the run lives."""
+    line = json.dumps({"pid": run.pid, "host": run.host, "at": ids.timestamp()})
+    files.write(paths.heartbeat(root, run.id), line + "\n", root=paths.state_root(root), mode=files.PRIVATE)
+
+
+def last_beat(root: Path, run_id: str) -> str:
+    """When a run last said that it lives; "" when it never did."""
+    try:
+        value = json.loads(files.read(paths.heartbeat(root, run_id)) or "{}")
+    except ValueError:
+        return ""
+    return str(value.get("at", "")) if isinstance(value, dict) else ""
+
+
+def lives(root: Path, run: Run) -> bool:
+    """Whether the process of a run is there: by its number and birth here, by its heartbeat elsewhere."""
+    if run.status is not RunStatus.RUNNING:
+        return False
+    if run.host == socket.gethostname():
+        return alive.lives(run.pid, run.born)
+    try:
+        at = datetime.fromisoformat(last_beat(root, run.id) or run.started_at)
+    except ValueError:
+        return False
+    return (datetime.now(UTC) - at).total_seconds() < SILENCE
+
+
+def recover(root: Path) -> list[Run]:
+    """Mark the runs whose process is gone, journal what they were at, and release what they claimed."""
+    return [bury(root, run) for run in running(root) if not lives(root, run)]
+
+
+def bury(root: Path, run: Run) -> Run:
+    """A dead run, marked as such; nothing that it finished is touched."""
+    run = reconciled(root, run)
+    at = last_beat(root, run.id) or ids.timestamp()
+    if run.step and run.task:
+        notes = f"The loop's process was killed while it was {run.step}."
+        entry = JournalEntry(
+            run.id, run.iterations + 1, Outcome.INTERRUPTED, task=run.task, title=run.goal, notes=notes, created_at=at
+        )
+        journal.append(root, entry)
+        run = replace(run, iterations=run.iterations + 1)
+    before = read(root, run.id)
+    dead = save(root, before, ended(run, Reason.DIED, "its process was killed", at), durable=True)
+    task.release_run(root, run.id)
+    forget_signals(root, run.id)
+    return dead
+
+
+def reconciled(root: Path, run: Run) -> Run:
+    """The run as its journal says: a kill may have come between an entry and the state that follows from it."""
+    entries = [entry for entry in journal.of_run(root, run.id) if entry.iteration > run.iterations]
+    for entry in sorted(entries, key=lambda each: each.iteration):
+        run = replace(
+            run,
+            iterations=entry.iteration,
+            seconds=run.seconds + entry.duration,
+            cost=run.cost + entry.cost,
+            step="",
+        )
+        if entry.outcome is Outcome.DONE and entry.task not in run.done:
+            task.finish(root, entry.task, "done", run=run.id, note="")
+            run = replace(run, done=(*run.done, entry.task), task="")
+    return run
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
+    """Leave word that a run is to stop: after its iteration, or at once."""
+    word = "now\n" if now else "after\n"
+    files.write(paths.stop_request(root, run_id), word, root=paths.state_root(root), mode=files.PRIVATE)
+
+
+def stop_asked(root: Path, run_id: str) -> str:
+    """`now`, `after`, or "" when nobody asked."""
+    try:
+        return (files.read(paths.stop_request(root, run_id)) or "").strip()
+    except RalphError:
+        return ""
+
+
+def forget_signals(root: Path, run_id: str) -> None:
+    """Remove the heartbeat and the request to stop."""
+    files.delete(paths.stop_request(root, run_id))
+    files.delete(paths.heartbeat(root, run_id))
+
+
+# --- what it saw, and what came of it ----------------------------------------------------------
+
+
+def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
+    """Keep what an iteration is asked."""
+    path = paths.run_folder(root, run_id) / f"{iteration:04}.md"
+    files.write(path, prompt, root=paths.state_root(root), mode=files.PRIVATE)
+
+
+def snapshots(root: Path, run_id: str) -> list[Snapshot]:
+    """What each iteration was asked, in order."""
+    found = sorted(paths.run_folder(root, run_id).glob("[0-9]*.md"))
+    return [Snapshot(int(path.stem), path, path.stat().st_size) for path in found if path.stem.isdigit()]
+
+
+def snapshot(root: Path, run_id: str, iteration: int) -> str:
+    """What one iteration was asked."""
+    text = files.read(paths.run_folder(root, run_id) / f"{iteration:04}.md")
+    if text is None:
+        there = ", ".join(str(each.iteration) for each in snapshots(root, run_id)) or "none"
+        raise NotFound(f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {there}")
+    return text
+
+
+def conclude(root: Path, run: Run) -> Record:
+    """The run record, by which a search finds the whole run; a run that goes on later gets a new one."""
+    entries = list(journal.of_run(root, run.id))
+    kinds = {RunStatus.SUCCESS: Outcome.DONE, RunStatus.STOPPED: Outcome.INTERRUPTED}
+    lines = [f"Goal: {run.goal}", f"Ended: {run.status}, {run.reason}: {run.words}", f"Iterations: {run.iterations}"]
+    for entry in entries[-_TOLD:]:
+        first = entry.notes.strip().split("\n", 1)[0]
+        lines.append(f"{entry.iteration}. {entry.outcome}: {first}".rstrip(": "))
+    record = Record(
+        id=run.id,
+        kind=kinds.get(run.status, Outcome.FAILED),
+        text="\n".join(lines),
+        family=Family.JOURNAL,
+        label="run",
+        title=run.goal.split("\n", 1)[0],
+        scope=Scope.PROJECT,
+        origin=Origin(
+            by="agent",
+            run=run.id,
+            task=run.only[0] if run.only else "",
+            agent=run.agent,
+            files=tuple(dict.fromkeys(file for entry in entries for file in entry.files)),
+        ),
+        created_at=run.ended_at,
+        extra={"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations},
+    )
+    path = paths.run_log(root, run.id)
+
+    def edit(text: str) -> str:
+        document = jsonl.parse(text)
+        held = any(entry.record.id == run.id for entry in document.entries)
+        return str((document.remove(run.id) if held else document).add(record))
+
+    files.update(path, edit, root=paths.state_root(root), mode=files.PRIVATE)
+    return record
+
+
+_TOLD = 20
+"""So many iterations are told in a run record, the last ones."""

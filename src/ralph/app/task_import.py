@@ -1,0 +1,274 @@
+"""`ralph task import` and `export`: the stories of a prd.json, and tasks.jsonl, a task a line.
+
+All of a file is read and checked before anything is written: each part that cannot be taken is named with its
+line, and nothing is imported unless all can be, or the caller wants the rest (`partial`). Importing again adds
+nothing: a task is known by its id, a story by its own id and its PRD's project and branch, which the task keeps
+as `story`. What is there already stays as people made it; only a story that passes makes its task done. A task
+that somebody works on elsewhere is pending here, without a claim. An import that was killed can be run again.
+`tests/app/test_task_import.py` holds the cases.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import board, task_file, wording
+from ralph.app.board import Board, status_of
+from ralph.app.task_claims import close_parents
+from ralph.errors import Refused
+from ralph.formats import work
+from ralph.formats.document import Problem
+from ralph.formats.jsontext import read
+from ralph.model import ids
+from ralph.model.work import Story, Task, TaskStatus
+
+STORY = "story"
+"""The member of a task that says which story it was."""
+
+_KEPT = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A part of a file that cannot be imported: its line (0: unknown), and why."""
+
+    line: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did: new tasks, those that are done now, those that were there, and what was left out.
+
+    `differing` are the tasks that were there and say something else than the file.
+    """
+
+    added: tuple[Task, ...] = ()
+    finished: tuple[Task, ...] = ()
+    there: tuple[Task, ...] = ()
+    differing: tuple[str, ...] = ()
+    bad: tuple[Bad, ...] = ()
+    odd: tuple[Problem, ...] = ()
+    private_parts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A task as the file has it, the line it stands on (0: unknown), and the private parts left out of it."""
+
+    task: Task
+    line: int
+    private: int = 0
+
+
+def import_(
+    root: Path, text: str, name: str, *, partial: bool = False, allow_secret: bool = False, patterns: Sequence[str] = ()
+) -> Imported:
+    """Take over the tasks of a file; `name` is the file's, for what it is and for errors."""
+    wanted, problems = _stories(text, name) if _is_prd(text, name) else _lines(text)
+    bad = [Bad(problem.line, problem.what) for problem in problems if problem.level == "error"]
+    odd = tuple(problem for problem in problems if problem.level != "error")
+    cleaned, refused = _cleaned(wanted, allow_secret, patterns)
+    if not wanted and not bad:
+        raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
+    with task_file.together(root) as everything:
+        new, there = _sorted_out(root, everything, cleaned)
+        new, unlinked = _linked(everything, new)
+        bad = sorted([*bad, *refused, *unlinked], key=lambda each: each.line)
+        if bad and not partial:
+            raise Refused(
+                f"{name}: nothing was imported: " + "; ".join(_told(each) for each in bad),
+                hint="mend the file, or import the rest with --partial",
+            )
+        for each in new:
+            task_file.create(root, each.task)
+    finished = _finished(root, there)
+    return Imported(
+        tuple(each.task for each in new),
+        finished,
+        tuple(task for task, _ in there),
+        tuple(task.id for task, each in there if _differs(task, each.task)),
+        tuple(bad),
+        odd,
+        sum(each.private for each in new),
+    )
+
+
+def export(root: Path) -> str:
+    """Every task as a line of a tasks.jsonl, in the order in which they should be done; claims stay here."""
+    tasks = board.read(root).tasks
+    return "".join(work.render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
+
+
+def _told(bad: Bad) -> str:
+    return f"line {bad.line}: {bad.what}" if bad.line else bad.what
+
+
+def _is_prd(text: str, name: str) -> bool:
+    """Whether a file holds stories: one object with such a list, or something broken that is no .jsonl."""
+    if name.lower().endswith(".jsonl"):
+        return False
+    found = read(text)
+    if isinstance(found, Problem):
+        return name.lower().endswith(".json")
+    return isinstance(found.value, dict) and ("userStories" in found.value or "id" not in found.value)
+
+
+def _lines(text: str) -> tuple[list[_Wanted], list[Problem]]:
+    """The tasks of a tasks.jsonl with their lines."""
+    wanted: list[_Wanted] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        found = work.parse_tasks(line)
+        problems += (replace(problem, line=number) for problem in found.problems)
+        wanted += (_Wanted(task, number) for task in found.tasks)
+    return wanted, problems
+
+
+def _stories(text: str, name: str) -> tuple[list[_Wanted], list[Problem]]:
+    """The stories of a prd.json as tasks; a second one with the same id cannot be told from the first."""
+    document = work.parse_prd(text)
+    source = "/".join(part for part in (document.project, document.branch) if part) or name
+    twice = [replace(each, level="error") if each.code == "duplicate-id" else each for each in document.problems]
+    seen: set[str] = set()
+    wanted = []
+    for story in document.stories:
+        if story.id not in seen:
+            seen.add(story.id)
+            wanted.append(_Wanted(_task_of(story, source), 0))
+    return wanted, twice
+
+
+def _task_of(story: Story, source: str) -> Task:
+    criteria = "\n".join(f"- {each}" for each in story.acceptance_criteria)
+    parts = [
+        story.description,
+        f"Acceptance criteria:\n{criteria}" if criteria else "",
+        f"Notes: {story.notes}" if story.notes else "",
+    ]
+    return Task(
+        "",
+        story.title,
+        "\n\n".join(part for part in parts if part),
+        status=(TaskStatus.DONE if story.passes else TaskStatus.PENDING).value,
+        priority=max(story.priority, 0),
+        extra={STORY: {"id": story.id, "prd": source}},
+    )
+
+
+def _cleaned(wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[str]) -> tuple[list[_Wanted], list[Bad]]:
+    """What may be stored of it, and what may not."""
+    kept: list[_Wanted] = []
+    bad: list[Bad] = []
+    for each in wanted:
+        task = each.task
+        try:
+            title = wording.title(task.title, allow_secret=allow_secret, patterns=patterns)
+            told = wording.text(task.description, "description", allow_secret=allow_secret, patterns=patterns)
+            if task.id and not task_file.is_name(task.id):
+                raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
+        except Refused as error:
+            bad.append(Bad(each.line, f"{_name(task)}: {error.message}"))
+            continue
+        extra = wording.foreign(dict(task.extra), patterns)
+        clean = replace(
+            task,
+            title=title.text,
+            description=told.text,
+            status=_status(task),
+            claim=None,
+            worktree=None,
+            extra=extra if isinstance(extra, dict) else {},
+        )
+        kept.append(_Wanted(clean, each.line, title.private + told.private))
+    return kept, bad
+
+
+def _name(task: Task) -> str:
+    """What a task is called in the file it came from."""
+    story = task.extra.get(STORY)
+    return f"story {story['id']}" if not task.id and isinstance(story, dict) else task.id[:80]
+
+
+def _status(task: Task) -> str:
+    """The state that holds here, too: what somebody works on elsewhere, nobody works on here."""
+    status = status_of(task)
+    return status.value if status in _KEPT else TaskStatus.PENDING.value
+
+
+def _sorted_out(
+    root: Path, everything: Board, wanted: Iterable[_Wanted]
+) -> tuple[list[_Wanted], list[tuple[Task, _Wanted]]]:
+    """The tasks that are new, with their ids and ages; and those that are there, each with what the file says."""
+    stories = {_key(each): each for each in everything.tasks if _key(each)}
+    folder, now = paths.tasks_folder(root), ids.now()
+    new: dict[str, _Wanted] = {}
+    there: list[tuple[Task, _Wanted]] = []
+    for each in wanted:
+        task = each.task
+        known = everything.get(task.id) if task.id else stories.get(_key(task))
+        if known is not None:
+            there.append((known, each))
+            continue
+        while not task.id or (task.id in new and _key(task)):
+            task = replace(task, id=task_file.fresh_id(everything, folder))
+        if task.id not in new:
+            new[task.id] = replace(each, task=_aged(task, now, len(new)))
+    return list(new.values()), there
+
+
+def _key(task: Task) -> str:
+    """By which a story is known again."""
+    story = task.extra.get(STORY)
+    return f"{story.get('prd')}\n{story.get('id')}" if isinstance(story, dict) else ""
+
+
+def _aged(task: Task, now: datetime, number: int) -> Task:
+    """The task with its times; those of one import are a moment apart, so that they keep the file's order."""
+    time = (now + timedelta(microseconds=number)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
+
+
+def _linked(everything: Board, new: list[_Wanted]) -> tuple[list[_Wanted], list[Bad]]:
+    """The new tasks without those that name what is not there, or wait for themselves; until none is left."""
+    bad: list[Bad] = []
+    while True:
+        after = everything.with_tasks(each.task for each in new)
+        tangled = after.tangled()
+        wrong = {}
+        for each in new:
+            task = each.task
+            unknown = [name for name in (*task.blocked_by, task.parent or "") if name and name not in after.placed]
+            if unknown:
+                wrong[task.id] = Bad(each.line, f"{task.id}: names {unknown[0]}, and there is no such task")
+            elif task.id in tangled and (way := after.cycle(task.id)):
+                wrong[task.id] = Bad(each.line, f"{task.id}: would wait for itself: {' -> '.join(way)}")
+        if not wrong:
+            return new, bad
+        bad += wrong.values()
+        new = [each for each in new if each.task.id not in wrong]
+
+
+def _finished(root: Path, there: Iterable[tuple[Task, _Wanted]]) -> tuple[Task, ...]:
+    """End the tasks whose story passes by now."""
+
+    def edit(task: Task) -> Task:
+        over = status_of(task) is TaskStatus.DONE
+        return task if over else task_file.moved(task, TaskStatus.DONE, note="its story passes")
+
+    found = []
+    for task, each in there:
+        if _key(each.task) and each.task.status == TaskStatus.DONE.value and status_of(task) is not TaskStatus.DONE:
+            try:
+                found.append(task_file.change(root, task.id, edit))
+            except Refused:  # its state is a word that nobody knows: it stays for a person to look at
+                continue
+            close_parents(root, found[-1])
+    return tuple(found)
+
+
+def _differs(task: Task, other: Task) -> bool:
+    members = ("title", "description", "priority")
+    return any(getattr(task, key) != getattr(other, key) for key in members)

@@ -1,0 +1,395 @@
+"""Sigils: how agents write them, what only looks like one, echoes of the prompt, and the worst of texts."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.formats.laws import messy
+
+from ralph.errors import Refused
+from ralph.formats.sigils import KnowledgeSigil, Sigils, read, render
+
+RULES = """\
+# Ralph loop: iteration 1 of at most 20
+
+- Do not revert changes that you did not make.
+- When the task is complete, say so on a line of its own: <task-done>t-abc123</task-done>
+- When it cannot be done, say why: <task-failed id="t-abc123">the reason</task-failed>
+
+## Memory
+
+End your answer with a `<journal>`:
+
+```
+<journal>
+(your notes)
+</journal>
+```
+
+One entry each:
+
+```
+<knowledge tags="first-tag,second-tag" title="(a short title)">
+(at most about 500 words)
+</knowledge>
+```
+
+`<next-model>NAME</next-model>` asks for another model.
+"""
+VERIFY = """\
+Answer with exactly one of these on a line of its own:
+
+```
+<verify-pass/>
+<verify-fail>(what is missing or wrong, in a few sentences)</verify-fail>
+```
+"""
+
+
+class Case(NamedTuple):
+    """A sigil as it is asked for, without words, without its end, and what it says."""
+
+    written: str
+    empty: str
+    unclosed: str
+    said: Sigils
+
+
+CASES = {
+    "journal": Case(
+        "<journal>\nChose a map.\n\nTests pass.\n</journal>", "<journal> \n </journal>", "<journal>Chose a map.",
+        Sigils(journal="Chose a map.\n\nTests pass."),
+    ),
+    "knowledge": Case(
+        '<knowledge tags="a,b" title="T">\nWords.\n</knowledge>', "", '<knowledge tags="a" title="T">Words.',
+        Sigils(knowledge=(KnowledgeSigil("T", ("a", "b"), "Words."),)),
+    ),
+    "task-done": Case("<task-done>t-abc123</task-done>", "<task-done></task-done>", "<task-done>t-abc123",
+                      Sigils(done=("t-abc123",))),
+    "task-failed": Case("<task-failed>t-abc123</task-failed>", "<task-failed/>", "<task-failed>t-abc123",
+                        Sigils(failed={"t-abc123": ""})),
+    "promise": Case("<promise>COMPLETE</promise>", "<promise></promise>", "<promise>COMPLETE",
+                    Sigils(promise="COMPLETE")),
+    "next-model": Case("<next-model>opus</next-model>", "<next-model> </next-model>", "<next-model>opus",
+                       Sigils(next_model="opus")),
+    "verify-pass": Case("<verify-pass/>", "", "I cannot say <verify-pass> yet", Sigils(verified=True)),
+    "verify-fail": Case("<verify-fail>No test.</verify-fail>", "", "<verify-fail>No test.",
+                        Sigils(verified=False, reason="No test.")),
+}  # fmt: skip
+each_sigil = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@each_sigil
+def test_a_sigil_is_read_wherever_it_stands(case: Case) -> None:
+    for around in ("{}", "Before.\n\n{}\n\nAfter.\n", "In a {} line", "  \t{}  \r\n", "- {}", "{}{{}}", "\ufeff{}"):
+        assert read(around.replace("{}", case.written, 1)) == case.said
+    assert read(case.written.replace("\n", "\r\n")) == case.said
+
+
+@each_sigil
+def test_case_and_underscores_and_white_space_within_a_tag_do_not_matter(case: Case) -> None:
+    assert read(_tags(case.written, str.upper)) == case.said
+    assert read(_tags(case.written, lambda tag: tag.replace("-", "_"))) == case.said
+    assert read(_tags(case.written, lambda tag: tag.replace(">", " \n>"))) == case.said
+
+
+def _tags(written: str, change: Callable[[str], str]) -> str:
+    """A sigil with its tags' names changed, attributes and texts as they are."""
+    for name in CASES:
+        for tag in (f"<{name}>", f"</{name}>", f"<{name}/>", f"<{name} "):
+            written = written.replace(tag, change(tag))
+    return written
+
+
+@each_sigil
+def test_what_is_not_there_or_empty_or_unclosed_says_nothing(case: Case) -> None:
+    assert read("") == read("Nothing of the sort.") == Sigils()
+    assert read(case.empty) == Sigils()
+    assert read(case.unclosed) == Sigils()
+    assert read(f"{case.unclosed}\n</other>\n<journals>x</journals>") == Sigils()
+
+
+@each_sigil
+@pytest.mark.parametrize(
+    "shown",
+    ["```\n{}\n```", "~~~xml\n{}\n~~~", "````\n```\n{}\n```\n````", "- ```\n  {}\n  ```", "<!--\n{}\n-->"],
+    ids=["backticks", "tildes", "nested", "list", "comment"],
+)
+def test_a_sigil_that_is_only_shown_is_not_said(case: Case, shown: str) -> None:
+    text = shown.replace("{}", case.written)
+    assert read(f"Like this:\n\n{text}\n\nSo.") == Sigils()
+    assert read(f"{text}\n{case.written}\n{text}") == case.said
+
+
+@pytest.mark.parametrize("name", ["task-done", "promise", "verify-pass", "next-model"])
+def test_inline_code_and_quotes_are_not_said(name: str) -> None:
+    case = CASES[name]
+    for shown in (
+        f"Then `{case.written}` follows",
+        f"``x ` {case.written}``",
+        f"> {case.written}",
+        f" >{case.written}",
+    ):
+        assert read(shown) == Sigils()
+        assert read(f"{shown}\n\n{case.written} and `code`") == case.said
+    assert read(f"one ` backtick {case.written}") == case.said
+
+
+def test_an_unclosed_fence_hides_nothing() -> None:
+    assert read("```\ncode\n\n<task-done>t-1</task-done>").done == ("t-1",)
+
+
+# --- notes -------------------------------------------------------------------------------------
+
+
+def test_the_last_journal_with_words_counts() -> None:
+    assert read("<journal>one</journal>\n<journal>two</journal>\n<journal></journal>").journal == "two"
+
+
+def test_a_mention_in_a_sentence_swallows_nothing() -> None:
+    text = "I will end with a <journal> of it.\n\nWork.\n\n<journal>\nNotes on <journal> tags.\n</journal>\n"
+    assert read(text).journal == "Notes on <journal> tags."
+    assert read("Close it by </journal>. <journal>Notes</journal>").journal == "Notes"
+    torn = '<knowledge tags="a" title="Torn">half\n\n<knowledge tags="b" title="Whole">\nAll.\n</knowledge>'
+    assert [each.title for each in read(torn).knowledge] == ["Whole"]
+    mention = '<knowledge tags="a" title="T">\n<knowledge> needs a title.\n</knowledge>'
+    assert read(mention).knowledge == (KnowledgeSigil("T", ("a",), "<knowledge> needs a title."),)
+
+
+def test_what_stands_within_a_sigil_is_its_text() -> None:
+    said = read("<journal>\nI did not say <task-done>t-1</task-done> since a test fails.\n</journal>")
+    assert said.done == ()
+    assert "<task-done>t-1</task-done>" in said.journal
+
+
+def test_code_within_a_note_is_kept() -> None:
+    body = "Run this:\n\n```sh\nmake test\n```\n\nand `make check`."
+    assert read(f"<journal>\n{body}\n</journal>").journal == body
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        '<knowledge tags="a,b" title="A > B">',
+        '<knowledge title="A > B" tags="a,b">',
+        "<knowledge title='A > B' tags='a,b'>",
+        '<knowledge\n  title="A > B"\n  tags="a,b"\n>',
+        '<knowledge\r\ntags="a,b"\r\ntitle="A > B">',
+        '<KNOWLEDGE TITLE="A > B" Tags = "A , B,,a">',
+        '<knowledge title="A &gt; B" tags="a,b">',
+        '<knowledge title="A &#62; B" tags="&#x61;,b">',
+        "<knowledge title=“A > B” tags=“a,b”>",
+        '<knowledge id=7 title="A > B", tags="a,b" lang="en">',
+        '<knowledge title="A\n  > B" tags="a,\nb">',
+        '<knowledge title="A > B" title="C" tags="a,b">',
+        "<knowledge title='A > B' tag='a, b'>",
+    ],
+)
+def test_attributes_in_any_order_and_with_any_quotes(opening: str) -> None:
+    assert read(f"{opening}\nWords.\n</knowledge>").knowledge == (KnowledgeSigil("A > B", ("a", "b"), "Words."),)
+
+
+def test_entities_are_resolved_in_attributes_and_left_alone_in_bodies() -> None:
+    text = '<knowledge title="&quot;R&amp;D&quot; &apos;&copy; &#0; &amp;lt;" tags="x">a &lt;b&gt; &amp; c</knowledge>'
+    assert read(text).knowledge == (KnowledgeSigil('"R&D" \'&copy; &#0; &lt;', ("x",), "a &lt;b&gt; &amp; c"),)
+    assert read("&lt;task-done&gt;t-1&lt;/task-done&gt;") == Sigils()
+
+
+def test_several_entries_are_read_in_order_and_lacking_ones_too() -> None:
+    text = (
+        '<knowledge title="One" tags="a">1</knowledge> <knowledge tags="b">2</knowledge>\n'
+        '<knowledge title="Three">3</knowledge><knowledge title="Four" tags="d"/><knowledge>5</knowledge>'
+    )
+    assert read(text).knowledge == (
+        KnowledgeSigil("One", ("a",), "1"),
+        KnowledgeSigil("", ("b",), "2"),
+        KnowledgeSigil("Three", (), "3"),
+        KnowledgeSigil("Four", ("d",), ""),
+        KnowledgeSigil("", (), "5"),
+    )
+
+
+# --- tasks and verdicts ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        ("<task-done>\n t-1 \n</task-done>", ("t-1",)),
+        ("<task-done>t-1, t-2</task-done> <task-done>t-1</task-done>", ("t-1", "t-2")),
+        ('<task-done id="t-1"/>', ("t-1",)),
+        ("<task-done id=t-1 />", ("t-1",)),
+        ('<task-done id="t-1">All tests pass</task-done>', ("t-1",)),
+        ("<task-done>`t-1`: all tests pass, also the slow ones</task-done>", ("t-1",)),
+        ("<task-done>login</task-done>", ("login",)),
+        ("<task-done>all tests pass</task-done>", ()),
+        ("<task-done>../../etc</task-done>", ()),
+    ],
+)
+def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> None:
+    assert read(text) == Sigils(done=done)
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ('<task-failed id="t-1">No network here.\nNone.</task-failed>', {"t-1": "No network here.\nNone."}),
+        ("<task-failed>t-1: no network</task-failed>", {"t-1": "no network"}),
+        ("<task-failed>t-1 - no network, ever</task-failed>", {"t-1": "no network, ever"}),
+        ("<task-failed>t-1</task-failed><task-failed>t-2 x</task-failed>", {"t-1": "", "t-2": "x"}),
+        ("<task-failed>no network</task-failed>", {}),
+    ],
+)
+def test_a_failed_task_comes_with_the_reason(text: str, failed: dict[str, str]) -> None:
+    assert read(text) == Sigils(failed=failed)
+
+
+def test_done_and_failed_are_both_told() -> None:
+    said = read("<task-done>t-1</task-done><task-failed>t-1</task-failed>")
+    assert (said.done, dict(said.failed)) == (("t-1",), {"t-1": ""})
+
+
+def test_the_last_promise_and_model_that_make_sense_count() -> None:
+    assert (
+        read("<promise>failure</promise><promise> Complete. </promise><promise>maybe</promise>").promise == "COMPLETE"
+    )
+    assert read("<promise>FAILURE</promise>").promise == "FAILURE"
+    models = "<next-model>a/b-1.5:x</next-model><next-model>`claude-opus-4[1m]`</next-model>"
+    assert read(models + "<next-model>the best one</next-model>").next_model == "claude-opus-4[1m]"
+    assert read("<next-model>--dangerously-skip-permissions</next-model>").next_model == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "verified", "reason"),
+    [
+        ("<verify-pass />", True, ""),
+        ("<verify-pass></verify-pass>", True, ""),
+        ("Fine.\n<verify-pass>\n", True, ""),
+        ("<verify-pass>", True, ""),
+        ("<verify-pass>?", None, ""),
+        ("<verify-fail/>", False, ""),
+        ("<verify-fail></verify-fail>", False, ""),
+        ("<verify-fail>one</verify-fail><verify-fail>two</verify-fail>", False, "two"),
+        ("<verify-fail>one</verify-fail><verify-pass/>", False, "one"),
+        ("<verify-pass/><verify-fail>one</verify-fail>", False, "one"),
+    ],
+)
+def test_a_verdict_that_fails_counts_over_one_that_passes(text: str, verified: bool | None, reason: str) -> None:
+    assert read(text) == Sigils(verified=verified, reason=reason)
+
+
+# --- echoes ------------------------------------------------------------------------------------
+
+
+def test_the_prompt_itself_says_nothing() -> None:
+    for prompt in (RULES, VERIFY, RULES.replace("```\n", ""), VERIFY.replace("```\n", "")):
+        assert read(prompt, echo=prompt) == Sigils()
+        assert read(f"I was told:\n\n{prompt}", echo=prompt) == Sigils()
+
+
+def test_what_the_prompt_asks_for_is_no_echo() -> None:
+    for text in (
+        "<task-done>t-abc123</task-done>",
+        "All green.\n\n<task-done>t-abc123</task-done>\n<journal>x</journal>",
+    ):
+        assert read(text, echo=RULES).done == ("t-abc123",)
+    assert read('<task-failed id="t-abc123">No network.</task-failed>', echo=RULES).failed == {
+        "t-abc123": "No network."
+    }
+    for text in ("<verify-pass/>", "All is well.\n\n<verify-pass/>\n"):
+        assert read(text, echo=VERIFY).verified is True
+
+
+def test_the_last_journal_counts_over_an_echo_before_or_after_it() -> None:
+    echo = "<journal>\n  (your\n  notes)\n</journal>"
+    for text in (f"{echo}\n<journal>Mine</journal>", f"<journal>Mine</journal>\n{echo}"):
+        assert read(text, echo=RULES).journal == "Mine"
+    assert read(echo).journal
+
+
+def test_examples_repeated_without_their_fence_are_no_verdict() -> None:
+    shown = VERIFY.replace("```\n", "")
+    assert read(f"I have to choose.\n\n{shown}\nLet me look.", echo=VERIFY) == Sigils()
+    lines = "\n".join(VERIFY.split("\n")[3:5])
+    assert read(f"These two:\n{lines}\n\nLet me look.", echo=VERIFY) == Sigils()
+    assert read(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified is True
+
+
+def test_knowledge_that_the_prompt_holds_is_not_learned_again() -> None:
+    known = '<knowledge tags="a" title="T">Body.</knowledge>'
+    prompt = f"## Project Knowledge\n\n### Sigils\n\nWrite <knowledge> like this: {known}\n"
+    assert read(known, echo=prompt) == Sigils()
+    assert len(read(known.replace("Body", "Other"), echo=prompt).knowledge) == 1
+
+
+# --- laws --------------------------------------------------------------------------------------
+
+fragments = messy(
+    "<journal>", "</journal>", "<knowledge ", 'title="', "tags='a", ">", "/>", "</knowledge>", "<task-done>", "t-1",
+    "</task-done>", "<verify-pass", "<verify-fail>", "</verify-fail>", "<task_FAILED id=", "</ promise>", "&lt;", "“",
+    "<next-model>", "`", "```\n", "> ", "<!--", "ſ", "K",
+)  # fmt: skip
+
+
+@given(fragments, fragments)
+@example("<taſk-done>t-1</taſk-done>", "")
+def test_no_text_is_too_odd(text: str, echo: str) -> None:
+    for said in (read(text), read(text, echo=echo), read(text, echo=text)):
+        assert said.verified is not None or not said.reason
+        assert all(said.done)
+        assert said.promise in ("", "COMPLETE", "FAILURE")
+    assert read("<taſk-done>t-1</taſk-done>") == Sigils()
+
+
+letters = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="<>`~&\u2028\u2029\x85")
+words = st.text(letters, max_size=30).map(lambda text: " ".join(text.split()))
+bodies = st.lists(words, min_size=1, max_size=4).map("\n".join).map(str.strip).filter(bool)
+attributes = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30).map(
+    lambda text: " ".join(text.split())
+)
+tags = st.lists(
+    attributes.map(lambda tag: " ".join(tag.replace(",", "").lower().split())).filter(bool), max_size=3, unique=True
+).map(tuple)
+names = st.from_regex(r"\A[tf]-[0-9a-f]{6}\Z")
+sigils = st.builds(
+    Sigils,
+    journal=bodies | st.just(""),
+    knowledge=st.lists(st.builds(KnowledgeSigil, attributes, tags, bodies), max_size=3).map(tuple),
+    done=st.lists(names, max_size=3, unique=True).map(tuple),
+    failed=st.dictionaries(names, bodies | st.just(""), max_size=2),
+    promise=st.sampled_from(["", "COMPLETE", "FAILURE"]),
+    next_model=st.sampled_from(["", "opus", "openai/gpt-5:latest"]),
+    verified=st.none() | st.just(True),
+) | st.builds(Sigils, verified=st.just(False), reason=bodies | st.just(""))
+
+
+@given(sigils, bodies, bodies)
+def test_what_is_written_is_read_again_whatever_stands_around_it(said: Sigils, before: str, after: str) -> None:
+    written = render(said)
+    assert read(written) == said
+    assert read(f"{before}\n{written}{after}") == said
+    assert read(f"{before}\n{written}{after}", echo=f"{after}\n{RULES}{before}") == said
+
+
+def test_a_text_that_would_end_its_own_sigil_is_refused() -> None:
+    with pytest.raises(Refused, match="journal"):
+        render(Sigils(journal="one </journal> two"))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<journal>", "</journal>", "<journal>x</journal>", "<task-done>t-1</task-done>", '<knowledge title="',
+        "<knowledge title='\"", '<knowledge a="" ', "<journal ", "<journal a", "`<journal>", "<verify-pass>\n", "```\n",
+        "\n", "<", "<journal a=b c", '"<journal a=" b=\'', "> <journal>\n", "`", "<!-- <journal>\n", "x" * 1000, " ",
+        "<verify-pass/>", "``<journal>`",
+    ],
+)  # fmt: skip
+def test_ten_megabytes_of_anything_cost_their_length(piece: str) -> None:
+    """What is not linear here would not end within the day; nothing measures time."""
+    text = piece * (10_000_000 // len(piece))
+    for around in (text, f"<journal>{text}</journal>", f"<journal {text}"):
+        read(around, echo=RULES)
+    read(RULES, echo=text[:1_000_000])
