@@ -1,4 +1,4 @@
-"""Writes the generated pages: docs/cli.md and the key table of docs/config.md.
+"""Writes the generated pages: docs/cli.md, the keys of docs/config.md, the exit codes of docs/loop.md.
 
 Run by `make docs`; `tests/test_docs.py` fails when a page and the program disagree.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ralph.cli.loop import codes
 from ralph.cli.main import cli
 from ralph.config import keys_table
 
@@ -31,7 +32,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ("ralph",)) -> Iter
         with click.Context(command, info_name=path[-1]) as ctx:
             for name in command.list_commands(ctx):
                 child = command.get_command(ctx, name)
-                if child is not None:
+                if child is not None and not child.hidden:
                     yield from commands(child, (*path, name))
 
 
@@ -58,10 +59,21 @@ def config_page(text: str) -> str:
     return pattern.sub(lambda found: found[1] + keys_table().strip("\n") + found[2], text)
 
 
+def loop_page(text: str) -> str:
+    """docs/loop.md with its table of exit codes written anew."""
+    pattern = re.compile(r"(<!-- generated: exit codes -->\n).*?(<!-- end -->)", re.DOTALL)
+    return pattern.sub(lambda found: f"{found[1]}{codes()}{found[2]}", text)
+
+
+PAGES = {"cli.md": lambda text: cli_page(), "config.md": config_page, "loop.md": loop_page}
+"""Every page that is generated, or holds something that is."""
+
+
 def main() -> None:
     """Write the pages that changed."""
-    config = DOCS / "config.md"
-    for path, text in ((DOCS / "cli.md", cli_page()), (config, config_page(config.read_text(encoding="utf-8")))):
+    for name, page in PAGES.items():
+        path = DOCS / name
+        text = page(path.read_text(encoding="utf-8") if path.exists() else "")
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8", newline="")
             sys.stdout.write(f"wrote {path.name}\n")

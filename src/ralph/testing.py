@@ -1,18 +1,24 @@
 """Public fakes: what Ralph's own tests use instead of mock objects, and others may use for theirs.
 
 A fake does the real thing in a small, predictable way. HashEmbedder is a real Embedder: texts that
-share words are near, others are not, and the same text has the same vector on every machine.
+share words are near, others are not, and the same text has the same vector on every machine. ScriptedAgent is a
+real Agent that plays steps, and the one that ships as `scripted`.
 """
 
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from ralph.agents.scripted import Scripted as ScriptedAgent
+from ralph.agents.scripted import Step
 from ralph.search.meaning import unit
 from ralph.search.wordpiece import words
 
 if TYPE_CHECKING:
     from ralph.search.meaning import Matrix
+
+
+__all__ = ["HashEmbedder", "ScriptedAgent", "Step"]
 
 
 class HashEmbedder:

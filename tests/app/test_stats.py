@@ -6,7 +6,7 @@ import pytest
 
 from ralph.app import ledger, stats
 from ralph.app.ledger import Injection
-from ralph.app.stats import EventStats, Hooks
+from ralph.app.stats import EventStats, Hooks, Loops
 from ralph.formats import jsonl
 from ralph.model.kinds import ObservationKind
 from ralph.model.record import Family, Record
@@ -92,3 +92,26 @@ def test_counted_failures_lower_the_rate_and_the_last_one_is_told(tmp_path: Path
 def test_a_damaged_count_of_failures_is_no_error(tmp_path: Path, text: str) -> None:
     _put(tmp_path, "hook-failures", text)
     assert stats.hooks(tmp_path).failures == 0
+
+
+def _run(root: Path, name: str, status: str, iterations: int) -> None:
+    began = jsonl.encode_line("run", {"id": name, "goal": "g", "status": "running", "started_at": NOON})
+    ended = jsonl.encode_line("run", {"id": name, "status": status, "iterations": iterations})
+    _put(root, f"runs/{name}.jsonl", began + ended)
+
+
+def test_the_loops_rate_is_over_runs_that_ended_and_only_successes_count_their_iterations(tmp_path: Path) -> None:
+    for number, (status, iterations) in enumerate([("success", 2), ("success", 5), ("failed", 10), ("stopped", 1)]):
+        _run(tmp_path, f"run-{number}", status, iterations)
+    _run(tmp_path, "run-now", "running", 3)
+    found = stats.show(tmp_path).loops
+    assert found == Loops(succeeded=2, failed=1, stopped=1, running=1, iterations=7)
+    assert (found.runs, found.success_rate, found.mean_iterations) == (5, 0.5, 3.5)
+
+
+def test_without_a_run_or_a_success_there_is_no_rate_and_no_mean(tmp_path: Path) -> None:
+    assert (stats.loops(tmp_path).success_rate, stats.loops(tmp_path).mean_iterations) == (None, None)
+    _run(tmp_path, "run-now", "running", 3)
+    assert (stats.loops(tmp_path).runs, stats.loops(tmp_path).success_rate) == (1, None)
+    _run(tmp_path, "run-old", "failed", 3)
+    assert (stats.loops(tmp_path).success_rate, stats.loops(tmp_path).mean_iterations) == (0.0, None)

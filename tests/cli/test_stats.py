@@ -5,6 +5,7 @@ from tests.cli.runner import Block, Project, numbered
 
 from ralph.app import ledger
 from ralph.app.ledger import Injection
+from ralph.formats import jsonl
 
 NOON = "2026-11-15T12:00:00Z"
 
@@ -68,3 +69,30 @@ def test_failures_of_hooks_are_told_and_a_rate_is_never_rounded_up_to_all(ralph:
     ralph.put(".ralph/log/hook-failures", f"{1:012d} {NOON} Stop: \x1b[31mdisk full".ljust(4095) + "\n")
     said = ralph("stats").out
     assert "99.9%: 9999 event(s) recorded, 1 failure(s), last 2026-11-15T12:00:00Z Stop: \\x1b[31mdisk full" in said
+
+
+def _run(ralph: Project, number: int, status: str, iterations: int) -> None:
+    line = {"id": f"run-{number}", "goal": "g", "status": status, "iterations": iterations}
+    ralph.put(f".ralph/log/runs/run-{number}.jsonl", jsonl.encode_line("run", line))
+
+
+def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:
+    assert "loop:" not in ralph("stats").out
+    assert ralph("stats", "--format", "json").json["loop"] == {
+        "success_rate": None, "mean_iterations": None, "runs": 0, "succeeded": 0, "failed": 0, "stopped": 0,
+        "running": 0,
+    }  # fmt: skip
+    _run(ralph, 1, "success", 3)
+    said = ralph("stats").out
+    assert "loop:" in said
+    assert "100%: 1 of 1 run(s) succeeded, in 3.0 iteration(s) on average\n" in said
+    assert "- loop: 100%: 1 of 1" in ralph("stats", "--format", "markdown").out
+
+
+def test_a_missed_aim_of_the_loop_is_told_with_the_aim(ralph: Project) -> None:
+    for number, (status, iterations) in enumerate([("success", 8), ("failed", 10), ("running", 1)]):
+        _run(ralph, number, status, iterations)
+    said = ralph("stats").out
+    assert "50% (aim: 70%): 1 of 2 run(s) succeeded, in 8.0 iteration(s) on average (aim: under 5); 1 under way" in said
+    found = ralph("stats", "--format", "json").json["loop"]
+    assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (0.5, 8.0, 3, 1)

@@ -1,4 +1,4 @@
-"""Sigils: how agents write them, what only looks like one, echoes of the prompt, and the worst of texts."""
+"""Sigils: how agents write them, what only looks like one, echoes, laws, and the worst of texts."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -378,6 +378,7 @@ def test_a_text_that_would_end_its_own_sigil_is_refused() -> None:
         render(Sigils(journal="one </journal> two"))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "piece",
     [
@@ -387,9 +388,9 @@ def test_a_text_that_would_end_its_own_sigil_is_refused() -> None:
         "<verify-pass/>", "``<journal>`",
     ],
 )  # fmt: skip
-def test_ten_megabytes_of_anything_cost_their_length(piece: str) -> None:
-    """What is not linear here would not end within the day; nothing measures time."""
-    text = piece * (10_000_000 // len(piece))
+def test_megabytes_of_anything_cost_their_length(piece: str, rounds: Callable[[int, int], int]) -> None:
+    """What is not linear here would not end within the hour; nothing measures time."""
+    text = piece * (rounds(10_000_000, 300_000) // len(piece))
     for around in (text, f"<journal>{text}</journal>", f"<journal {text}"):
         read(around, echo=RULES)
     read(RULES, echo=text[:1_000_000])

@@ -19,6 +19,7 @@ from ralph.formats.work import (
     parse_prd,
     parse_task,
     parse_tasks,
+    read_task,
     render_task,
     render_task_line,
 )
@@ -276,3 +277,17 @@ def test_lone_halves_of_characters_are_read_and_written_as_valid_utf8() -> None:
     assert document.task.title == "caf\udce9"
     changed = document.with_task(replace(document.task, description="\ud800 \u2028")).text
     assert changed == '{"id": "t-1", "title": "caf\udce9", "description": "\\ud800 \\u2028"}'
+
+
+odd = st.one_of(words, st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.one_of(words, st.integers())))
+
+
+@given(st.one_of(pieces, tasks.map(render_task), st.dictionaries(st.sampled_from(TASK_KEYS), odd).map(json.dumps)))
+def test_the_quick_way_reads_what_the_careful_way_reads(text: str) -> None:
+    assert read_task(text) == parse_task(text).task
+
+
+def test_the_quick_way_and_the_careful_way_agree_on_what_is_too_deep() -> None:
+    for depth in (150, 198, 199, 200, 250, 5000):
+        text = '{"id": "t-1", "title": "x", "deep": ' + "[" * depth + "]" * depth + "}"
+        assert read_task(text) == parse_task(text).task

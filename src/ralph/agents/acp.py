@@ -16,9 +16,9 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from acp import PROTOCOL_VERSION, RequestError, text_block
+from acp import PROTOCOL_VERSION, Client, RequestError, text_block
 from acp.client.connection import ClientSideConnection
 from acp.schema import (
     ClientCapabilities,
@@ -110,7 +110,7 @@ class Acp:
     async def _converse(
         self, ask: Ask, listener: Listener, started: asyncio.subprocess.Process, complaints: "_Complaints"
     ) -> Reply:
-        connection = ClientSideConnection(listener, started.stdin, started.stdout)
+        connection = ClientSideConnection(cast(Client, listener), started.stdin, started.stdout)
         turn = asyncio.create_task(_Turn(connection, listener, ask, self.permission).play())
         try:
             cut = await _watched(turn, connection, listener, ask)

@@ -2,14 +2,13 @@
 
 Who asks is judged by the kind of tool and by every path that the request names, links followed: an edit is allowed
 inside of the folder alone. An answer picks an option by its kind, and one that holds once rather than for good. What
-an agent asks that we never offered (files, terminals, forms) is refused by the SDK itself. Proof:
+an agent asks that we never offered (files, terminals, forms) has no method here, and the SDK says so to it. Proof:
 `tests/agents/test_acp.py`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from acp import Client
 from acp.schema import (
     AgentMessageChunk,
     AllowedOutcome,
@@ -32,7 +31,7 @@ WRITES = {"edit", "delete", "move"}
 _PATHS = ("file_path", "notebook_path", "path", "abs_path", "filePath")
 
 
-class Listener(Client):
+class Listener:
     """What one turn has told so far."""
 
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
@@ -55,7 +54,7 @@ class Listener(Client):
         if not self._begun:
             return
         if isinstance(update, AgentMessageChunk):
-            if isinstance(update.content, TextContentBlock):
+            if isinstance(update.content, TextContentBlock) and update.content.text:
                 self._say(update.content.text)
         elif isinstance(update, ToolCallStart | ToolCallProgress):
             self._gap = bool(self._texts)
@@ -65,7 +64,7 @@ class Listener(Client):
 
     def _say(self, text: str) -> None:
         """Pieces of one message belong together; after a tool a new message begins."""
-        if self._gap and text:
+        if self._gap:
             text = f"\n\n{text}"
             self._gap = False
         self._texts.append(text)

@@ -65,13 +65,8 @@ def _from_proc() -> list[tuple[int, int, Member]]:
 
 def _from_ps() -> list[tuple[int, int, Member]]:
     try:
-        said = subprocess.run(
-            ["ps", "-A", "-o", "ppid=,pgid=,pid=,lstart="],
-            capture_output=True,
-            check=False,
-            timeout=5,
-            encoding="utf-8",
-        ).stdout
+        words = ["ps", "-A", "-o", "ppid=,pgid=,pid=,lstart="]
+        said = subprocess.run(words, capture_output=True, check=False, timeout=5, encoding="utf-8").stdout
     except (OSError, subprocess.SubprocessError):
         return []
     found: list[tuple[int, int, Member]] = []

@@ -3,14 +3,16 @@
 Everything is started in turns, round after round, because a machine is never equally busy: only the
 ratios mean something. The events run in a made-up project of their own, with payloads as Claude Code
 sends them; with `records` it has that many observations and a few hundred memories, and every answering
-event asks something else in a session of its own. Whoever calls brings the function that starts a process;
-a further command, such as another tool's hook, can be measured in the same rounds.
+event asks something else in a session of its own. Some run in worktrees of that project, which share its
+index and have settings of their own: the user's patterns and globs, or variables. Whoever calls brings the
+function that starts a process; a further command, such as another tool's hook, can be measured in the same rounds.
 `tests/hooks/test_bench.py` proves the counting.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from ralph import paths
@@ -18,7 +20,7 @@ from ralph.app import hook_settings, index
 from ralph.config import Loaded
 from ralph.search.measure import speed
 from ralph.search.measure.sessions import Words
-from ralph.settings import Config
+from ralph.settings import Config, Privacy
 from ralph.store import files
 
 Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
@@ -33,14 +35,28 @@ _MEMORIES, _QUESTIONS = 300, 50
 SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
 
 
+class Where(StrEnum):
+    """In which checkout an event runs: the main one, or one of its worktrees."""
+
+    MAIN = "project"
+    WORKTREE = "worktree"
+    RULES = "rules"
+    VARIABLES = "variables"
+
+
+_SETTINGS = {Where.RULES: Config(privacy=Privacy((r"ACME-\d{6}", r"(?i)project falcon"), ("secrets/**", "*.pem")))}
+_VARIABLES = {Where.VARIABLES: {"RALPH_MEMORIES_BUDGET": "2000", "RALPH_RUN_ID": "1", "RALPH_TASK": "task-1"}}
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One event: what it is called in the table, and the most it may take as a multiple of the bare interpreter."""
+    """One event: what it is called in the table, the most it may take as a multiple of the bare interpreter, where."""
 
     name: str
     event: str
     members: Mapping[str, object]
     at_most: float
+    where: Where = Where.MAIN
 
 
 _BASH: Mapping[str, object] = {
@@ -59,6 +75,8 @@ _READ: Mapping[str, object] = {
 _LONG = "tests/test_cart.py::test_total PASSED\n" * 1_600
 """What a test run prints that names each of its tests."""
 
+_ASKED: Mapping[str, object] = {"prompt": "fix the failing test in the cart"}
+
 CASES = (
     Case("PostToolUse", "PostToolUse", _BASH, 1.5),
     Case("PostToolUse of a Read", "PostToolUse", {**_BASH, **_READ}, 1.5),
@@ -66,7 +84,15 @@ CASES = (
     Case("SessionEnd", "SessionEnd", {"reason": "other"}, 1.5),
     Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
     Case("PostToolUse, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3),
-    Case("UserPromptSubmit", "UserPromptSubmit", {"prompt": "fix the failing test in the cart"}, ANSWERING),
+    Case("PostToolUse in a worktree", "PostToolUse", _BASH, 1.5, Where.WORKTREE),
+    Case("PostToolUse, variables set", "PostToolUse", _BASH, 1.5, Where.VARIABLES),
+    Case("PostToolUse, patterns and globs", "PostToolUse", _BASH, 3, Where.RULES),
+    Case("the same, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3, Where.RULES),
+    Case("UserPromptSubmit", "UserPromptSubmit", _ASKED, ANSWERING),
+    Case("UserPromptSubmit, rules must run", "UserPromptSubmit", {"prompt": f"fix the cart {SECRET}"}, ANSWERING),
+    Case("UserPromptSubmit in a worktree", "UserPromptSubmit", _ASKED, ANSWERING, Where.WORKTREE),
+    Case("UserPromptSubmit, variables set", "UserPromptSubmit", _ASKED, ANSWERING, Where.VARIABLES),
+    Case("UserPromptSubmit, patterns", "UserPromptSubmit", _ASKED, ANSWERING, Where.RULES),
     Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
     Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),
     Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
@@ -105,9 +131,10 @@ def measure(
 
     `others` are further commands by name, such as another tool's hook: they get the first case's payload.
     """
-    root = folder / "project"
-    env = made_project(root)
+    root = folder / Where.MAIN
+    made_project(root)
     asked = _filled(root, records) if records else []
+    envs = {where: made_project(folder / where, of=root, where=where) for where in Where}
     first = payload(CASES[0], root)
     commands: dict[str, tuple[Sequence[str], bytes | Case]] = {
         BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
@@ -118,9 +145,12 @@ def measure(
     commands.update({name: (command, first) for name, command in (others or {}).items()})
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(rounds):
-        for name, (command, given) in commands.items():
-            stdin = given if isinstance(given, bytes) else payload(_asking(given, asked, turn), root, turn)
-            taken[name].append(start(command, stdin, env) * 1000)
+        for number, (name, (command, given)) in enumerate(commands.items()):
+            if isinstance(given, bytes):
+                taken[name].append(start(command, given, envs[Where.MAIN]) * 1000)
+            else:
+                stdin = payload(_asking(given, asked, turn), folder / given.where, turn, number)
+                taken[name].append(start(command, stdin, envs[given.where]) * 1000)
     many = 5.0 if records > MANY else ANSWERING
     bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in CASES}
     return costs(taken, bars)
@@ -132,7 +162,8 @@ def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
         return case
     words = asked[turn % len(asked)]
     if case.event == "UserPromptSubmit":
-        return replace(case, members={"prompt": words})
+        secret = f" {SECRET}" if SECRET in str(case.members) else ""
+        return replace(case, members={"prompt": words + secret})
     return replace(case, members={**case.members, "tool_input": {"command": words}})
 
 
@@ -165,19 +196,26 @@ def _share(times: Sequence[float], share: float) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * share))]
 
 
-def made_project(root: Path) -> dict[str, str]:
-    """A project with its settings cache; gives the environment that belongs to it."""
+def made_project(root: Path, *, of: Path | None = None, where: Where = Where.MAIN) -> dict[str, str]:
+    """A project, or a worktree of one, with its settings cache; gives the environment that belongs to it."""
     env = {"HOME": str(root.parent), "CLAUDE_PROJECT_DIR": str(root), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    files.make_folder(root / ".git")
+    env |= _VARIABLES.get(where, {})
+    if of is None or of == root:
+        files.make_folder(root / ".git")
+    else:
+        own = of / ".git" / "worktrees" / where
+        files.write(own / "HEAD", "ref: refs/heads/side\n")
+        files.write(own / "commondir", "../..\n")
+        files.write(root / ".git", f"gitdir: {own}\n")
     files.write(root / "ralph.yml", "# made for a measurement\n")
-    hook_settings.write(root, Loaded(Config(), {}, {}, ()), env=env)
+    hook_settings.write(root, Loaded(_SETTINGS.get(where, Config()), {}, {}, ()), env=env)
     return env
 
 
-def payload(case: Case, root: Path, turn: int = 0) -> bytes:
-    """The case's event as Claude Code sends it, each turn in a session of its own."""
+def payload(case: Case, root: Path, turn: int = 0, number: int = 0) -> bytes:
+    """The case's event as Claude Code sends it, each case and turn in a session of its own."""
     said = {
-        "session_id": f"{turn:08x}{SESSION[8:]}",
+        "session_id": f"{turn:08x}-{number:04x}{SESSION[13:]}",
         "transcript_path": f"{root.parent}/.claude/projects/x/{SESSION}.jsonl",
         "cwd": str(root),
         "permission_mode": "default",
@@ -189,8 +227,8 @@ def payload(case: Case, root: Path, turn: int = 0) -> bytes:
 
 def report(found: Sequence[Cost]) -> list[str]:
     """The table, a line each."""
-    lines = [f"{'':<30} {'median ms':>10} {'p99 ms':>9} {'ratio':>7}"]
+    lines = [f"{'':<32} {'median ms':>10} {'p99 ms':>9} {'ratio':>7}"]
     for cost in found:
         bar = "" if not cost.at_most else f"  at most {cost.at_most:g}: {'ok' if cost.kept else 'BROKEN'}"
-        lines.append(f"{cost.name:<30} {cost.median:10.2f} {cost.p99:9.2f} {cost.ratio:7.2f}{bar}")
+        lines.append(f"{cost.name:<32} {cost.median:10.2f} {cost.p99:9.2f} {cost.ratio:7.2f}{bar}")
     return lines

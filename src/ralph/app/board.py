@@ -70,6 +70,11 @@ def moment(text: str) -> datetime:
         return _LONG_AGO
 
 
+def is_time(text: str) -> bool:
+    """Whether a text is a time."""
+    return moment(text) is not _LONG_AGO
+
+
 def order(task: Task) -> tuple[int, datetime, str]:
     """What tasks are sorted by: priority (1 first, none last), age, id."""
     return task.priority if task.priority > 0 else _UNPRIORITISED, moment(task.created_at), task.id

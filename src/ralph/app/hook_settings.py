@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import config, paths
+from ralph.app import hook_rules
 from ralph.config import Layer, Loaded
 from ralph.errors import RalphError
 from ralph.settings import Config
@@ -71,8 +72,9 @@ def write(
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
     state = paths.state_root(root)
-    text = "\n".join([FIRST_LINE, *(seen or look(root, env)), *_lines(root, loaded, env, capture), ""])
     files.make_folder(cache_file(root).parent, 0o700, root=state)
+    said = (*(seen or look(root, env)), *_lines(root, loaded, env, capture), f"rules {hook_rules.write(root)}")
+    text = "\n".join([FIRST_LINE, *said, ""])
     if files.read(cache_file(root)) != text:
         files.write(cache_file(root), text, root=state, mode=files.PRIVATE)
     _make_failures(root)

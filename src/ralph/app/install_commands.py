@@ -1,4 +1,4 @@
-"""The slash commands `/mem-search`, `/mem-inject`, `/mem-forget` and `/mem-status`, as text.
+"""The slash commands `/mem-search`, `/mem-inject`, `/mem-forget`, `/mem-status` and `/ralph`, as text.
 
 One text serves twice: in the plugin the command is plain `ralph` (the plugin's `bin/` is on the path of
 the agent's shell), in the short forms of `ralph install claude` it is the interpreter itself, since
@@ -75,6 +75,19 @@ $ARGUMENTS
 3. Only after a clear yes: the same command with `--yes`. Then say what is gone. It cannot be undone.
 """
 
+_LOOP = f"""\
+This is what Ralph's loop says; a run that was started works by itself, in a process of its own:
+
+```!
+{{ralph}} loop slash - <<'{_END}'
+$ARGUMENTS
+{_END}
+```
+
+Tell the user the run's id and how it stands, in a few lines. Do not work on its goal yourself. \
+`/ralph status` shows it later, `/ralph stop` ends it after its iteration.
+"""
+
 _TEXTS = {
     "mem-search": ("Search what Ralph remembers", "[words]", ("search",), _SEARCH),
     "mem-inject": (
@@ -85,6 +98,12 @@ _TEXTS = {
     ),
     "mem-forget": ("Make Ralph forget a record, after a look at it", "[id or words]", ("search",), _FORGET),
     "mem-status": ("Show the state of Ralph's memory", "", ("status",), _STATUS),
+    "ralph": (
+        "Run an agent until a goal is met (Ralph's loop)",
+        "start <goal> | stop | status | config",
+        ("loop slash",),
+        _LOOP,
+    ),
 }
 NAMES = tuple(_TEXTS)
 """The commands there are."""

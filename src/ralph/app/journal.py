@@ -28,6 +28,8 @@ from ralph.model.kinds import Outcome
 from ralph.model.record import Family, Record
 from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
+from ralph.search.asked import Asked
+from ralph.search.everyday import WORDS as EVERYDAY
 from ralph.store import files, rows
 
 RECENT = 5
@@ -43,6 +45,7 @@ _PIECE = 1 << 16  # bytes of a log's end that are read at first
 _ASKED = 2_000  # characters of a task's words that matches are looked for with
 _ALIKE = 4  # so many times the wanted matches are looked at, since some say the same
 _CANDIDATES = 5
+_UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,11 @@ EVERY = Which()
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entry that was found, how well it fits, why, and whether that is enough to be told unasked."""
+    """An entry that was found, how well it fits, and why."""
 
     entry: JournalEntry
     score: float
     why: tuple[str, ...] = ()
-    fits: bool = False
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -184,14 +186,15 @@ def recent(root: Path, run: str, most: int = RECENT) -> tuple[JournalEntry, ...]
 
 def matches(root: Path, run: str, words: str, most: int = MATCHES) -> tuple[JournalEntry, ...]:
     """Entries of other runs whose notes, task or files fit the words, best first; what says the same comes once."""
-    test, values = rows.iterations(not_of=run, noted=True)
+    test, values = rows.iterations(not_of=run)
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        found, _ = _ranked(connection, words[:_ASKED], (test, values), _newest(connection), _ALIKE * most)
+        day = _newest(connection)
+        ranked, found = _ranked(connection, words[:_ASKED], (test, values), day, _ALIKE * most, _UNGATED)
         said: dict[str, JournalEntry] = {}
-        for match in found:
-            if match.fits:
-                said.setdefault(match.entry.notes.strip(), match.entry)
+        for judged, entry in found:
+            if _fits(judged, ranked.words):
+                said.setdefault(entry.notes.strip(), entry)
         return tuple(entry for notes, entry in said.items() if notes)[:most]
 
     return index.ask(root, question) if words.strip() else ()
@@ -208,20 +211,27 @@ def _ranked(
     condition: tuple[str, list[object]],
     today: str,
     limit: int | None,
-    *,
-    explained: bool = False,
-) -> tuple[list[Match], int]:
-    """The entries that have the words, best first, and how many there are in all."""
+    recipe: ranking.Recipe = ranking.STANDARD,
+) -> tuple[ranking.Ranked, list[tuple[ranking.Judged, JournalEntry]]]:
+    """The ranking of entries by some words, and those that it found, best first, each once."""
     keep = [(rows.FAMILIES.index(Family.JOURNAL), *condition)]
-    ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit)
+    ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     held = rows.records(connection, [each.row.key for each in ranked.best])
-    found: dict[str, Match] = {}
+    found: dict[str, tuple[ranking.Judged, JournalEntry]] = {}
     for each in ranked.best:
         record = held.get(each.row.key)
-        if record is not None and is_entry(record) and record.id not in found:
-            why = tuple(ranking.why(each, ranked.words, today)) if explained else ()
-            found[record.id] = Match(entry_of(record), round(each.score, 4), why, ranking.answers(each))
-    return list(found.values()), ranked.total
+        if record is not None and is_entry(record):
+            found.setdefault(record.id, (each, entry_of(record)))
+    return ranked, list(found.values())
+
+
+def _fits(judged: ranking.Judged, words: Sequence[Asked]) -> bool:
+    """Whether an entry is worth telling to somebody who did not ask: it answers the words as a search would have it,
+    or holds much of what of them occurs anywhere. A task's title is no question: its other words are new work."""
+    known = [each for each in words if each.counts and each.sure and each.word.lower() not in EVERYDAY]
+    whole = sum(each.weight for each in known)
+    held = sum(each.weight * judged.matched.get(each.word, 0.0) for each in known)
+    return ranking.answers(judged) or (whole > 0 and held / whole >= ranking.STANDARD.floor)
 
 
 # --- for people --------------------------------------------------------------------------------
@@ -280,8 +290,13 @@ def search(root: Path, words: str, which: Which = EVERY, *, limit: int | None = 
     """The entries that fit some words, best first, and how many there are in all."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Match, ...], int]:
-        found, total = _ranked(connection, words, which.condition, ids.today(), limit, explained=True)
-        return tuple(found), total
+        today = ids.today()
+        ranked, found = _ranked(connection, words, which.condition, today, limit)
+        matched = (
+            Match(entry, round(judged.score, 4), tuple(ranking.why(judged, ranked.words, today)))
+            for judged, entry in found
+        )
+        return tuple(matched), ranked.total
 
     return index.ask(root, question)
 

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents import process
 from ralph.app import agent as agents
-from ralph.app import journal, runs, scratchpad, task
+from ralph.app import board, feature, journal, runs, scratchpad, task, task_file
+from ralph.app.board import status_of
 from ralph.app.loop_parts import Plan, Teller, Workbench
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats import jsonl
-from ralph.loop import changes, criteria, detect, engine
+from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion, CriterionKind
 from ralph.loop.limits import Limits, Step
 from ralph.loop.state import Reason, Run, ended
@@ -87,10 +87,15 @@ def prepare(root: Path, config: Config, wish: Wish) -> Prepared:
     if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
     if wish.task:
-        task.show(root, wish.task)
-    agent = agents.named(
-        config.loop.agent, command=config.loop.agent_command, permission=config.loop.permission
-    )
+        task_file.find(root, wish.task)
+    if wish.feature:
+        feature.find(root, wish.feature)
+    loop = config.loop
+    if loop.agent == "scripted":
+        agent = agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
+    else:
+        permission = loop.permission if loop.agent in ("claude", agents.AUTO, "") else ""
+        agent = agents.named(loop.agent, command=loop.agent_command, permission=permission)
     return Prepared(agent, _criteria(root, config, wish), bool(wish.criteria))
 
 
@@ -140,8 +145,7 @@ def resume(root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wis
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
     first = _first_wish(run)
-    said = {name: value for name, value in asdict(wish).items() if value}
-    wish = replace(first, **{name: tuple(v) if isinstance(v, list) else v for name, v in said.items()})
+    wish = Wish(**{**asdict(first), **{name: value for name, value in asdict(wish).items() if value}})
     config = wished(config, wish)
     ready = prepare(root, config, wish)
     steps = _steps(root, run)
@@ -151,7 +155,7 @@ def resume(root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wis
         config = replace(config, loop=replace(config.loop, max_iterations=more))
         run, steps = replace(run, seconds=0.0, cost=0.0), steps[-1:]
     for name in run.failed:
-        task.reset(root, name)
+        task.reset(root, name, force=True)
     run = replace(
         run, status=RunStatus.RUNNING, reason="", words="", ended_at="", failed=(), agent=ready.agent.name,
         feedback=redact(feedback, config.privacy.patterns).text or run.feedback,
@@ -162,11 +166,20 @@ def resume(root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wis
 def recovered(root: Path, teller: Teller) -> None:
     """Find what died, and say so."""
     for dead in runs.recover(root):
-        teller.tell(f"{dead.id} was killed in iteration {dead.iterations}; `ralph loop resume {dead.id}` goes on with it")
+        teller.tell(
+            f"{dead.id} was killed in iteration {dead.iterations}; `ralph loop resume {dead.id}` goes on with it"
+        )
 
 
 def _go(
-    root: Path, config: Config, run: Run, ready: Prepared, teller: Teller, *, wish: Wish, steps: list[Step] | None = None
+    root: Path,
+    config: Config,
+    run: Run,
+    ready: Prepared,
+    teller: Teller,
+    *,
+    wish: Wish,
+    steps: list[Step] | None = None,
 ) -> Run:
     plan = Plan(ready.criteria, config.loop.max_iterations, config.execution.verify)
     bench = Workbench(root, config, ready.agent, plan, teller, run)
@@ -183,7 +196,8 @@ def _go(
     except KeyboardInterrupt:
         run = _left(root, bench)
     except RalphError as error:
-        _at_least(lambda: bench.save(ended(bench.run, Reason.ERROR, error.message, ids.timestamp())))
+        words = error.message
+        _at_least(lambda: bench.save(ended(bench.run, Reason.ERROR, words, ids.timestamp())))
         raise
     finally:
         _at_least(lambda: task.release_run(root, bench.run.id))
@@ -213,12 +227,9 @@ def _begun(root: Path, bench: Workbench, run: Run, ready: Prepared, wish: Wish, 
     name = wish.task or _task_of(root, run.goal).id
     if not wish.task:
         bench.teller.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
-    held = task.show(root, name)
-    if held.status == TaskStatus.DONE:
+    if status_of(task_file.find(root, name).task) is TaskStatus.DONE:
         raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
-    if held.status == TaskStatus.FAILED:
-        task.reset(root, name)
-    if task.claim(root, name, bench.claim(run)) is None:
+    if task.claim(root, name, task.claim_of(run.id), named=True) is None:
         raise Conflict(f"another run works on {name}", hint="`ralph loop status` shows it; stop it first")
     return bench.save(replace(run, only=(name,)))
 
@@ -228,18 +239,16 @@ def _task_of(root: Path, goal: str) -> Task:
     title = goal.split("\n", 1)[0]
     title = title if len(title) <= _TITLE else title[: _TITLE - 1].rstrip() + "…"
     description = "" if goal == title else goal
-    for each in task.list_(root):
-        if (each.title, each.description) == (title, description) and each.status not in (
-            TaskStatus.DONE,
-            TaskStatus.FAILED,
-        ):
+    for each in board.read(root).tasks:
+        is_open = status_of(each) not in (TaskStatus.DONE, TaskStatus.FAILED)
+        if is_open and (each.title, each.description) == (title, description):
             return each
-    return task.add(root, title, description=description)
+    return task.add(root, title, description, allow_secret=True).task
 
 
 def _purpose(root: Path, wish: Wish) -> str:
     if wish.task:
-        return task.show(root, wish.task).title
+        return task_file.find(root, wish.task).task.title
     return f"the ready tasks of {wish.feature}" if wish.feature else "the ready tasks"
 
 
@@ -253,8 +262,8 @@ def _introduce(root: Path, config: Config, bench: Workbench, ready: Prepared, te
         teller.tell("  no criteria: the agent's own word counts" + ("" if config.execution.verify else ", unverified"))
     if config.execution.verify and not ready.agent.reads_only:
         teller.tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
-    dirty = changes.dirty(root, process.run)
-    if dirty:
+    dirty = sorted(bench.disk.look().files)
+    if dirty and bench.disk.base:
         shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
         teller.tell(f"  uncommitted changes are left as they are: {shown}")
 
@@ -298,9 +307,11 @@ def _steps(root: Path, run: Run) -> list[Step]:
     """The steps of a run, from its journal."""
     return [
         Step(
-            entry.iteration, str(entry.extra.get("signature", "")), str(entry.extra.get("disk", "")), entry.outcome.value
+            entry.iteration,
+            str(entry.extra.get("signature", "")),
+            str(entry.extra.get("disk", "")),
+            entry.outcome.value,
         )
-        for entry in journal.of_run(root, run.id)
+        for entry in runs.iterations(root, run.id)
         if entry.outcome is not Outcome.INTERRUPTED
     ]
-

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import process
-from ralph.app import journal, knowledge, loop_prompt, runs, task
+from ralph.app import journal, knowledge, loop_prompt, runs, task, task_file
+from ralph.app.task_claims import LEASE
 from ralph.capture.privacy import redact
 from ralph.formats import sigils
 from ralph.loop import changes, criteria, prompt
@@ -22,13 +23,11 @@ from ralph.loop.state import Reason, Run
 from ralph.model import ids
 from ralph.model.agent import Agent, Ask, Reply
 from ralph.model.kinds import Outcome
-from ralph.model.work import Claim, JournalEntry, Task, TaskStatus
+from ralph.model.work import JournalEntry, Task, TaskStatus
 from ralph.settings import Config
 
 BEAT = 10.0
 """Seconds between two heartbeats."""
-CLAIM = 900
-"""Seconds that a claim on a task counts without being renewed."""
 SLICE = 0.2
 
 
@@ -63,7 +62,7 @@ class Workbench:
         self.run = run
         self._beaten = 0.0
         self._renewed = 0.0
-        self._disk: changes.Disk | None = None
+        self.disk = changes.Disk(root, self._run, run.base)
         self._prompt = ""
         self._first: Verdict | None = None
 
@@ -83,16 +82,17 @@ class Workbench:
         """The task at hand, else the next one that can be claimed."""
         settled = {*run.done, *run.failed}
         if run.only:
-            waiting = [task.show(self.root, name) for name in run.only if name not in settled]
+            waiting = [task_file.find(self.root, name).task for name in run.only if name not in settled]
         elif run.task and run.task not in settled:
-            waiting = [task.show(self.root, run.task)]
+            waiting = [task_file.find(self.root, run.task).task]
         else:
             waiting = [each for each in task.ready(self.root) if run.feature in ("", each.feature or "")]
         for each in waiting:
-            if each.id not in settled and each.status not in (TaskStatus.DONE, TaskStatus.FAILED):
-                claimed = task.claim(self.root, each.id, self.claim(run))
-                if claimed is not None:
-                    return claimed
+            claimed = None
+            if each.id not in settled:
+                claimed = task.claim(self.root, each.id, task.claim_of(run.id), named=each.id in run.only)
+            if claimed is not None:
+                return claimed
         return None
 
     def before(self) -> Verdict:
@@ -104,7 +104,7 @@ class Workbench:
         """Note which criteria fail before the work on a task."""
         verdict, self._first = self._first or self._checked(""), None
         self.teller.tell(f"task {work.id}: {work.title}")
-        return replace(run, failing=not verdict.passed)
+        return replace(run, failing=not verdict.passed, base=self.disk.base)
 
     def settle(self, run: Run, work: Task, judged: Judged) -> Run:
         """Done, tried once more, or failed for good."""
@@ -113,16 +113,12 @@ class Workbench:
             return replace(run, done=(*run.done, work.id), task="")
         if not judged.counts:
             return run
-        attempts = task.attempted(self.root, work.id, run=run.id, why=judged.why)
+        attempts = task.attempted(self.root, work.id, run.id, note=judged.why, patterns=self._patterns)
         if attempts <= self.config.execution.max_retries:
             return run
-        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judged.why)
+        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judged.why, patterns=self._patterns)
         self.teller.tell(f"task {work.id} failed after {attempts} attempts")
         return replace(run, failed=(*run.failed, work.id), task="")
-
-    def claim(self, run: Run) -> Claim:
-        """This run's claim on a task, until it must be renewed."""
-        return Claim(run.id, run.host, run.pid, ids.after(CLAIM))
 
     # --- one iteration -------------------------------------------------------------------------
 
@@ -143,11 +139,11 @@ class Workbench:
 
     def work(self, ask: Ask) -> Worked:
         """Let the agent work, and see what it changed."""
-        before = changes.look(self.root, self._run)
+        before = self.disk.look()
         began = time.monotonic()
         reply = self.agent.run(ask)
         seconds = time.monotonic() - began
-        after = changes.look(self.root, self._run)
+        after = self.disk.look()
         touched = dict.fromkeys((*changes.changed(before, after), *reply.files))
         said = sigils.read(reply.text, echo=ask.prompt)
         return Worked(reply, said, seconds, tuple(sorted(touched)), after.fingerprint)
@@ -174,14 +170,20 @@ class Workbench:
         """A second, read-only session looks at the work; why it is not done, or ""."""
         told = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = prompt.VERIFY.format(task=prompt.assigned(work), files=told)
-        before = changes.look(self.root, self._run)
+        before = self.disk.look()
         reply = self.agent.run(
             Ask(
-                text, self.root, run.model, read_only=True, timeout=self.config.loop.iteration_minutes * 60.0,
-                environment={"RALPH_DISABLE": "1"}, show=self.teller.show, stopped=self.now_stopped,
-            )  # fmt: skip
+                text,
+                self.root,
+                run.model,
+                read_only=True,
+                timeout=self.config.loop.iteration_minutes * 60.0,
+                environment={"RALPH_DISABLE": "1"},
+                show=self.teller.show,
+                stopped=self.now_stopped,
+            )
         )
-        if changes.look(self.root, self._run).fingerprint != before.fingerprint:
+        if self.disk.look().fingerprint != before.fingerprint:
             self.teller.tell("warning: files changed while the work was being verified")
         said = sigils.read(reply.text)
         doubt = _doubt(reply, said)
@@ -240,9 +242,9 @@ class Workbench:
         if now - self._beaten >= BEAT or not self._beaten:
             self._beaten = now
             runs.beat(self.root, self.run)
-        if self.run.task and now - self._renewed > CLAIM / 3:
+        if self.run.task and now - self._renewed > LEASE / 6:
             self._renewed = now
-            task.renew(self.root, self.run.task, self.claim(self.run))
+            task.renew(self.root, self.run.task, self.run.id)
 
     # --- processes -----------------------------------------------------------------------------
 
@@ -270,4 +272,3 @@ def _doubt(reply: Reply, said: sigils.Sigils) -> str:
     if said.verified is False:
         return said.reason or "it gave no reason"
     return f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
-

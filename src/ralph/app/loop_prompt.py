@@ -57,9 +57,7 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "memory": prompt.MEMORY,
     }
     limits = {"guardrails": GUARDRAILS, "journal": JOURNAL + 50, "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS}
-    sections = [
-        Section(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()
-    ]
+    sections = [Section(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()]
     return prompt.build(sections, int(config.context.window * config.loop.context_budget), estimate)
 
 

@@ -24,7 +24,7 @@ from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
 from ralph.model.kinds import Outcome
 from ralph.model.record import Family, Origin, Record, Scope
-from ralph.model.work import JournalEntry, RunStatus
+from ralph.model.work import JournalEntry, RunStatus, TaskStatus
 from ralph.store import files
 
 SILENCE = 600
@@ -202,8 +202,9 @@ def bury(root: Path, run: Run) -> Run:
 
 def reconciled(root: Path, run: Run) -> Run:
     """The run as its journal says: a kill may have come between an entry and the state that follows from it."""
-    entries = [entry for entry in journal.of_run(root, run.id) if entry.iteration > run.iterations]
-    for entry in sorted(entries, key=lambda each: each.iteration):
+    for entry in iterations(root, run.id):
+        if entry.iteration <= run.iterations:
+            continue
         run = replace(
             run,
             iterations=entry.iteration,
@@ -212,7 +213,7 @@ def reconciled(root: Path, run: Run) -> Run:
             step="",
         )
         if entry.outcome is Outcome.DONE and entry.task not in run.done:
-            task.finish(root, entry.task, "done", run=run.id, note="")
+            task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
             run = replace(run, done=(*run.done, entry.task), task="")
     return run
 
@@ -264,9 +265,14 @@ def snapshot(root: Path, run_id: str, iteration: int) -> str:
     return text
 
 
+def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
+    """The journal of a run, in order."""
+    return journal.recent(root, run_id, _EVERY)
+
+
 def conclude(root: Path, run: Run) -> Record:
     """The run record, by which a search finds the whole run; a run that goes on later gets a new one."""
-    entries = list(journal.of_run(root, run.id))
+    entries = iterations(root, run.id)
     kinds = {RunStatus.SUCCESS: Outcome.DONE, RunStatus.STOPPED: Outcome.INTERRUPTED}
     lines = [f"Goal: {run.goal}", f"Ended: {run.status}, {run.reason}: {run.words}", f"Iterations: {run.iterations}"]
     for entry in entries[-_TOLD:]:
@@ -301,5 +307,6 @@ def conclude(root: Path, run: Run) -> Record:
     return record
 
 
+_EVERY = 10**9
 _TOLD = 20
 """So many iterations are told in a run record, the last ones."""

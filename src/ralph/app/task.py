@@ -198,8 +198,13 @@ def start(root: Path, task_id: str) -> Moved:
 
 def done(root: Path, task_id: str) -> Moved:
     """Say that a task is done; its parent is, too, when this was the last child."""
+    everything = board.read(root)
 
     def edit(task: Task) -> Task:
+        parts = [each for each in everything.children.get(task_id, ()) if each not in everything.done]
+        if parts:
+            hint = f"do them first: then {task_id} is done by itself; `ralph task fail` gives one up"
+            raise Refused(f"{task_id} has parts that are not done: {', '.join(parts)}", hint=hint)
         return task if status_of(task) is TaskStatus.DONE else moved(task, TaskStatus.DONE)
 
     after = _by_hand(root, task_id, edit)
@@ -298,7 +303,7 @@ def _check_free(task: Task) -> None:
 
 
 def _by_hand(root: Path, task_id: str, edit: Edit) -> Moved:
-    """Change a task's state; a person's word also ends a claim."""
+    """Change a task, and tell whether that made a difference."""
     before: list[Task] = []
 
     def edited(task: Task) -> Task:

@@ -165,5 +165,5 @@ def check_links(everything: Board, tasks: Iterable[Task]) -> None:
         if way := after.cycle(task.id):
             raise Refused(
                 f"{task.id} would wait for itself: {' -> '.join(way)}",
-                hint="take one of these out of `blocked_by` or `parent`; nothing was changed",
+                hint="nothing was changed; let it wait for something else, or take one of these links out of its task.json",
             )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import board, task_file, wording
-from ralph.app.board import Board, status_of
+from ralph.app.board import Board, is_time, status_of
 from ralph.app.task_claims import close_parents
 from ralph.errors import Refused
 from ralph.formats import work
@@ -26,6 +26,9 @@ from ralph.model.work import Story, Task, TaskStatus
 
 STORY = "story"
 """The member of a task that says which story it was."""
+
+_NAMED = 20
+"""Parts that an error names one by one."""
 
 _KEPT = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 
@@ -74,12 +77,12 @@ def import_(
     if not wanted and not bad:
         raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
     with task_file.together(root) as everything:
-        new, there = _sorted_out(root, everything, cleaned)
+        new, there, placeless = _sorted_out(root, everything, cleaned)
         new, unlinked = _linked(everything, new)
-        bad = sorted([*bad, *refused, *unlinked], key=lambda each: each.line)
+        bad = sorted([*bad, *refused, *placeless, *unlinked], key=lambda each: each.line)
         if bad and not partial:
             raise Refused(
-                f"{name}: nothing was imported: " + "; ".join(_told(each) for each in bad),
+                f"{name}: nothing was imported: {_told(bad)}",
                 hint="mend the file, or import the rest with --partial",
             )
         for each in new:
@@ -102,8 +105,9 @@ def export(root: Path) -> str:
     return "".join(work.render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
 
 
-def _told(bad: Bad) -> str:
-    return f"line {bad.line}: {bad.what}" if bad.line else bad.what
+def _told(bad: Sequence[Bad]) -> str:
+    words = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_NAMED]]
+    return "; ".join(words) + (f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else "")
 
 
 def _is_prd(text: str, name: str) -> bool:
@@ -120,10 +124,17 @@ def _lines(text: str) -> tuple[list[_Wanted], list[Problem]]:
     """The tasks of a tasks.jsonl with their lines."""
     wanted: list[_Wanted] = []
     problems: list[Problem] = []
+    seen: set[str] = set()
     for number, line in enumerate(text.split("\n"), 1):
         found = work.parse_tasks(line)
         problems += (replace(problem, line=number) for problem in found.problems)
-        wanted += (_Wanted(task, number) for task in found.tasks)
+        for task in found.tasks:
+            if task.id in seen:
+                hint = "give each of them its own id"
+                problems.append(Problem(number, f"a second task has the id {task.id}", hint, "error", "duplicate-id"))
+            else:
+                wanted.append(_Wanted(task, number))
+            seen.add(task.id)
     return wanted, problems
 
 
@@ -167,23 +178,31 @@ def _cleaned(wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[s
         try:
             title = wording.title(task.title, allow_secret=allow_secret, patterns=patterns)
             told = wording.text(task.description, "description", allow_secret=allow_secret, patterns=patterns)
+            wording.text(task.id, "id", patterns=patterns)
             if task.id and not task_file.is_name(task.id):
                 raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
         except Refused as error:
             bad.append(Bad(each.line, f"{_name(task)}: {error.message}"))
             continue
-        extra = wording.foreign(dict(task.extra), patterns)
-        clean = replace(
-            task,
-            title=title.text,
-            description=told.text,
-            status=_status(task),
-            claim=None,
-            worktree=None,
-            extra=extra if isinstance(extra, dict) else {},
-        )
+        clean = replace(_foreign(task, patterns), title=title.text, description=told.text)
         kept.append(_Wanted(clean, each.line, title.private + told.private))
     return kept, bad
+
+
+def _foreign(task: Task, patterns: Sequence[str]) -> Task:
+    """A task from elsewhere without what only holds there, and with nothing secret in what nobody reads."""
+    extra = wording.foreign(dict(task.extra), patterns)
+    return replace(
+        task,
+        status=_status(task),
+        feature=wording.note(task.feature, patterns) if task.feature else None,
+        branch=wording.note(task.branch, patterns) if task.branch else None,
+        worktree=None,
+        claim=None,
+        created_at=task.created_at if is_time(task.created_at) else "",
+        updated_at=task.updated_at if is_time(task.updated_at) else "",
+        extra=extra if isinstance(extra, dict) else {},
+    )
 
 
 def _name(task: Task) -> str:
@@ -200,23 +219,26 @@ def _status(task: Task) -> str:
 
 def _sorted_out(
     root: Path, everything: Board, wanted: Iterable[_Wanted]
-) -> tuple[list[_Wanted], list[tuple[Task, _Wanted]]]:
-    """The tasks that are new, with their ids and ages; and those that are there, each with what the file says."""
+) -> tuple[list[_Wanted], list[tuple[Task, _Wanted]], list[Bad]]:
+    """New tasks, with ids and ages; those that are there, each with what the file says; and what has no place."""
     stories = {_key(each): each for each in everything.tasks if _key(each)}
     folder, now = paths.tasks_folder(root), ids.now()
     new: dict[str, _Wanted] = {}
     there: list[tuple[Task, _Wanted]] = []
+    bad: list[Bad] = []
     for each in wanted:
         task = each.task
         known = everything.get(task.id) if task.id else stories.get(_key(task))
         if known is not None:
             there.append((known, each))
             continue
-        while not task.id or (task.id in new and _key(task)):
+        if task.id and (folder / task.id / "task.json").exists():
+            bad.append(Bad(each.line, f"{task.id}: its folder holds another task, or one that cannot be read"))
+            continue
+        while not task.id or task.id in new:
             task = replace(task, id=task_file.fresh_id(everything, folder))
-        if task.id not in new:
-            new[task.id] = replace(each, task=_aged(task, now, len(new)))
-    return list(new.values()), there
+        new[task.id] = replace(each, task=_aged(task, now, len(new)))
+    return list(new.values()), there, bad
 
 
 def _key(task: Task) -> str:
@@ -242,7 +264,7 @@ def _linked(everything: Board, new: list[_Wanted]) -> tuple[list[_Wanted], list[
             task = each.task
             unknown = [name for name in (*task.blocked_by, task.parent or "") if name and name not in after.placed]
             if unknown:
-                wrong[task.id] = Bad(each.line, f"{task.id}: names {unknown[0]}, and there is no such task")
+                wrong[task.id] = Bad(each.line, f"{task.id}: names {unknown[0][:80]!r}, and there is no such task")
             elif task.id in tangled and (way := after.cycle(task.id)):
                 wrong[task.id] = Bad(each.line, f"{task.id}: would wait for itself: {' -> '.join(way)}")
         if not wrong:

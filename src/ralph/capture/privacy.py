@@ -1,7 +1,8 @@
 r"""Nothing private reaches the disk: `<private>` parts are cut out, secrets are replaced by their kind.
 
 Every writer calls `redact` on the text as it came, before it is stored, logged or indexed. The
-private parts go first and leave nothing behind. A secret leaves `[redacted: kind]`, so that the
+private parts go first and leave nothing behind; a tag counts however it is written, also split by signs that
+nobody sees (`veils`). A secret leaves `[redacted: kind]`, so that the
 sentence stays readable; a Finding says what and where, never the secret itself. The result is
 a fixed point: what was redacted is never redacted again, and no finding is left in it.
 Precision comes first, because a memory full of `[redacted]` is no memory: see `secrets` for what
@@ -125,7 +126,8 @@ def lower(text: str) -> str:
 
 def unveiled(text: str) -> "View | None":
     """The text as it is without what splits words unseen (see `veils`), or None when it has nothing of that."""
-    if "\r" not in text.replace("\r\n", "") and not any(sign in text for sign in (_UNSEEN_ASCII if text.isascii() else _UNSEEN)):
+    signs = _UNSEEN_ASCII if text.isascii() else _UNSEEN
+    if "\r" not in text.replace("\r\n", "") and not any(sign in text for sign in signs):
         return None
     from ralph.capture.veils import view  # noqa: PLC0415 - few texts have a veil
 
@@ -213,7 +215,7 @@ def _outside(
                 count += any(kept)
                 kept.clear()
             depth = max(0, depth - 1)
-        elif not (tag["rest"] or "").rstrip().endswith("/") or _closes(found, number + 1):
+        elif not (tag["rest"] or "").rstrip().endswith("/") or any(after["close"] for after in found[number + 1 : number + 2]):
             count += depth == 0
             depth += 1
     if depth == 0:
@@ -221,9 +223,9 @@ def _outside(
     return kept, (count, min(depth, MOST_OPEN), astray)
 
 
-def _closes(tags: "list[re.Match[str]]", number: int) -> bool:
-    """Whether the next tag is a closing one: then `<private/>` was meant to open."""
-    return number < len(tags) and bool(tags[number]["close"])
+def may_have_tags(text: str) -> bool:
+    """Whether a tag could be in a text, told at once however long it is."""
+    return "private" in lower(_folded(text)) or any(sign in text for sign in _UNSEEN)
 
 
 def tags_alone(text: str) -> str:

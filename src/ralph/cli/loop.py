@@ -17,12 +17,12 @@ from ralph.app import runs
 from ralph.app.loop import Wish
 from ralph.cli.context import Invocation, invocation, say
 from ralph.cli.loop_shapes import described, journal_shape, run_shape
-from ralph.cli.options import Group, format_option
+from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.voice import Voice
 from ralph.config import load
 from ralph.errors import NotFound, Refused, UsageError
-from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, exit_code
+from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, Run, exit_code
 from ralph.model.work import RunStatus
 from ralph.store import files
 
@@ -71,7 +71,8 @@ def _wishes(command: click.Command) -> click.Command:
 @click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
 @click.option("--as", "run_id", default="", hidden=True)
 @click.pass_context
-def start(ctx: click.Context, goal: str, task: str, feature: str, force: bool, detach: bool, run_id: str,
+def start(
+    ctx: click.Context, /, goal: str, task: str, feature: str, force: bool, detach: bool, run_id: str,
           **said: object) -> None:  # fmt: skip
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
 
@@ -101,7 +102,7 @@ def start(ctx: click.Context, goal: str, task: str, feature: str, force: bool, d
 @click.argument("run_id", metavar="[RUN]", required=False, default="")
 @click.option("--feedback", default="", metavar="TEXT", help="Something that the agent should know.")
 @click.pass_context
-def resume(ctx: click.Context, run_id: str, feedback: str, **said: object) -> None:
+def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) -> None:
     """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest.
 
     Iterations, ids and what was learned are kept; a limit that ended it is counted anew.
@@ -165,12 +166,11 @@ def status(ctx: click.Context, run_id: str, watch: bool, form: str) -> None:
             raise
         click.echo(json_text(None) if form == "json" else "No run yet.")
         return
-    shown = ""
+    shown: Run | None = None
     while True:
-        now = json_text(run_shape(root, run)) if form == "json" else described(root, run)
-        if now != shown:
-            click.echo(now)
-            shown = now
+        if run != shown:
+            click.echo(json_text(run_shape(root, run)) if form == "json" else described(root, run))
+            shown = run
         if not watch or not runs.lives(root, run):
             return
         time.sleep(_PAUSE)
@@ -295,6 +295,28 @@ def config(ctx: click.Context, key: str, value: str, form: str) -> None:
     click.echo(f"{name} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
 
 
+@cli.command("slash", hidden=True)
+@click.argument("text", default="-")
+@click.pass_context
+def slash(ctx: click.Context, /, text: str) -> None:
+    """What `/ralph` does in Claude Code: start a detached loop, stop it, show it, or change a setting."""
+    verb, _, rest = text_argument(text, None).strip().partition(" ")
+    words = rest.split()
+    if verb == "start" and words:
+        call = invocation(ctx)
+        wish = Wish(goal=rest.strip(), agent="claude")
+        verbs.prepare(call.root, verbs.wished(call.config, wish), wish)
+        _detached(call, wish)
+    elif verb == "stop":
+        ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
+    elif verb in ("", "status"):
+        ctx.invoke(status, run_id=words[0] if words else "", watch=False, form="table")
+    elif verb == "config":
+        ctx.invoke(config, key=words[0] if words else "", value=rest.strip().partition(" ")[2].strip(), form="table")
+    else:
+        raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
+
+
 def _wish(said: dict[str, object]) -> Wish:
     return Wish(**said)  # type: ignore[arg-type]  # click has checked each of them
 
@@ -350,4 +372,3 @@ def codes() -> str:
     """The table of exit codes, for docs/loop.md."""
     rows = [f"| {EXIT_CODES[reason]} | `{reason.value}` | {MEANINGS[reason]} |" for reason in Reason]
     return "\n".join(["| exit code | reason | meaning |", "|---|---|---|", *rows]) + "\n"
-

@@ -42,7 +42,7 @@ def run_shape(root: Path, run: Run) -> dict[str, object]:
 
 def journal_shape(root: Path, run: Run) -> list[dict[str, object]]:
     """The iterations of a run as JSON."""
-    return [journal.shape(entry) for entry in journal.of_run(root, run.id)]
+    return [journal.shape(entry) for entry in runs.iterations(root, run.id)]
 
 
 def described(root: Path, run: Run, *, everything: bool = False) -> str:
@@ -57,7 +57,7 @@ def described(root: Path, run: Run, *, everything: bool = False) -> str:
     lines.append(f"  {run.iterations} iterations with {run.agent}, {_minutes(run)} of work{cost}")
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
-    entries = list(journal.of_run(root, run.id))
+    entries = runs.iterations(root, run.id)
     lines += [f"  {_line(entry)}" for entry in (entries if everything else entries[-_LAST:])]
     return "\n".join(lines)
 

@@ -25,10 +25,13 @@ COMMANDS = {
     "uninstall": "ralph.cli.uninstall",
     "memory": "ralph.cli.memory",
     "guardrails": "ralph.cli.guardrails",
+    "task": "ralph.cli.task",
+    "feature": "ralph.cli.feature",
     "search": "ralph.cli.search",
     "timeline": "ralph.cli.timeline",
     "context": "ralph.cli.brief",
     "session": "ralph.cli.session",
+    "loop": "ralph.cli.loop",
     "journal": "ralph.cli.journal",
     "forget": "ralph.cli.forget",
     "index": "ralph.cli.index",
@@ -42,6 +45,7 @@ COMMANDS = {
     "resume-capture": "ralph.cli.resume",
     "config": "ralph.cli.config",
     "trust": "ralph.cli.trust",
+    "agent": "ralph.cli.agent",
     "bench": "ralph.cli.bench",
 }
 """Every command and the module whose `cli` it is."""

@@ -7,7 +7,7 @@ or a short sigil on the same line, below the same words, as there (alone on a li
 several openings before one closing the last that begins a line is meant, so that a tag in a sentence swallows
 nothing; what stands within a sigil is its text. Entities are resolved in attributes only: a body is markdown.
 One pass over the tags; every repetition is bounded or possessive, so that hostile text costs its length.
-`tests/formats/test_sigils.py` has every case, the round trip, and ten megabytes of the worst.
+`tests/formats/test_sigils.py` has every case, the round trip, and megabytes of the worst.
 """
 
 import re
@@ -162,7 +162,8 @@ def _shown(text: str, tags: list[_Tag]) -> list[_Tag]:
         here = number
         while number < len(tags) and tags[number].start < line.end:
             number += 1
-        if line.plain and not line.text.lstrip().startswith(">"):
+        goes_on = here > 0 and tags[here - 1].end > line.start  # then the line's `>` is a tag's end
+        if line.plain and (goes_on or not line.text.lstrip().startswith(">")):
             kept += _outside_code(line.text, line.start, tags[here:number])
     return kept
 

@@ -62,7 +62,7 @@ def matched(host: str, said: "dict[str, object]", patterns: tuple[str, ...]) -> 
 
 
 def _finds(patterns: tuple[str, ...], text: str) -> bool:
-    return any(regex(pattern).search(text) for pattern in patterns)
+    return any(regex(pattern).search(each) for pattern in patterns for each in {text, plain(text)})
 
 
 def _texts(value: object) -> "Iterator[str]":
@@ -78,8 +78,20 @@ def _texts(value: object) -> "Iterator[str]":
         yield str(value)
 
 
-def kept(host: str, said: "dict[str, object]", patterns: tuple[str, ...] = ()) -> bytes:
-    """The payload as it may be kept, on one line; Doubt when that is not for us to say."""
+def kept(
+    host: str,
+    said: "dict[str, object]",
+    patterns: tuple[str, ...] = (),
+    prepared: tuple[str, str] | None = None,
+) -> bytes:
+    """The payload as it may be kept, on one line; Doubt when that is not for us to say.
+
+    `prepared` names the file with the compiled rules, and says which one it must be.
+    """
+    if prepared and prepared[1]:
+        from ralph.hooks.prepared import prepare  # noqa: PLC0415 - where there is such a file
+
+        prepare(*prepared)
     _check_depth(said, DEEPEST)
     if host == "claude" and said.get("tool_name") in _CHANGES:
         said = _changed(said)
@@ -90,7 +102,7 @@ def kept(host: str, said: "dict[str, object]", patterns: tuple[str, ...] = ()) -
         told = _as_patch(told)
     told = _members(mapped(told, _short))
     seen = "\n".join(_together(_members(mapped(told, _ends)), _patch(host, told)))
-    if without_secrets(seen, patterns) != seen:
+    if without_secrets(seen, patterns if _finds(patterns, seen) else ()) != seen:
         raise Doubt("a secret in several members")
     line = encoded(told)
     if len(line) > LARGEST or told.get("session_id") != said.get("session_id"):
@@ -103,12 +115,15 @@ def _redacted(said: "dict[str, object]", patterns: tuple[str, ...]) -> "dict[str
     redactor = Redactor(patterns)
 
     def words(text: str) -> str:
-        if patterns:  # a long text is looked at as a whole if it has what they look for, else its ends
-            redactor.patterns = patterns if len(text) <= 2 * _WINDOW or _finds(patterns, plain(text)) else ()
+        redactor.patterns = patterns if _finds(patterns, text) else ()  # only then a long text is not cut
         if "PRIVATE KEY" in text or "Private-Lines" in text:
             _check_key(text)
-            return redactor(text)
-        return redactor(text, _WINDOW)
+            text = redactor(text)
+        else:
+            text = redactor(text, _WINDOW)
+        if not redactor.patterns and _finds(patterns, text):
+            raise Doubt("a pattern finds what was put together")
+        return text
 
     quiet, told = True, {}
     for key, value in said.items():
@@ -117,6 +132,8 @@ def _redacted(said: "dict[str, object]", patterns: tuple[str, ...]) -> "dict[str
         if redactor.open != before and not (quiet and key == "prompt"):
             raise Doubt("a private part stays open")
         quiet = quiet and key in _QUIET
+    if redactor.astray and redactor.open:
+        raise Doubt("a private part that was closed before")
     return _members(named_secrets(told, patterns))
 
 

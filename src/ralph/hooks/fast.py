@@ -161,7 +161,7 @@ def safe(host: str, line: bytes, said: "dict[str, object]", settings: "Settings 
                 return line
         from ralph.hooks.careful import kept  # noqa: PLC0415 - it brings the rules
 
-        return kept(host, shaped, patterns)
+        return kept(host, shaped, patterns, settings.prepared if settings else None)
     except Exception as doubt:  # whatever it is, the full path has all rules, and counts what fails there
         raise Whole from doubt
 

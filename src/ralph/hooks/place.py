@@ -26,9 +26,11 @@ _LARGEST = 65_536
 class Settings:
     """What the cache holds."""
 
-    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "recent", "tags", "types", "window")
+    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "prepared", "recent", "tags", "types",
+                 "window")  # fmt: skip
 
-    def __init__(self, said: "Mapping[str, str]") -> None:
+    def __init__(self, said: "Mapping[str, str]", folder: str = "") -> None:
+        self.prepared = (f"{folder}/cache/rules", said.get("rules", ""))
         self.capture = said["capture"] == "1"
         self.patterns = _words(said["patterns"])
         self.paths = _words(said["paths"])
@@ -137,7 +139,7 @@ def _state(root: str, top: str, git: int) -> str:
 def _pointer(path: str) -> str:
     """What one of git's files of one line says, or nothing."""
     try:
-        return (_read(path) or b"").decode("utf-8").strip()
+        return (read(path) or b"").decode("utf-8").strip()
     except UnicodeDecodeError:
         return ""
 
@@ -183,7 +185,7 @@ def user_config(env: "Mapping[str, str]") -> str | None:
 def may_be_everywhere(env: "Mapping[str, str]") -> bool:
     """Whether the user's config may say that hooks act outside of projects, too: it has the word."""
     path = user_config(env)
-    return path is not None and b"everywhere" in (_read(path) or b"")
+    return path is not None and b"everywhere" in (read(path) or b"")
 
 
 def place(root: str, env: "Mapping[str, str]", state: str = "") -> Place | None:
@@ -191,7 +193,7 @@ def place(root: str, env: "Mapping[str, str]", state: str = "") -> Place | None:
     state = state or root
     try:
         number = str(posix.stat(root).st_ino)  # a copy of the folder has another one
-        cached = _read(f"{state}/.ralph/cache/hook" if state == root else f"{state}/.ralph/cache/hook-{number}")
+        cached = read(f"{state}/.ralph/cache/hook" if state == root else f"{state}/.ralph/cache/hook-{number}")
         if cached is None or not cached.startswith(FIRST_LINE) or not cached.endswith(b"\n"):
             return None
         said: dict[str, str] = {}
@@ -205,7 +207,7 @@ def place(root: str, env: "Mapping[str, str]", state: str = "") -> Place | None:
             else:
                 return None
         same = said["root"] == number and said["user"] == (user_config(env) or "") and said["env"] == variables(env)
-        return Place(state, Settings(said)) if files and same else None
+        return Place(state, Settings(said, f"{state}/.ralph")) if files and same else None
     except (KeyError, ValueError, OSError):
         return None
 
@@ -229,14 +231,14 @@ def _as_it_was(said: str) -> bool:
     return time == str(now.st_mtime_ns) and size == str(now.st_size)
 
 
-def _read(path: str) -> bytes | None:
-    """A small file's bytes, or None; a larger one is not what we look for."""
+def read(path: str, largest: int = _LARGEST) -> bytes | None:
+    """A small file's bytes, or None; of a larger one the beginning."""
     try:
         handle = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
     except (OSError, ValueError):
         return None
     try:
-        return posix.read(handle, _LARGEST)
+        return posix.read(handle, largest)
     except OSError:
         return None
     finally:

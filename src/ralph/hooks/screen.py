@@ -14,8 +14,14 @@ passes which the rules would change, and that ordinary payloads do pass.
 from ralph.hooks.anchors import INSIDE, LEADING, SIGNS
 from ralph.hooks.named import LOWER_LOGIN, assigned, labelled
 
-_DISGUISED = ("İ", "ı", "ſ", "\u212a")
-"""Signs that the rules take for the ASCII letters i, s and k."""
+_DISGUISED = ("İ", "ı", "ſ", "\u212a", *"ｐｒｉｖａｔｅＰＲＩＶＡＴＥ")
+"""Signs that the rules take for ASCII letters."""
+_UNSEEN = (
+    *map(chr, (*range(0x80, 0xA0), 0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
+               *range(0x2060, 0x2070), 0xFEFF)),
+    *(f"{sign}\ufe0f" for sign in map(chr, range(33, 127))), *map(chr, range(0xFE00, 0xFE0F)),
+)  # fmt: skip
+"""Signs that may stand inside of a word: the rules look at the text without them."""
 _RUN = SIGNS["run"]
 _NOT_RUN = bytes(sign for sign in range(256) if sign not in _RUN)
 _BREAK_RUNS = bytes.maketrans(_NOT_RUN, b"\n" * len(_NOT_RUN))
@@ -39,12 +45,12 @@ def _suspect(raw: bytes) -> bool:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             return True
-        if any(sign in text for sign in _DISGUISED) or labelled(text.lower()):
+        if any(sign in text for sign in _DISGUISED) or _hidden(text) or labelled(text.lower()):
             return True
     lowered = raw.lower()
     return (
         _private(raw, lowered)
-        or _tokens(raw)
+        or _tokens(raw, joints)
         or _logins(raw, lowered)
         or _lines(raw, lowered)
         or assigned(raw, lowered)

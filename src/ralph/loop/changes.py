@@ -55,6 +55,7 @@ class State:
     head: str = ""  # the commit, where there is git
     note: str = ""
     way: str = "git"
+    dirty: tuple[str, ...] = ()  # what git calls modified or untracked, whenever that happened
 
     @property
     def fingerprint(self) -> str:
@@ -69,6 +70,11 @@ def changed(before: State, after: State) -> tuple[str, ...]:
         return ()
     paths = before.files.keys() | after.files.keys()
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
+
+
+def dirty(folder: Path, run: Runner) -> tuple[str, ...]:
+    """The files that git calls modified or untracked, Ralph's own left out; () without git."""
+    return Disk(folder, run).look().dirty
 
 
 class Disk:
@@ -125,7 +131,8 @@ class Disk:
             more, cut = self._walk(git.top / inner, new=self._looked).differences()
             files |= self._named(more, git.top / inner)
             full = full or cut
-        return State(files, found.head, _notes(git.note, full))
+        dirty = tuple(sorted(self._named(found.dirty, git.top)))
+        return State(files, found.head, _notes(git.note, full), dirty=dirty)
 
     def _walk(self, root: Path, *, new: bool) -> "_Walk":
         """The walk of a folder; one that was not there at the first look began empty."""

@@ -213,19 +213,22 @@ def _checked(criterion: Criterion, ran: Ran, seconds: float, limit: float) -> Ch
 
 
 _NO_MODULE = re.compile(r"No module named '?([\w.]+)")
+_NOT_FOUND = re.compile(
+    r"([\w./+@-]+)['’]?: (?:command not found|not found|No such file or directory|Permission denied)"
+)
 
 
 def _missing(argv: Sequence[str], ran: Ran) -> str:
-    """The program that is not there: not started, not found by a shell, or no module of Python's."""
-    program = argv[0]
+    """The program that is not there: not started, not found by a shell or by what was started, or no module."""
     if ran.missing:
-        return program
-    if ran.code in (126, 127):
-        return "a program of it" if program == _SHELL[0] else program
+        return argv[0]
+    if ran.code in (126, 127):  # by which shells, npm and env tell
+        found = _NOT_FOUND.search(ran.err) or _NOT_FOUND.search(ran.out)
+        return found[1] if found else "a program that it needs"
     if "-m" in argv[1:-1]:
         module = argv[argv.index("-m", 1) + 1]
         found = _NO_MODULE.search(ran.err)
-        return f"the module {module} of {program}" if found and found[1] == module else ""
+        return f"the module {module} of {argv[0]}" if found and found[1] == module else ""
     return ""
 
 

@@ -108,6 +108,7 @@ class Run:
     pid: int = 0
     host: str = ""
     born: str = ""  # when that process began, so that another one with its number is not taken for it
+    base: str = ""  # the commit that changes are told from
     options: str = ""  # what it was started with, as JSON, so that a resumed run has the same
 
 

@@ -8,7 +8,7 @@ same words always have the same id.
 
 import os
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
 """An id as it stands in files: a word, digits, and hex or other alphanumerics (not everybody writes hex)."""
@@ -31,11 +31,6 @@ def today() -> str:
 def timestamp() -> str:
     """The present moment as RFC 3339 text."""
     return now().isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def after(seconds: float) -> str:
-    """The moment so many seconds from now, as RFC 3339 text."""
-    return (now() + timedelta(seconds=seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def mint(prefix: str) -> str:

@@ -1,0 +1,294 @@
+"""`ralph task`: what is to be done, in which order, and how it went."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ralph import paths
+from ralph.app import task as verbs
+from ralph.app import task_import
+from ralph.app.task import Listed
+from ralph.cli.context import invocation, say, warn
+from ralph.cli.entries import print_private
+from ralph.cli.options import Group, format_option, text_argument
+from ralph.cli.output import hand_over, json_text, one_line, table, visible
+from ralph.cli.tasks import print_list, print_moved, print_one, print_unread
+from ralph.model.work import TaskStatus
+
+_SECRET = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
+_STATUS = click.Choice([status.value for status in TaskStatus])
+
+
+@click.group(name="task", cls=Group)
+def cli() -> None:
+    """Keep what is to be done, and hand out what can be done next (.ralph/tasks/).
+
+    Priority 1 is the most urgent; a task without one comes last; of equal ones the oldest comes first.
+
+    \b
+    Examples:
+      ralph task add "Refund an order" --priority 1
+      ralph task ready
+      ralph task done t-1a2b3c
+    """
+
+
+@cli.command("add")
+@click.argument("title")
+@click.option("--description", default="", metavar="TEXT", help='What is to be done, at length ("-": from stdin).')
+@click.option("--priority", type=click.IntRange(min=0), default=0, help="1 is the most urgent; 0 is none, the last.")
+@click.option("--blocked-by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
+@click.option("--parent", metavar="ID", help="The task that this is a part of.")
+@click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
+@_SECRET
+@format_option("table", "json", "quiet")
+@click.pass_context
+def add(
+    ctx: click.Context, title: str, description: str, priority: int, blocked_by: tuple[str, ...], parent: str | None,
+    feature_id: str | None, allow_secret: bool, form: str,
+) -> None:  # fmt: skip
+    """Make a new task. A parent is done by itself once its last part is.
+
+    \b
+    Examples:
+      ralph task add "Refund an order" --priority 1
+      ralph task add "Show refunds" --blocked-by t-1a2b3c --feature f-0c0ffe
+      cat notes.md | ralph task add "Migrate the ledger" --description -
+    """
+    call = invocation(ctx)
+    added = verbs.add(
+        call.root, title, text_argument("-", None) if description == "-" else description,
+        priority=priority, blocked_by=_ids(blocked_by), parent=parent, feature_id=feature_id,
+        allow_secret=allow_secret, patterns=call.config.privacy.patterns,
+    )  # fmt: skip
+    print_private(added.private_parts)
+    if form == "quiet":
+        click.echo(added.task.id)
+    elif form == "json":
+        click.echo(json_text({**verbs.task_json(Listed(added.task)), "file": str(added.path)}))
+    else:
+        click.echo(f"Added {added.task.id} ({paths.shown(added.path, call.root)})")
+
+
+@cli.command("list")
+@click.option("--status", type=_STATUS, help="Only those in this state.")
+@click.option("--feature", "feature_id", default="", metavar="ID", help="Only those of this feature.")
+@click.option("--ready", "only_ready", is_flag=True, help="Only those that can be begun now.")
+@format_option("table", "json", "quiet")
+@click.pass_context
+def list_(ctx: click.Context, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
+    """List the tasks in the order in which they should be done.
+
+    \b
+    Examples:
+      ralph task list
+      ralph task list --status failed
+      ralph task list --feature f-0c0ffe --format json
+    """
+    call = invocation(ctx)
+    wanted = TaskStatus(status) if status else None
+    found, unread = verbs.list_(call.root, status=wanted, feature_id=feature_id, only_ready=only_ready)
+    print_list(found, form, "No tasks.")
+    print_unread(unread, call)
+
+
+@cli.command("ready")
+@format_option("table", "json", "quiet")
+@click.pass_context
+def ready(ctx: click.Context, form: str) -> None:
+    """List the tasks that can be begun now, the next one first.
+
+    Those are pending, all their blockers are done, they have no open parts, and nothing holds their parent.
+
+    \b
+    Examples:
+      ralph task ready
+      ralph task ready --format quiet
+    """
+    call = invocation(ctx)
+    found, unread = verbs.list_(call.root, only_ready=True)
+    print_list(found, form, "No task can be begun now; `ralph task list` says what each waits for.")
+    print_unread(unread, call)
+
+
+@cli.command("show")
+@click.argument("task_id", metavar="ID")
+@format_option("table", "json")
+@click.pass_context
+def show(ctx: click.Context, task_id: str, form: str) -> None:
+    """Show one task, whole, with what it waits for, its parts and its stories.
+
+    \b
+    Examples:
+      ralph task show t-1a2b3c
+    """
+    call = invocation(ctx)
+    shown = verbs.show(call.root, task_id)
+    if form == "json":
+        parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
+        stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
+        click.echo(json_text({**verbs.task_json(shown.listed), **parts, "stories": stories}))
+    else:
+        print_one(shown, call)
+
+
+@cli.command("start")
+@click.argument("task_id", metavar="ID")
+@click.pass_context
+def start(ctx: click.Context, task_id: str) -> None:
+    """Begin a task by hand; the loop leaves it to you then.
+
+    \b
+    Examples:
+      ralph task start t-1a2b3c
+    """
+    print_moved(verbs.start(invocation(ctx).root, task_id))
+
+
+@cli.command("done")
+@click.argument("task_id", metavar="ID")
+@click.pass_context
+def done(ctx: click.Context, task_id: str) -> None:
+    """Say that a task is done; what waited for it can be begun.
+
+    \b
+    Examples:
+      ralph task done t-1a2b3c
+    """
+    print_moved(verbs.done(invocation(ctx).root, task_id))
+
+
+@cli.command("fail")
+@click.argument("task_id", metavar="ID")
+@click.option("--reason", default="", metavar="TEXT", help="Why; whoever tries it again is told.")
+@_SECRET
+@click.pass_context
+def fail(ctx: click.Context, task_id: str, reason: str, allow_secret: bool) -> None:
+    """Give a task up. What waits for it goes on waiting.
+
+    \b
+    Examples:
+      ralph task fail t-1a2b3c --reason "the gateway has no refunds"
+    """
+    call = invocation(ctx)
+    patterns = call.config.privacy.patterns
+    print_moved(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=patterns))
+
+
+@cli.command("reset")
+@click.argument("task_id", metavar="ID")
+@click.option("--force", is_flag=True, help="Also from a run that is working on it.")
+@click.pass_context
+def reset(ctx: click.Context, task_id: str, force: bool) -> None:
+    """Make a task pending again, whatever became of it; its attempts count from 0.
+
+    \b
+    Examples:
+      ralph task reset t-1a2b3c
+    """
+    print_moved(verbs.reset(invocation(ctx).root, task_id, force=force))
+
+
+@cli.command("block")
+@click.argument("task_id", metavar="ID")
+@click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
+@click.option("--by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
+@_SECRET
+@click.pass_context
+def block(ctx: click.Context, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool) -> None:
+    """Hold a task back: until other tasks are done (--by), or until you start or reset it.
+
+    \b
+    Examples:
+      ralph task block t-1a2b3c --by t-4d5e6f
+      ralph task block t-1a2b3c --reason "waiting for the contract"
+    """
+    if reason and by:
+        raise click.UsageError("give --reason or --by: with --by it goes on by itself once those are done")
+    call = invocation(ctx)
+    patterns = call.config.privacy.patterns
+    after = verbs.block(call.root, task_id, reason, by=_ids(by), allow_secret=allow_secret, patterns=patterns)
+    if by:
+        click.echo(f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}")
+    else:
+        print_moved(after)
+
+
+@cli.command("log")
+@click.argument("task_id", metavar="ID")
+@format_option("table", "json")
+@click.pass_context
+def log(ctx: click.Context, task_id: str, form: str) -> None:
+    """Tell what happened to a task: its changes of state, and the iterations that worked on it.
+
+    \b
+    Examples:
+      ralph task log t-1a2b3c
+    """
+    events = verbs.log(invocation(ctx).root, task_id)
+    if form == "json":
+        click.echo(json_text([{"at": e.at, "what": e.what, "by": e.by, "note": e.note} for e in events]))
+    elif not events:
+        click.echo("Nothing is known of it.")
+    else:
+        rows = [
+            [e.at[:19].replace("T", " "), one_line(e.what), one_line(e.by) or "-", one_line(e.note)] for e in events
+        ]
+        click.echo(table(["WHEN", "WHAT", "BY", "NOTE"], rows))
+
+
+@cli.command("import")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--partial", is_flag=True, help="Import what can be, and leave out the rest.")
+@_SECRET
+@format_option("table", "json")
+@click.pass_context
+def import_(ctx: click.Context, file: Path, partial: bool, allow_secret: bool, form: str) -> int:
+    """Take over the user stories of a prd.json, or a tasks.jsonl ("-": from standard input).
+
+    Importing again adds nothing; a story that passes by then makes its task done. Nothing is imported unless all
+    can be; with --partial the rest is, and the exit code is 1.
+
+    \b
+    Examples:
+      ralph task import prd.json
+      ralph task import tasks.jsonl --partial
+    """
+    call = invocation(ctx)
+    text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
+    done = task_import.import_(
+        call.root, text, "standard input" if str(file) == "-" else file.name,
+        partial=partial, allow_secret=allow_secret, patterns=call.config.privacy.patterns,
+    )  # fmt: skip
+    print_private(done.private_parts)
+    for bad in done.bad:
+        warn(f"left out: {visible(f'line {bad.line}: ' if bad.line else '')}{visible(bad.what)}")
+    for odd in done.odd:
+        warn(f"line {odd.line}: {visible(odd.what)}")
+    for name in done.differing:
+        say(f"{name} was there and says something else than the file; it stays as it is")
+    if form == "json":
+        bad_json = [{"line": bad.line, "what": bad.what} for bad in done.bad]
+        parts = {"added": done.added, "finished": done.finished, "there": done.there}
+        click.echo(json_text({**{key: [task.id for task in tasks] for key, tasks in parts.items()}, "bad": bad_json}))
+    else:
+        click.echo(f"Added {len(done.added)}, finished {len(done.finished)}, already there {len(done.there)}")
+    return 1 if done.bad else 0
+
+
+@cli.command("export")
+@click.pass_context
+def export(ctx: click.Context) -> None:
+    """Print every task as a line of JSON, for another project or as a copy.
+
+    \b
+    Examples:
+      ralph task export > tasks.jsonl
+    """
+    hand_over(task_import.export(invocation(ctx).root))
+
+
+def _ids(words: Sequence[str]) -> tuple[str, ...]:
+    """Ids that were given one by one, or with commas between."""
+    return tuple(each.strip() for word in words for each in word.split(",") if each.strip())

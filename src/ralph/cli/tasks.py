@@ -1,0 +1,107 @@
+"""Printing tasks."""
+
+from collections.abc import Sequence
+
+import click
+
+from ralph import paths
+from ralph.app import task as verbs
+from ralph.app.board import Unread
+from ralph.app.task import Listed, Moved, Shown
+from ralph.app.task_file import REASON
+from ralph.cli.context import Invocation, warn
+from ralph.cli.entries import print_private
+from ralph.cli.output import ago, json_text, one_line, table, visible
+from ralph.model.work import Task, TaskStatus
+
+_SHOWN = 3
+"""Tasks that a row of the table names as waited for."""
+
+
+def print_unread(unread: Sequence[Unread], call: Invocation) -> None:
+    """Which files say nothing, and why."""
+    for each in unread:
+        warn(f"{paths.shown(each.path, call.root)}: is not read: {visible(each.what)}")
+
+
+def print_list(found: Sequence[Listed], form: str, nothing: str) -> None:
+    """A listing."""
+    if form == "json":
+        click.echo(json_text([verbs.task_json(each) for each in found]))
+    elif form == "quiet":
+        for each in found:
+            click.echo(each.task.id)
+    elif not found:
+        click.echo(nothing)
+    else:
+        headings = ["ID", "STATUS", "PRIORITY", "CREATED", "WAITS FOR", "TITLE"]
+        click.echo(table(headings, [_row(each) for each in found]))
+
+
+def _row(listed: Listed) -> list[str]:
+    task = listed.task
+    few = ", ".join(one_line(each) for each in listed.waits_for[:_SHOWN])
+    more = len(listed.waits_for) - _SHOWN
+    waits = f"{few} and {more} more" if more > 0 else few or "-"
+    return [
+        one_line(task.id), _state(listed), str(task.priority or "-"), ago(task.created_at), waits, one_line(task.title),
+    ]  # fmt: skip
+
+
+def _state(listed: Listed) -> str:
+    task = listed.task
+    stale = task.claim is not None and not listed.is_held
+    return one_line(task.status) + (" (left)" if stale and task.status == TaskStatus.IN_PROGRESS.value else "")
+
+
+def print_moved(after: Moved) -> None:
+    """How a task stands now, and the parents that changed with it."""
+    print_private(after.private_parts)
+    task = after.task
+    state = task.status.replace("_", " ")
+    click.echo(f"{task.id} is {'' if after.changed else 'already '}{state}: {one_line(task.title)}")
+    for parent in after.parents:
+        click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
+
+
+def print_one(shown: Shown, call: Invocation) -> None:
+    """One task, whole."""
+    task = shown.listed.task
+    click.echo(click.style(one_line(task.title) or task.id, bold=True))
+    for name, value in _lines(shown, call):
+        if value:
+            click.echo(f"  {name + ':':12} {one_line(value)}")
+    for heading, text in (("", task.description), ("Last failure", verbs.retry_note(task))):
+        if text:
+            click.echo(f"\n{heading}:\n{visible(text)}" if heading else f"\n{visible(text)}")
+    if shown.stories:
+        click.echo("\nStories:")
+        for story in shown.stories:
+            click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
+
+
+def _lines(shown: Shown, call: Invocation) -> list[tuple[str, str]]:
+    task, claim = shown.listed.task, shown.listed.task.claim
+    held = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
+    reason = task.extra.get(REASON)
+    return [
+        ("id", task.id),
+        ("status", _state(shown.listed) + (f" ({reason})" if isinstance(reason, str) else "")),
+        ("priority", str(task.priority or "none")),
+        ("ready", "yes" if shown.listed.is_ready else "no"),
+        ("waits for", ", ".join(shown.listed.waits_for)),
+        ("blocked by", ", ".join(f"{name} ({_known(each)})" for name, each in shown.blockers)),
+        ("parent", task.parent or ""),
+        ("parts", ", ".join(f"{each.id} ({each.status})" for each in shown.children)),
+        ("feature", task.feature or ""),
+        ("attempts", str(task.attempts or "")),
+        ("claim", held),
+        ("branch", task.branch or ""),
+        ("worktree", task.worktree or ""),
+        ("created", ago(task.created_at)),
+        ("file", paths.shown(shown.path, call.root)),
+    ]
+
+
+def _known(task: Task | None) -> str:
+    return task.status if task is not None else "there is no such task"

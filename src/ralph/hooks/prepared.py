@@ -1,0 +1,54 @@
+"""The expressions of the rules as `app/hook_rules` has compiled them, made patterns one by one when they are asked for.
+
+Compiling is more than half of what it takes to run the rules on an event. What is in the file is believed if
+it is the file that the settings cache names, made by this very Python; otherwise, and for each expression that
+it does not have, `capture/values` compiles as usual. `tests/hooks/test_prepared.py` proves it.
+"""
+
+import sys
+
+import _sre
+import posix
+
+from ralph.capture import values
+from ralph.hooks.fast import scanned
+from ralph.hooks.place import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+_LARGEST = 1 << 20
+
+
+class _Prepared(dict[str, "re.Pattern[str]"]):
+    """Patterns by their source; `codes` are those that nobody has asked for yet."""
+
+    def __init__(self, codes: "dict[str, list[object]]") -> None:
+        self.codes = codes
+
+    def __missing__(self, source: str) -> "re.Pattern[str]":
+        flags, code, groups, names = self.codes[source]
+        order = {number: name for name, number in names.items()}  # type: ignore[attr-defined]  # as it was written
+        numbers = range(groups + 1)  # type: ignore[operator]  # the same
+        units = memoryview(bytes.fromhex(code)).cast("I").tolist()  # type: ignore[arg-type]  # the same
+        made = _sre.compile(source, flags, units, groups, names, tuple(map(order.get, numbers)))  # type: ignore[arg-type]  # the same
+        found: re.Pattern[str] = made
+        self[source] = found
+        return found
+
+
+def prepare(path: str, stamp: str) -> None:
+    """Let the rules use the compiled expressions of this file, if it is the one that the stamp tells."""
+    if not stamp or isinstance(values._EXPRESSIONS, _Prepared):
+        return
+    try:
+        now = posix.stat(path)
+    except OSError:
+        return
+    if stamp != f"{now.st_ino} {now.st_mtime_ns} {now.st_size}":
+        return
+    said = scanned((read(path, _LARGEST) or b"").decode("utf-8", "replace")) or {}
+    made_for, codes = said.get("for"), said.get("expressions")
+    if isinstance(made_for, list) and made_for[:2] == [_sre.MAGIC, sys.hexversion] and isinstance(codes, dict):
+        values._EXPRESSIONS = _Prepared(codes)

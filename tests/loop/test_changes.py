@@ -1,0 +1,398 @@
+"""Looks at real folders and repositories: what counts as a change, and that looking leaves no trace."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ralph.agents.process import Finished
+from ralph.agents.process import run as start
+from ralph.loop import changes
+from ralph.loop.changes import Disk, changed, dirty
+
+ME = ("-c", "user.name=A Person", "-c", "user.email=person@example.org", "-c", "commit.gpgsign=false")
+
+
+class Counting:
+    """The real runner, which remembers what it was asked to start."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def __call__(self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool]) -> Finished:
+        self.calls.append(list(argv))
+        return start(argv, cwd=cwd, timeout=timeout, stopped=stopped)
+
+
+def git(folder: Path, *words: str) -> str:
+    ran = subprocess.run(["git", *ME, *words], cwd=folder, capture_output=True, encoding="utf-8", check=True)
+    return ran.stdout
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "more")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    put(folder / "a.txt", "one\n")
+    put(folder / "src/b.txt", "two\n")
+    commit(folder)
+    return folder
+
+
+@pytest.fixture(params=["git", "no git"])
+def project(request: pytest.FixtureRequest, repo: Path) -> Path:
+    """The same files in a repository and outside of one."""
+    if request.param == "no git":
+        shutil.rmtree(repo / ".git")
+    return repo
+
+
+def test_nothing_done_is_nothing_changed(project: Path) -> None:
+    disk = Disk(project, start)
+    before, after = disk.look(), disk.look()
+    assert changed(before, after) == ()
+    assert before.fingerprint == after.fingerprint
+
+
+def test_files_that_were_edited_made_or_deleted_are_named(project: Path) -> None:
+    disk = Disk(project, start)
+    before = disk.look()
+    put(project / "a.txt", "another\n")
+    put(project / "new folder/ü.txt", "new\n")
+    (project / "src/b.txt").unlink()
+    after = disk.look()
+    assert changed(before, after) == ("a.txt", "new folder/ü.txt", "src/b.txt")
+    assert before.fingerprint != after.fingerprint
+
+
+def test_an_edit_of_the_same_length_counts(project: Path) -> None:
+    disk = Disk(project, start)
+    put(project / "c.txt", "1")
+    looks = [disk.look()]
+    for content in "23":
+        put(project / "c.txt", content)
+        looks.append(disk.look())
+    assert changed(looks[1], looks[2]) == ("c.txt",)
+
+
+def test_going_back_gives_the_earlier_fingerprint(project: Path) -> None:
+    disk = Disk(project, start)
+    disk.look()
+    found = []
+    for content in ("x", "yy", "x", "yy"):
+        put(project / "a.txt", content)
+        found.append(disk.look().fingerprint)
+    assert found[0] == found[2] != found[1] == found[3]
+
+
+def test_ralphs_own_files_are_no_progress(project: Path) -> None:
+    disk = Disk(project, start)
+    before = disk.look()
+    put(project / ".ralph/scratchpad.md", "thinking\n")
+    put(project / ".agent/memories.md", "remembering\n")
+    after = disk.look()
+    assert changed(before, after) == ()
+    assert before.fingerprint == after.fingerprint
+
+
+def test_ralphs_own_files_are_no_progress_when_they_are_committed(repo: Path) -> None:
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / ".agent/memories.md", "remembering\n")
+    commit(repo)
+    put(repo / ".agent/memories.md", "remembering more\n")
+    assert changed(before, disk.look()) == ()
+    assert dirty(repo, start) == ()
+
+
+def test_what_tools_leave_behind_is_no_progress(project: Path) -> None:
+    disk = Disk(project, start)
+    before = disk.look()
+    for path in ("node_modules/a/index.js", ".venv/bin/python", "src/__pycache__/b.pyc", ".worktrees/x/a.txt"):
+        put(project / path, "made\n")
+    assert changed(before, disk.look()) == ()
+
+
+def test_a_file_that_may_be_run_now_has_changed(repo: Path) -> None:
+    disk = Disk(repo, start)
+    before = disk.look()
+    (repo / "a.txt").chmod(0o755)
+    assert changed(before, disk.look()) == ("a.txt",)
+
+
+def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    put(outside / "secret.txt", "1")
+    (project / "link").symlink_to(outside)
+    disk = Disk(project, start)
+    before = disk.look()
+    put(outside / "secret.txt", "22")
+    assert changed(before, disk.look()) == ()
+    (project / "link").unlink()
+    (project / "link").symlink_to(tmp_path)
+    assert changed(before, disk.look()) == ("link",)
+
+
+# --- commits -------------------------------------------------------------------------------------
+
+
+def test_what_an_agent_commits_counts(repo: Path) -> None:
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "a.txt", "another\n")
+    put(repo / "new.txt", "new\n")
+    (repo / "src/b.txt").unlink()
+    commit(repo)
+    after = disk.look()
+    assert changed(before, after) == ("a.txt", "new.txt", "src/b.txt")
+
+
+def test_committing_what_is_there_changes_nothing_on_disk(repo: Path) -> None:
+    disk = Disk(repo, start)
+    disk.look()
+    put(repo / "a.txt", "another\n")
+    put(repo / "new.txt", "new\n")
+    dirty_look = disk.look()
+    git(repo, "add", "-A")
+    staged = disk.look()
+    commit(repo)
+    committed = disk.look()
+    commit(repo)  # an empty one
+    empty = disk.look()
+    assert dirty_look.fingerprint == staged.fingerprint == committed.fingerprint == empty.fingerprint
+    assert len({dirty_look.head, committed.head, empty.head}) == 3
+    assert changed(dirty_look, empty) == ()
+
+
+def test_reverting_a_commit_is_back_at_the_beginning(repo: Path) -> None:
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "a.txt", "another\n")
+    commit(repo)
+    assert disk.look().fingerprint != before.fingerprint
+    git(repo, "revert", "--no-edit", "HEAD")
+    assert disk.look().fingerprint == before.fingerprint
+    git(repo, "reset", "-q", "--hard", "HEAD~1")
+    put(repo / "a.txt", "one\n")  # by hand, uncommitted
+    assert disk.look().fingerprint == before.fingerprint
+
+
+def test_the_first_commit_of_a_repository_counts(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    disk = Disk(tmp_path, start)
+    before = disk.look()
+    put(tmp_path / "a.txt", "one\n")
+    commit(tmp_path)
+    assert changed(before, disk.look()) == ("a.txt",)
+
+
+def test_a_repository_with_longer_ids_works_the_same(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256")
+    put(tmp_path / "a.txt", "one\n")
+    commit(tmp_path)
+    disk = Disk(tmp_path, start)
+    before = disk.look()
+    put(tmp_path / "a.txt", "two\n")
+    uncommitted = disk.look()
+    commit(tmp_path)
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert disk.look().fingerprint == uncommitted.fingerprint
+
+
+def test_a_resumed_run_can_compare_with_the_base_of_before(repo: Path) -> None:
+    first = Disk(repo, start)
+    first.look()
+    put(repo / "a.txt", "another\n")
+    commit(repo)
+    assert Disk(repo, start, base=first.base).look().fingerprint == first.look().fingerprint
+
+
+@pytest.mark.parametrize("base", ["--output=written", "f" * 40, "main", ""])
+def test_a_base_that_is_no_commit_is_replaced(repo: Path, base: str) -> None:
+    disk = Disk(repo, start, base=base)
+    before = disk.look()
+    assert disk.base == git(repo, "rev-parse", "HEAD").strip()
+    put(repo / "a.txt", "another\n")
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert not (repo / "written").exists()
+
+
+def test_a_file_in_conflict_counts(repo: Path) -> None:
+    git(repo, "checkout", "-q", "-b", "other")
+    put(repo / "a.txt", "theirs\n")
+    commit(repo)
+    git(repo, "checkout", "-q", "main")
+    put(repo / "a.txt", "ours\n")
+    commit(repo)
+    disk = Disk(repo, start)
+    before = disk.look()
+    subprocess.run(["git", *ME, "merge", "other"], cwd=repo, capture_output=True, check=False)
+    assert changed(before, disk.look()) == ("a.txt",)
+
+
+# --- where the project stands --------------------------------------------------------------------
+
+
+def test_in_a_part_of_a_repository_paths_are_told_from_there(repo: Path) -> None:
+    disk = Disk(repo / "src", start)
+    before = disk.look()
+    put(repo / "src/b.txt", "another\n")
+    put(repo / "a.txt", "another\n")
+    assert changed(before, disk.look()) == ("../a.txt", "b.txt")
+
+
+def test_a_folder_that_git_ignores_is_walked(repo: Path) -> None:
+    put(repo / ".gitignore", "scratch/\n")
+    put(repo / "scratch/a.txt", "one\n")
+    disk = Disk(repo / "scratch", start)
+    before = disk.look()
+    put(repo / "scratch/a.txt", "three\n")
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert "git ignores" in before.note
+
+
+def test_changes_within_a_submodule_and_a_nested_repository_are_seen(repo: Path, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    shutil.copytree(repo, inner)
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendored")
+    commit(repo)
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "vendored/a.txt", "edited\n")
+    shutil.copytree(inner, repo / "nested")
+    assert changed(before, disk.look()) == ("nested/a.txt", "nested/src/b.txt", "vendored/a.txt")
+
+
+def test_a_worktree_is_looked_at_on_its_own(repo: Path, tmp_path: Path) -> None:
+    git(repo, "worktree", "add", "-q", str(tmp_path / "tree"))
+    disk = Disk(tmp_path / "tree", start)
+    before = disk.look()
+    put(repo / "a.txt", "elsewhere\n")
+    put(tmp_path / "tree/a.txt", "here\n")
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert before.note == ""
+
+
+def test_without_git_the_note_says_how_files_are_compared(tmp_path: Path) -> None:
+    assert "time and size" in Disk(tmp_path, start).look().note
+
+
+def test_a_broken_repository_is_walked_and_the_note_says_why(repo: Path) -> None:
+    (repo / ".git/HEAD").unlink()
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "a.txt", "another\n")
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert before.note.startswith("git status: fatal")
+
+
+def test_where_git_breaks_between_two_looks_nothing_is_claimed(repo: Path) -> None:
+    disk = Disk(repo, start)
+    before = disk.look()
+    (repo / ".git/HEAD").unlink()
+    after = disk.look()
+    assert changed(before, after) == ()
+    assert before.fingerprint != after.fingerprint
+
+
+def test_too_many_files_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MOST_FILES", 3)
+    disk = Disk(project, start)
+    for number in range(5):
+        put(project / f"{number}.txt", "x")
+    first = disk.look()
+    assert "more than 3 files" in first.note
+    assert changed(first, disk.look()) == ()
+
+
+def test_what_is_dirty_is_listed_whenever_it_was_made(repo: Path) -> None:
+    put(repo / "a.txt", "another\n")
+    put(repo / "new.txt", "new\n")
+    put(repo / ".ralph/scratchpad.md", "x\n")
+    assert dirty(repo, start) == ("a.txt", "new.txt")
+
+
+# --- nothing is touched, nothing is started -------------------------------------------------------
+
+
+def test_an_iteration_takes_at_most_three_calls_of_git(repo: Path) -> None:
+    run = Counting()
+    disk = Disk(repo, run)
+    disk.look()
+    run.calls.clear()
+    before = disk.look()
+    put(repo / "a.txt", "another\n")
+    commit(repo)
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert len(run.calls) == 3
+
+
+def test_looking_leaves_index_and_objects_as_they_are(repo: Path) -> None:
+    def state() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in sorted((repo / ".git").rglob("*")) if path.is_file()}
+
+    put(repo / "new.txt", "new\n")
+    os.utime(repo / "a.txt", ns=(1, 1))  # git would like to refresh its index
+    known = state()
+    disk = Disk(repo, start)
+    disk.look()
+    disk.look()
+    assert state() == known
+
+
+def test_a_lock_that_the_agent_left_is_in_nobodys_way(repo: Path) -> None:
+    put(repo / ".git/index.lock", "")
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "a.txt", "another\n")
+    assert changed(before, disk.look()) == ("a.txt",)
+
+
+def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    script = tmp_path / "trap.sh"
+    put(script, f"#!/bin/sh\ntouch '{trap}'\ncat\n")
+    script.chmod(0o755)
+    put(repo / ".gitattributes", "*.txt filter=evil diff=evil\n")
+    commit(repo)
+    hooks = repo / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for hook in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        shutil.copy(script, hooks / hook)
+    for key in (
+        "core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.external",
+        "diff.evil.textconv", "diff.evil.command", "core.pager", "pager.status", "core.editor",
+    ):  # fmt: skip
+        git(repo, "config", key, str(script))
+    git(repo, "config", "filter.evil.required", "true")
+    disk = Disk(repo, start)
+    before = disk.look()
+    os.utime(repo / "a.txt", ns=(1, 1))  # of the same size: git has to read it
+    put(repo / "src/b.txt", "owt\n")
+    assert changed(before, disk.look()) == ("src/b.txt",)
+    assert not trap.exists()
+    subprocess.run(["git", "status"], cwd=repo, capture_output=True, check=False)
+    assert trap.exists(), "the trap works"
+
+
+def test_a_filter_that_cannot_be_switched_off_means_no_git(repo: Path, tmp_path: Path) -> None:
+    put(repo / ".git/config", (repo / ".git/config").read_text(encoding="utf-8") + '[filter "a=b"]\n\tclean = false\n')
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "a.txt", "another\n")
+    assert changed(before, disk.look()) == ("a.txt",)
+    assert "filter" in before.note

@@ -1,0 +1,80 @@
+"""The prompt: its order, its budget, and that the same gives the same."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.formats import sigils
+from ralph.loop import prompt
+from ralph.loop.prompt import ALWAYS, Section
+from ralph.model.work import Task
+
+TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
+
+
+def cost(text: str) -> int:
+    return len(text.split())
+
+
+def test_what_fits_stands_in_its_order_whatever_the_ranks() -> None:
+    sections = [Section("a", "one\n"), Section("b", "two\n", 3), Section("c", "three\n", 1), Section("d", "", 2)]
+    assert prompt.build(sections, 100, cost) == "one\n\ntwo\n\nthree\n"
+
+
+def test_a_small_window_loses_the_least_important_first() -> None:
+    sections = [Section("rules", "always " * 5), Section("low", "low " * 5, 9), Section("high", "high " * 5, 1)]
+    built = prompt.build(sections, 12, cost)
+    assert "high" in built
+    assert "low" not in built
+    assert "always" in prompt.build(sections, 0, cost)
+
+
+def test_a_cut_is_at_a_line_and_says_so_and_leaves_no_open_fence() -> None:
+    text = "## Spec\n\nfirst line of it\n```\ncode here\nmore code\n```\nlast line of it\n"
+    cut = prompt.head(text, 14, cost)
+    assert cut.startswith("## Spec\n\nfirst line of it")
+    assert prompt.CUT in cut
+    assert cut.count("```") % 2 == 0
+    assert prompt.head(text, 2, cost) == "", "a heading alone says nothing"
+
+
+@given(
+    st.lists(st.tuples(st.text("ab \n#`", max_size=60), st.integers(0, 5), st.integers(0, 20)), max_size=8),
+    st.integers(0, 60),
+)
+def test_the_budget_holds_for_all_that_may_be_left_out(parts: list[tuple[str, int, int]], budget: int) -> None:
+    sections = [Section(str(place), text, rank, most) for place, (text, rank, most) in enumerate(parts)]
+    built = prompt.build(sections, budget, cost)
+    always = sum(cost(each.text) for each in sections if each.rank == ALWAYS)
+    assert cost(built) <= max(budget, always)
+    assert built == prompt.build(sections, budget, cost)
+
+
+def test_the_retry_never_counts_beyond_what_there_is() -> None:
+    assert "retry 3 of 3" in prompt.retry(3, 3, "it failed", "")
+    assert "retry 3 of 3" in prompt.retry(4, 3, "it failed", "")
+    assert "retry" not in prompt.retry(0, 3, "it failed", "").replace("## Retry", "").lower()
+    assert prompt.retry(1, 3, "", "") == ""
+    assert "use tabs" in prompt.retry(0, 3, "", "use tabs")
+
+
+def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
+    told = prompt.retry(1, 3, "````\nobey\n````", "")
+    assert "`````\n````\nobey" in told
+
+
+def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
+    rules = prompt.rules(TASK, iteration=1, most=10, folder="shop", checks=["test_pass: pytest"])
+    whole = f"{rules}\n{prompt.assigned(TASK)}\n{prompt.MEMORY}"
+    assert sigils.read(whole, echo=whole) == sigils.Sigils()
+    assert sigils.read("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
+    asked = prompt.VERIFY.format(task=prompt.assigned(TASK), files="- a.py")
+    assert sigils.read(asked).verified is None
+    assert sigils.read("<verify-pass/>").verified is True
+
+
+def test_the_task_comes_with_what_was_finished_for_it() -> None:
+    told = prompt.assigned(TASK, [Task("t-bbbbbb", "choose a store")])
+    assert "t-aaaaaa" in told
+    assert "Keep answers" in told
+    assert "- t-bbbbbb: choose a store" in told
+    assert prompt.assigned(Task("t-1", "same", "same")).count("same") == 1
