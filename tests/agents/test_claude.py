@@ -1,5 +1,6 @@
 """Claude Code's events become a reply, whatever comes; the events are the real client's, shortened."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -211,8 +212,6 @@ class TestOddOutput:
         )
     )
     def test_no_event_is_a_crash(self, events: list[Event]) -> None:
-        import json
-
         heard = Heard(Ask("p", Path("/p")))
         for event in events:
             heard.line(json.dumps(event))

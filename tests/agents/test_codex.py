@@ -67,7 +67,7 @@ def test_the_prompt_is_standard_input(tmp_path: Path) -> None:
 
 def test_model_and_session_are_named_and_options_stand_before_resume(tmp_path: Path) -> None:
     words = Codex(permission="bypass").words(Ask("p", tmp_path, model="m", session="t-9"))
-    assert words[-8:] == ["--sandbox", "danger-full-access", "--model", "m", "resume", "t-9", "-"][-8:]
+    assert words[-7:] == ["--sandbox", "danger-full-access", "--model", "m", "resume", "t-9", "-"]
 
 
 def test_a_read_only_question_runs_in_the_read_only_sandbox_whatever_the_permission(tmp_path: Path) -> None:

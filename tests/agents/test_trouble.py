@@ -50,8 +50,8 @@ def test_a_program_that_was_ended_says_by_whom() -> None:
         StopReason.UNAVAILABLE,
         "x: there is no such program",
     )
-    assert (forced(Finished(-15, "", "", stopped=True)) or ("", ""))[0] is StopReason.CANCELLED
-    assert (forced(Finished(-9, "", "", timed_out=True)) or ("", ""))[0] is StopReason.TIMEOUT
+    assert forced(Finished(-15, "", "", stopped=True)) == (StopReason.CANCELLED, "it was stopped")
+    assert forced(Finished(-9, "", "", timed_out=True)) == (StopReason.TIMEOUT, "it took too long and was ended")
 
 
 def test_a_crash_tells_the_end_of_the_complaint() -> None:

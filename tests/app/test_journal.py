@@ -187,6 +187,18 @@ def test_what_has_no_notes_or_sums_up_a_run_is_no_match(tmp_path: Path) -> None:
     assert [match.entry.iteration for match in journal.search(tmp_path, "parser")[0]] == [1]
 
 
+def test_many_entries_without_notes_do_not_crowd_out_one_that_has_some(tmp_path: Path) -> None:
+    written(tmp_path, *(entry("run-b", number, title="parser") for number in range(1, 31)))
+    written(tmp_path, entry("run-b", 31, "What to know of the parser: it keeps comments, blanks and line ends."))
+    assert noted(journal.matches(tmp_path, "run-a", "parser")) == [("run-b", 31)]
+
+
+def test_how_old_an_entry_is_counts_from_the_newest_one_and_not_from_the_clock(tmp_path: Path) -> None:
+    written(tmp_path, entry("run-b", 1, "parser headers are dropped by the old reader", created_at="2000-01-01"))
+    written(tmp_path, entry("run-c", 1, "parser headers are dropped by the old reader too", created_at="2000-06-01"))
+    assert noted(journal.matches(tmp_path, "run-a", "parser headers")) == [("run-c", 1), ("run-b", 1)]
+
+
 def test_what_several_entries_say_in_the_same_words_is_told_once(tmp_path: Path) -> None:
     written(tmp_path, *(entry("run-b", number, "The parser is fixed.") for number in range(1, 9)))
     assert len(journal.matches(tmp_path, "run-a", "parser")) == 1

@@ -17,11 +17,15 @@ OPENING = ["<private>", "<PRIVATE>", "<Private >", "< private>", '<private reaso
            "\\u003CPrivate\\u003E", "\\\\u003cprivate\\\\u003e", "&lt;private&gt;", "&#60;private&#62;",
            "&amp;lt;private&amp;gt;",
            "<private\\u003e", "&lt;private>", "%3Cprivate%3E", "\\x3cprivate\\x3e",
-           '&lt;private why=\\"b\\"&gt;']  # fmt: skip
+           '&lt;private why=\\"b\\"&gt;', "＜private＞", "﹤private﹥", "<\u200bprivate>", "<pri\u200cva\u200dte>",
+           "<\u2060private>", "<priv\ufeffate>", "<priv\u00adate>", "<prıvate>", "<PRİVATE>", "<ＰＲＩＶＡＴＥ>",
+           "<pri\x1b[1mvate>", "<private\u200b>",
+           "<priv\rate>", "<priv\x00ate>", "<\\u200bprivate>", "<\x1b]8;;x\x07private>"]  # fmt: skip
 CLOSING = ["</private>", "</PRIVATE>", "</ private >", "< /private>", "<\\/private>", "\\u003c/private\\u003e",
            "&lt;/private&gt;",
            "\\u003c\\/private\\u003e", "\\u003c\\u002fprivate\\u003e", "</private\\u003e", "%3C%2Fprivate%3E",
-           "</private\n>"]  # fmt: skip
+           "</private\n>", "＜/private＞", "<／private>", "</pri\u200bvate>", "<\u00ad/\ufeffprivate>",
+           "</prıvate>"]  # fmt: skip
 
 _EVERY_TOKEN = [token for tokens in TOKENS.values() for token in tokens]
 _PIECES = st.one_of(
@@ -31,7 +35,10 @@ _PIECES = st.one_of(
                      "password", "PASSWORD=", "token: ", '"', "'", "=", ":", "@", "://",
                      "-----BEGIN PRIVATE KEY-----", "api_key",
                      "Bearer ", "export ", "--password ", "[redacted: ", "]", "eyJ", ".", "sk-", "value", ",",
-                     "\ud800", "İ"]),
+                     "\ud800", "İ", "\u200b", "\u00ad", "\x1b[1m", "\x1b[>1m", "\x1b]8;;x", "\x07", "\x1b\\", "\x1bP",
+                     "\x1b", "\r", "\\\n", "\ufeff", "[32m", "＜", "＞", "ı", "| password |\n|---|\n| ", "(1 row)",
+                     " | sudo -S", "echo ",
+                     "-----END PRIVATE KEY-----", "\\u200b", "^[[1m", "A1b2C3d4E5f6G7h8"]),
     st.sampled_from(_EVERY_TOKEN),
     st.sampled_from(HUMAN_PASSWORDS),
     st.text(max_size=8),
@@ -83,7 +90,7 @@ def test_text_without_a_tag_is_returned_as_it_is(text: str) -> None:
 @given(st.text())
 def test_any_text_without_the_word_is_returned_unchanged(text: str) -> None:
     if "private" not in text.lower():
-        assert strip_private(text)[0] is text
+        assert strip_private(text)[0] == text
 
 
 @given(OUTSIDE, st.sampled_from(OPENING), TEXTS, TEXTS, st.sampled_from(CLOSING), OUTSIDE)
@@ -200,7 +207,11 @@ HOSTILE = ["a", "<private>", "&lt;private ", "</private>", "eyJ", "eyJabcdefghij
            'token","value', "key  ", "IQoJb3JpZ2lu/", "<pri", "-", "=", "A1b2+/", "PASSWORD=hunter2!x9 ",
            "token:", 'api_key="', "://u:p@", "-----BEGIN ", "Authorization: Bearer ", "eyJ.", "ghp_", '"', "'",
            "`", "<private ", "비밀번호=", "PASSWORD=hunter2!x9 [redacted: x] ", "user=a password=hunter2 ",
-           "postgres://a:", "password=\\", "DB_PASSWORD=rootpw\n"]  # fmt: skip
+           "postgres://a:", "password=\\", "DB_PASSWORD=rootpw\n", "\u200b", "gh\u200bp_", "\x1b[32mtoken=",
+           "\x1b]8;;a", "\x9d", "\x1bP", "\r", "token=\\\n", "echo a | sudo -S ", "| password |\n|---|\n",
+           "| a | token |\n|---|---|\n| x | y9Zk2 |\n", "-----END PRIVATE KEY-----\n",
+           "MIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----\n", "password\n-----\n", "a|b\n(1 row)\n",
+           "-[ RECORD 1 ]---\npassword | x\n", "＜private", "private ", "\\\n", "^[[1m"]  # fmt: skip
 
 
 def calls_made(text: str) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.context.order_shapes import LATER_ORDERS, NOTES, ORDERS
 from tests.context.orders import KNOWN_HARMLESS, KNOWN_HOSTILE, LATER_HARMLESS, LATER_HOSTILE
 from tests.formats.laws import messy
 
@@ -191,8 +192,25 @@ class TestOrders:
     def test_texts_that_came_when_the_rules_were_nearly_done_keep_their_rates(self) -> None:
         caught = sum(map(render.looks_like_instructions, LATER_HOSTILE))
         wrongly = sum(map(render.looks_like_instructions, LATER_HARMLESS))
-        assert caught / len(LATER_HOSTILE) >= 0.5
+        assert caught / len(LATER_HOSTILE) >= 0.75
         assert wrongly / len(LATER_HARMLESS) <= 0.05
+
+    def test_orders_are_known_by_their_shape_in_seven_languages_and_notes_pass(self) -> None:
+        missed = [text for text in ORDERS if not render.looks_like_instructions(text)]
+        wrongly = [text for text in NOTES if render.looks_like_instructions(text)]
+        later = sum(map(render.looks_like_instructions, LATER_ORDERS))
+        assert len(missed) <= 0.05 * len(ORDERS), missed
+        assert len(wrongly) <= 0.03 * len(NOTES), wrongly
+        assert later >= 0.85 * len(LATER_ORDERS)
+        assert (len(ORDERS), len(NOTES)) >= (60, 120)
+
+    def test_an_order_is_found_among_other_lines_and_whatever_its_letters(self) -> None:
+        for text in (*ORDERS[:3], *ORDERS[13:16]):
+            assert render.looks_like_instructions(f"12 passed in 3 s\n{text.upper()}\nDone.")
+
+    @given(st.lists(st.sampled_from("your new goal is you are allowed whoever this use the tool for ai : ,".split())))
+    def test_half_a_shape_is_judged_as_well(self, words: list[str]) -> None:
+        assert render.looks_like_instructions(" ".join(words)) in (True, False)
 
     def test_there_are_enough_texts_of_both_kinds_and_no_text_twice(self) -> None:
         texts = [*KNOWN_HOSTILE, *KNOWN_HARMLESS, *LATER_HOSTILE, *LATER_HARMLESS]
@@ -213,5 +231,6 @@ def test_a_hook_that_renders_loads_nothing_heavy() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8")
-    own = {"ralph", "ralph.context", "ralph.context.orders", "ralph.context.render", "ralph.context.tokens"}
+    names = "orders order_shapes render tokens".split()
+    own = {"ralph", "ralph.context", *(f"ralph.context.{name}" for name in names)}
     assert set(done.stdout.split()) == own | {"ralph.model", "ralph.model.marks"}

@@ -48,6 +48,11 @@ class Package:
 
 CLAUDE = Package("@anthropic-ai/claude-code", "2.1.325", "node_modules/@anthropic-ai/claude-code-*/claude")
 CODEX = Package("@openai/codex", "0.166.0", "node_modules/@openai/codex-*/vendor/*/bin/codex")
+CLAUDE_ACP = Package(
+    "@agentclientprotocol/claude-agent-acp",
+    "0.49.0",
+    "node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js",
+)
 
 
 def cache() -> Path:
@@ -113,7 +118,7 @@ def _emptied(folder: Path) -> Path:
 def main() -> int:
     """Fetch every client; without one, say so: a failure where CI=true, else only a word."""
     code = 0
-    for package in (CLAUDE, CODEX):
+    for package in (CLAUDE, CODEX, CLAUDE_ACP):
         try:
             sys.stdout.write(f"{package.name} {package.version}: {ensure(package)}\n")
         except Unavailable as why:

@@ -1,6 +1,7 @@
 """The screen passes nothing that the rules would change, and lets ordinary work pass."""
 
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -15,13 +16,15 @@ from tests.capture import samples
 from tests.hooks.ordinary import payloads
 
 from ralph.capture import assignments, privacy, secrets
-from ralph.capture.redactor import Redactor, plain
+from ralph.capture.redactor import Astray, Redactor, plain
 from ralph.hooks.screen import suspicious
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy"
 SECRETS: list[dict[str, list[str]]] = json.loads((GOLDEN / "secrets.json").read_text(encoding="utf-8"))
 LOOKALIKES: list[dict[str, str]] = json.loads((GOLDEN / "lookalikes.json").read_text(encoding="utf-8"))
 RANDOM = random.Random(11)
+EXAMPLES = int(os.environ.get("RALPH_EXAMPLES", "0"))
+"""More than usual, for a long search: each property is tried so often."""
 TEXTS = ["".join(case["parts"]) for case in SECRETS]
 
 
@@ -148,9 +151,11 @@ OTHERS = ["DB_PASS", "db_pw", "jwtPW", "GITHUB_PAT", "ACME_KEY", "Access Key", "
           "api 키", "ПАРОЛЬ", "contraseña", "토큰", "curl -u a", "Bearer", "Basic ", "mysql -p", "sshpass -p ",
           "Cookie: sid", "docker login -p ", "pass:", "sig=", "mnemonic", "seed phrase", "postgres://a", "https://a",
           "\"d\"", "requirepass ", "host:5432:db:user", "login a password", "<private", "</private", "< private",
-          "&lt;private", "%3Cprivate", "\\u003cprivate", "PRİVATE", "\u212aey"]  # fmt: skip
+          "&lt;private", "%3Cprivate", "\\u003cprivate", "PRİVATE", "\u212aey", "＜private", "<prıvate", "<ｐrivate",
+          "echo -n ", "echo a | sudo -S ", "docker login --password-stdin <<< ", "chpasswd <<< a:"]  # fmt: skip
 NEUTRAL = ["", "", "_1", "Value", "_prod", "-old", ".v", "_id", "s", "_length", "_name"]
 SIGNS = ["=", ":", ": ", " = ", "=>", ":=", "?=", "==", "!=", ">", ",", "|", " is ", " was ", " ", "\t", "\t=\t",
+         "=\\\n", "=\\\n  ", " \\\n", " |\n-----+-----\n x | ", " |\n|---|\n| ", "\n-----\n ", "|x\n",
          '": "', "': '", '":"', "**: `", '", "value": "', ': str = "', " string = '", " [x]: ", '\\": \\"',
          "@"]  # fmt: skip
 VALUES = ["hunter2", "Summer2024", "Zx9kLm", "rootpw", "BlueHorse", "12345679", "correct-horse-battery-staple",
@@ -160,7 +165,8 @@ VALUES = ["hunter2", "Summer2024", "Zx9kLm", "rootpw", "BlueHorse", "12345679", 
           "\x1b[1mhunter2", "b'hunter2x9'", "9f8b6c2e-1d3a-4b5c-8d7e-0f1a2b3c4d5e", "none", "string",
           "5432"]  # fmt: skip
 EDGES = ["", "", " ", "\n", '"', "'", "`", "\\", "export ", "ENV ", "set -x ", "-", "--", "user=a ", "{", "}", ")", ";",
-         "\t", "\x1b[0m", "C:\\", "\\n", " host=c", "@host:1/", "(x)", "[0]", ">", "</x>", "%3D", "x"]  # fmt: skip
+         "\t", "\x1b[0m", "C:\\", "\\n", " host=c", "@host:1/", "(x)", "[0]", ">", "</x>", "%3D", "x", "\n(1 row)\n", " |\n", "id | ", "-[ RECORD 1 ]---\n", "echo ",
+         " | docker login --password-stdin", " | sudo -S ls", "\r", "\r\n", "\\\n", "\u200b", "＜", "＞"]  # fmt: skip
 
 edges = st.sampled_from(EDGES)
 CASINGS: list[Callable[[str], str]] = [str, str.upper, str.title, str.lower]
@@ -200,14 +206,14 @@ texts = st.lists(pieces, min_size=1, max_size=3).flatmap(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=EXAMPLES or 400)
 @given(texts, texts)
 def test_nothing_passes_that_the_rules_would_change(text: str, other: str) -> None:
     assume(not any("\ud800" <= sign <= "\udfff" for sign in text + other))
     check({"session_id": "s", "tool_response": {"stdout": text}, "more": [other]})
 
 
-@settings(max_examples=200)
+@settings(max_examples=EXAMPLES or 200)
 @given(st.sampled_from(ENDINGS + OTHERS), casing, st.sampled_from(NEUTRAL), value_texts)
 def test_a_secret_split_over_a_key_and_its_value_does_not_pass(
     name: str, case: Callable[[str], str], end: str, value: str
@@ -215,7 +221,7 @@ def test_a_secret_split_over_a_key_and_its_value_does_not_pass(
     check({"session_id": "s", "tool_input": {case(name) + end: value}})
 
 
-@settings(max_examples=200)
+@settings(max_examples=EXAMPLES or 200)
 @given(st.text())
 def test_random_text_passes_only_if_the_rules_leave_it_alone(text: str) -> None:
     assume(not any("\ud800" <= sign <= "\udfff" for sign in text))
@@ -225,6 +231,7 @@ def test_random_text_passes_only_if_the_rules_leave_it_alone(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["<private>", "</private>", "<PRIVATE >", "< / private>", "&lt;private&gt;", "&amp;lt;private", "%3Cprivate%3E",
+     "<\u200bprivate>", "<pri\u00advate>", "＜private＞", "<prıvate>", "<ｐｒｉｖａｔｅ>", "<pri\\\nvate>", "<priv\rate>",
      "<\nprivate>", "<\u3000private>", "\\u003cprivate>", "\\x3cprivate>", "<private a='b'>", "<PRİVATE>"],
 )  # fmt: skip
 def test_a_private_part_is_seen_in_every_spelling(text: str) -> None:
@@ -239,12 +246,19 @@ def test_what_hides_its_letters_is_suspicious(payload: bytes) -> None:
 
 
 COLOURS = ["\x1b[32m", "\x1b[0;1m", "\x1b[38;5;12m", "\x9b1m", "\x1b[0m\x1b[K", "\\033[1m", "\\x1b[31m", "\\u001b[1m",
-           "\x1b(B\x1b[m", "-", "\n-", "'-", '"-', "\t-"]  # fmt: skip
+           "\x1b(B\x1b[m", "-", "\n-", "'-", '"-', "\t-", "\x1b[>4;2m", "\x1b[?25l", "\x1b[=1h", "\\\n", "\\\r\n",
+           "\x1b]8;;https://a.example/b\x07", "\x1b]8;;\x1b\\", "\x1bPq#0;2\x1b\\", "\x1b[ q", "\x9d0;t\x9c",
+           "\r", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\ufe0f", "^[[31m", "\\e[1m",
+           "\x1b7", "\x1b", "\\u200b",
+           "\\\\\\n", "\x08", "\x0c", "\r\n"]  # fmt: skip
 
 
 def plainly_changed(text: str) -> bool:
     """Whether capture would take anything out: without colours, and without the signs of a patch."""
-    return Redactor(())(text) != plain(text)
+    try:
+        return Redactor(())(text) != plain(text)
+    except Astray:
+        return True
 
 
 @pytest.mark.parametrize("before", COLOURS)
@@ -256,12 +270,13 @@ def test_neither_a_colour_nor_the_sign_of_a_patch_hides_a_token(kind: str, befor
                 assert all(map(suspicious, encodings({"stdout": text}))), text
 
 
-@settings(max_examples=300)
-@given(texts, st.lists(st.tuples(st.integers(0, 200), st.sampled_from([*COLOURS, "\b", "\f", "\x7f", "\x1b]0;t\x07"]))))
+@settings(max_examples=EXAMPLES or 300)
+@given(texts, st.lists(st.tuples(st.integers(0, 200), st.sampled_from([*COLOURS, "\x7f", "\x1b]0;t\x07"]))))
 def test_nothing_passes_that_only_shows_itself_without_colours(text: str, colours: list[tuple[int, str]]) -> None:
     assume(not any("\ud800" <= sign <= "\udfff" for sign in text))
     for at, colour in colours:
         text = text[:at] + colour + text[at:]
+    check({"stdout": text})
     for ascii_only in (True, False):
         payload = json.dumps({"stdout": text}, ensure_ascii=ascii_only).encode()
         if not suspicious(payload):

@@ -23,11 +23,18 @@ def called(here: World, *words: str, **env: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def hooked(path: Path, runner: str, *, indent: int | None = 2) -> None:
+def hooked(
+    path: Path,
+    runner: str,
+    *,
+    indent: int | None = 2,
+    interpreter: str = sys.executable,
+    event: str = "PostToolUse",
+) -> None:
     """Settings with our hook, among other things."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    hook = {"type": "command", "command": sys.executable, "args": ["-I", "-S", runner, "claude", "PostToolUse"]}
-    settings = {"model": "x", "hooks": {"PostToolUse": [{"hooks": [{"command": "other.sh"}, hook]}]}, "z": "é" * 20_000}
+    hook = {"type": "command", "command": interpreter, "args": ["-I", "-S", "-c", "x", runner, "claude", event]}
+    settings = {"model": "x", "hooks": {event: [7, {"hooks": [{"command": "other.sh"}, hook]}]}, "z": "é" * 20_000}
     path.write_text(json.dumps(settings, indent=indent), encoding="utf-8")
 
 
@@ -85,12 +92,18 @@ def test_a_path_with_signs_that_json_escapes_is_found(here: World, tmp_path: Pat
     runner.touch()
     hooked(places(here)[0], str(runner))
     called(here, "--plugin")
-    # A quote in a path ends what we look back to; then the event is recorded twice rather than never.
-    assert len(here.lines()) == 1
-    runner = tmp_path / "né x" / "ralph" / "hooks" / "run.py"
-    runner.parent.mkdir(parents=True)
-    runner.touch()
-    hooked(places(here)[0], str(runner))
+    assert here.lines() == []
+
+
+@pytest.mark.parametrize("interpreter", ["/nowhere/bin/python", "python", "", "/", "/dev/null", "/a\0b", "/\ud800"])
+def test_a_hook_whose_interpreter_is_gone_does_not_count(here: World, interpreter: str) -> None:
+    hooked(places(here)[0], STUB, interpreter=interpreter)
+    called(here, "--plugin")
+    assert len(here.lines()) == (interpreter != "/")  # a folder may be entered, and nobody names one
+
+
+def test_a_hook_for_another_event_does_not_count(here: World) -> None:
+    hooked(places(here)[0], STUB, event="Stop")
     called(here, "--plugin")
     assert len(here.lines()) == 1
 

@@ -389,6 +389,21 @@ def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) ->
     assert trap.exists(), "the trap works"
 
 
+def test_the_config_of_a_submodule_starts_no_program_either(repo: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    put(tmp_path / "trap.sh", f"#!/bin/sh\ntouch '{trap}'\n")
+    (tmp_path / "trap.sh").chmod(0o755)
+    shutil.copytree(repo, tmp_path / "inner")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "inner"), "vendored")
+    commit(repo)
+    git(repo / "vendored", "config", "core.fsmonitor", str(tmp_path / "trap.sh"))
+    disk = Disk(repo, start)
+    before = disk.look()
+    put(repo / "vendored/a.txt", "edited\n")
+    assert changed(before, disk.look()) == ("vendored/a.txt",)
+    assert not trap.exists()
+
+
 def test_a_filter_that_cannot_be_switched_off_means_no_git(repo: Path, tmp_path: Path) -> None:
     put(repo / ".git/config", (repo / ".git/config").read_text(encoding="utf-8") + '[filter "a=b"]\n\tclean = false\n')
     disk = Disk(repo, start)

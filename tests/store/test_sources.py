@@ -20,6 +20,7 @@ NAMES = {
     ".ralph/tasks/t-1/task.json": Format.TASK,
     ".ralph/tasks/t-1/progress.txt": Format.PROGRESS,
     ".ralph/tasks/t-1/memory/insights.json": Format.INSIGHTS,
+    ".ralph/log/knowledge.jsonl": Format.LOG,
     ".ralph/log/runs/r.jsonl": Format.LOG,
     ".ralph/log/sessions/s.jsonl": Format.LOG,
 }

@@ -12,9 +12,8 @@ SDK, `tests/e2e/test_agents.py` on the real Claude agent.
 import asyncio
 import contextlib
 import os
-import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -32,15 +31,16 @@ from acp.schema import (
 )
 
 from ralph import __version__
-from ralph.agents import family, process, trouble
+from ralph.agents import process, trouble
 from ralph.agents.acp_client import Listener
+from ralph.agents.acp_program import Program
 from ralph.agents.surroundings import environment
 from ralph.model.agent import Ask, Reply, StopReason
 
 BYPASS = "bypass"
 READERS = ("Read", "Glob", "Grep")
+_TICK = 0.05
 _ASK = 0.2
-_LINE = 1 << 26
 _AUTH_REQUIRED = -32000
 _READS_ONLY = ("claude-agent-acp", "claude-code-acp", "opencode")
 """Programs that are known to have a mode, or tools, for reading alone."""
@@ -86,37 +86,45 @@ class Acp:
 
     def run(self, ask: Ask) -> Reply:
         """One prompt, in a new session or in the one it names."""
-        with asyncio.Runner() as runner:
-            return runner.run(self._run(ask))
-
-    async def _run(self, ask: Ask) -> Reply:
-        listener = Listener(ask, bypass=self.permission == BYPASS)
         try:
-            started = await asyncio.create_subprocess_exec(
-                *self.program,
-                cwd=ask.folder,
-                env=environment(ask),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-                limit=_LINE,
-            )
-        except (OSError, ValueError) as error:
-            return Reply("", StopReason.UNAVAILABLE, error=f"{self.program[0]}: cannot be started: {error}")
-        async with _ended(started) as complaints:
-            return await self._converse(ask, listener, started, complaints)
+            program = Program(self.program, ask.folder, environment(ask))
+        except (OSError, ValueError, IndexError) as error:
+            words = process.not_started(self.program, ask.folder, error)
+            return Reply("", StopReason.UNAVAILABLE, error=words)
+        try:
+            with asyncio.Runner() as runner:
+                return runner.run(self._run(ask, program))
+        finally:
+            program.kill()
 
-    async def _converse(
-        self, ask: Ask, listener: Listener, started: asyncio.subprocess.Process, complaints: "_Complaints"
-    ) -> Reply:
-        connection = ClientSideConnection(cast(Client, listener), started.stdin, started.stdout)
+    async def _run(self, ask: Ask, program: Program) -> Reply:
+        try:
+            return await self._converse(ask, program)
+        finally:
+            await program.close()
+
+    async def _converse(self, ask: Ask, program: Program) -> Reply:
+        listener = Listener(ask, bypass=self.permission == BYPASS)
+        reader, writer = await program.connect()
+        connection = ClientSideConnection(cast(Client, listener), writer, reader)
         turn = asyncio.create_task(_Turn(connection, listener, ask, self.permission).play())
         try:
             cut = await _watched(turn, connection, listener, ask)
-            if cut is not None:
-                error = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
-                return listener.reply(cut, error)
+            return await self._reply(cut, turn, listener, program)
+        finally:
+            turn.cancel()
+            with contextlib.suppress(asyncio.CancelledError, RequestError, ConnectionError, OSError, _Unable):
+                await turn
+            with contextlib.suppress(ConnectionError, OSError):
+                await connection.close()
+
+    async def _reply(
+        self, cut: StopReason | None, turn: "asyncio.Task[StopReason]", listener: Listener, program: Program
+    ) -> Reply:
+        if cut is not None:
+            error = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
+            return listener.reply(cut, error)
+        try:
             return listener.reply(turn.result())
         except _Unable as error:
             return listener.reply(StopReason.CRASHED, str(error))
@@ -125,15 +133,9 @@ class Acp:
             stop = StopReason.UNAVAILABLE if error.code == _AUTH_REQUIRED else trouble.judged(words)
             return listener.reply(stop, words)
         except (ConnectionError, OSError):
-            said = await complaints.text()
+            said = await program.complaints()
             words = f"{self.program[0]} ended in the middle: {said}" if said else f"{self.program[0]} ended early"
             return listener.reply(StopReason.CRASHED, words)
-        finally:
-            turn.cancel()
-            with contextlib.suppress(asyncio.CancelledError, RequestError, ConnectionError, OSError, _Unable):
-                await turn
-            with contextlib.suppress(ConnectionError, OSError):
-                await connection.close()
 
 
 def _words(error: RequestError) -> str:
@@ -209,68 +211,22 @@ class _Turn:
 async def _watched(
     turn: "asyncio.Task[StopReason]", connection: ClientSideConnection, listener: Listener, ask: Ask
 ) -> StopReason | None:
-    """Wait for the turn; gives what cut it short, after telling the agent so."""
+    """Wait for the turn and show what comes; gives what cut it short, after telling the agent so."""
     ends = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
+    ask_next = 0.0
     while True:
-        done, _ = await asyncio.wait({turn}, timeout=max(0.0, min(_ASK, ends - time.monotonic())))
+        done, _ = await asyncio.wait({turn}, timeout=max(0.0, min(_TICK, ends - time.monotonic())))
+        listener.show()
         if done:
             return None
-        cut = StopReason.CANCELLED if ask.stopped() else StopReason.TIMEOUT if time.monotonic() >= ends else None
+        cut = StopReason.TIMEOUT if time.monotonic() >= ends else None
+        if time.monotonic() >= ask_next:
+            ask_next = time.monotonic() + _ASK
+            cut = StopReason.CANCELLED if ask.stopped() else cut
         if cut is not None:
             if listener.session:
                 with contextlib.suppress(ConnectionError, OSError):
                     await connection.cancel(listener.session)
                 await asyncio.wait({turn}, timeout=process.GRACE)
+                listener.show()
             return cut
-
-
-class _Complaints:
-    """The end of what a program writes to standard error."""
-
-    def __init__(self, stream: asyncio.StreamReader | None) -> None:
-        self._end = b""
-        self._task = asyncio.create_task(self._read(stream))
-
-    async def _read(self, stream: asyncio.StreamReader | None) -> None:
-        while stream is not None and (piece := await stream.read(1 << 16)):
-            self._end = (self._end + piece)[-trouble.TAIL :]
-
-    async def text(self) -> str:
-        """What it said last, once it has said all or a moment has passed."""
-        await asyncio.wait({self._task}, timeout=process.LINGER)
-        return self._end.decode("utf-8", "replace").strip()
-
-    async def close(self) -> None:
-        """Listen no longer."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-
-
-@contextlib.asynccontextmanager
-async def _ended(started: asyncio.subprocess.Process) -> AsyncIterator[_Complaints]:
-    """Whatever happens inside, the program and all that it started are gone afterwards."""
-    complaints = _Complaints(started.stderr)
-    try:
-        yield complaints
-    finally:
-        known = family.below(started.pid)
-        try:
-            _signal(started, signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(started.wait(), process.GRACE)
-        finally:
-            known |= family.below(started.pid)
-            if started.returncode is None:
-                _signal(started, signal.SIGKILL)
-            family.kill(known)
-        await complaints.close()
-        if started.stdin is not None:
-            started.stdin.close()
-        await started.wait()
-
-
-def _signal(started: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if started.returncode is None:
-            os.killpg(started.pid, number)

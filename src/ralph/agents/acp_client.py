@@ -41,6 +41,7 @@ class Listener:
         self._bypass = bypass
         self._begun = False
         self._texts: list[str] = []
+        self._unshown: list[str] = []
         self._gap = False
         self._calls: dict[str, _Call] = {}
         self._cost = 0.0
@@ -68,7 +69,12 @@ class Listener:
             text = f"\n\n{text}"
             self._gap = False
         self._texts.append(text)
-        self._ask.show(text)
+        self._unshown.append(text)
+
+    def show(self) -> None:
+        """Show what has come since; not where it is heard, since the SDK keeps to itself what fails there."""
+        while self._unshown:
+            self._ask.show(self._unshown.pop(0))
 
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **kwargs: Any

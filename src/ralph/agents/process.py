@@ -79,13 +79,13 @@ def run(
             start_new_session=True,
         )
     except (OSError, ValueError, IndexError) as error:
-        return Finished(None, "", _not_started(argv, cwd, error), missing=True)
+        return Finished(None, "", not_started(argv, cwd, error), missing=True)
     out, err = _Kept(limit, on_output or unheard), _Kept(limit, unheard)
     with contextlib.closing(_Conversation(process, stdin, out, err)) as talk:
         return talk.finish(timeout, stopped)
 
 
-def _not_started(argv: Sequence[str], cwd: Path, error: Exception) -> str:
+def not_started(argv: Sequence[str], cwd: Path, error: Exception) -> str:
     """Why a program could not be started, in words."""
     program = argv[0] if argv else ""
     if not program:

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 import ralph
@@ -19,13 +20,37 @@ from ralph.capture import values
 from ralph.capture.redactor import Redactor, without_secrets
 from ralph.store import files
 
-_WORDS = ("kw9" + "Zr4tQ", "Tr0ub4dor" + "&3", "s3cr" + "etvalue9", "[redacted: " + "password]")  # made up
-_SAMPLES = (
-    *(f"{name}{sign}{word}" for word in _WORDS for name in ("PASSWORD", '"api_key"') for sign in ("=", ': "')),
-    "a <private>b</private> c\nexport TOKEN=abc\n-x y-z \\u001b[1m \x1b[0mm [32m é\r\n",
-    "Authorization: Bearer abcdefghijkl1234567890\ncurl -u a:b https://a:b@c.d/ Cookie: a=b; sig=1\nmysql -px -p y",
-    "the password is hunter" + "2x and more words, see tests/test_a.py::test_b PASSED in 2.31s\n" * 3,
+_BODY = "A1b2C3d4e5" * 6
+_WORDS = (
+    *("kw9Zr4tQ", "Tr0ub4dor&3", "lower9value", "Horse-Battery-42", "one-two-three-four", "$VARIABLE", "qwrtplkjhgfd"),
+    *("q%40R7%2FzC5vV1n", f"{_BODY}==", f"{_BODY}/{_BODY}", "12345678901", "[redacted: password]", "Ab1{x}%s$HOME_DIR"),
 )
+_LEADS = """ghp_ github_pat_ ghs_ glpat- xoxb- sk- sk-ant- sk_ SK rk_ AKIA ASIA AIza eyJ npm_ hf_ key- pat EAA EAAA AAAA
+secret_ sntrys_ 0/ 1/ 2/ hooks.slack.com/ b3BlbnNzaC1rZXktdjE pscale_pw_""".split()
+_LINES = """a <private>b</private> c
+export TOKEN=abc d=e\n-x y-z \\u001b[1m \x1b[0mm [32m é\r
+Authorization: Bearer {0}\nAuthorization: Basic {0}= integrity=sha256-{0}
+curl -u a:{0} https://a:{0}@c.d/ -H "Cookie: a={0}" sig={0}\nmysql -p{0} -p {0}; mysql://u:{0}@h:5432/d
+docker login -u a -p {0}; login a password {0}; gh auth login --with-token <<< {0}; h:5432:d:u:{0}
+-----BEGIN PRIVATE KEY-----\n{0}\n-----END PRIVATE KEY-----
+the password is {0} and more words, see tests/test_a.py::test_b PASSED in 2.31s; 비밀번호: {0} 密码：{0}
+"""
+"""What secrets stand in, of all kinds; the words in the places of secrets are made up."""
+
+
+def _samples() -> Iterator[str]:
+    for word in _WORDS:
+        for given in (
+            "PASSWORD={}",
+            'token: "{}"',
+            '"api_key": "{}"',
+            "db_password = '{}'  # x=y",
+            "KEY={} A=b",
+            "go on PASSWORD={}",
+        ):
+            yield given.format(word)
+    yield from (f"{lead}{_BODY}" for lead in _LEADS)
+    yield _LINES.format(_BODY)
 
 
 def file(root: Path) -> Path:
@@ -35,7 +60,7 @@ def file(root: Path) -> Path:
 
 def made_for() -> list[object]:
     """For which Python, and by which Ralph; the first two are all that a hook compares."""
-    import _sre  # noqa: PLC0415 - private, hence here
+    import _sre  # type: ignore[import-not-found]  # noqa: PLC0415 - private, hence here, and not described
 
     return [_sre.MAGIC, sys.hexversion, ralph.__version__]
 
@@ -53,7 +78,7 @@ def write(root: Path) -> str:
 
 
 def _text() -> str:
-    for sample in _SAMPLES:
+    for sample in _samples():
         without_secrets(Redactor(())(sample))
     found = {source: made for source in sorted(values._EXPRESSIONS) if (made := _compiled(source))}
     return json.dumps({"for": made_for(), "expressions": found}) + "\n"

@@ -186,7 +186,7 @@ def recent(root: Path, run: str, most: int = RECENT) -> tuple[JournalEntry, ...]
 
 def matches(root: Path, run: str, words: str, most: int = MATCHES) -> tuple[JournalEntry, ...]:
     """Entries of other runs whose notes, task or files fit the words, best first; what says the same comes once."""
-    test, values = rows.iterations(not_of=run)
+    test, values = rows.iterations(not_of=run, noted=True)
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         day = _newest(connection)

@@ -7,7 +7,9 @@ secret is refused, an agent's is masked: a loop has nobody to ask, and one bad e
 `tests/app/test_knowledge.py` proves it, also with eight processes and a kill in the middle.
 """
 
+import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -177,31 +179,32 @@ class _Moved(Exception):
 
 
 def _keep(root: Path, wanted: Record) -> Written:
-    """Write an entry to the file where it belongs; that is decided again under the lock."""
+    """Write an entry to the file where it belongs."""
     text = knowledge.shorten(wanted.text)
     shortened = text != wanted.text
-    wanted = replace(wanted, text=text)
-    check_folders(paths.knowledge_folder(root) / "entry.md", root)
+    folder = paths.knowledge_folder(root)
+    check_folders(folder / "entry.md", root)
     for _ in range(_TRIES):
-        path = _place(root, wanted)
-        done: list[tuple[Change, str]] = []
+        with suppress(_Moved):
+            return replace(_write(root, replace(wanted, text=text)), shortened=shortened)
+    raise Conflict(f"{folder}: keeps changing", hint="end the program that writes there, and run again")
 
-        def edit(before: str, path: Path = path, done: list[tuple[Change, str]] = done) -> str:
-            if _place(root, wanted) != path:
-                raise _Moved
-            after, *told = _edited(root, knowledge.parse(before, path.stem), wanted)
-            done[:] = [(told[0], told[1])]
-            return after
 
-        try:
-            after = files.update(path, edit, root=root)
-        except _Moved:
-            continue
-        entry = knowledge.parse(after, path.stem).entries[0]
-        return Written(Stored(entry.record, path, entry.line), *done[0], shortened=shortened)
-    raise Conflict(
-        f"{paths.knowledge_folder(root)}: keeps changing", hint="end the program that writes there, and run again"
-    )
+def _write(root: Path, wanted: Record) -> Written:
+    """Write an entry to where it belongs now; _Moved when that is somewhere else once the lock is ours."""
+    path = _place(root, wanted)
+    done: list[tuple[Change, str]] = []
+
+    def edit(before: str) -> str:
+        if _place(root, wanted) != path:
+            raise _Moved
+        after, change, replaced = _edited(root, knowledge.parse(before, path.stem), wanted)
+        done[:] = [(change, replaced)]
+        return after
+
+    after = files.update(path, edit, root=root)
+    entry = knowledge.parse(after, path.stem).entries[0]
+    return Written(Stored(entry.record, path, entry.line), *done[0])
 
 
 def _place(root: Path, wanted: Record) -> Path:
@@ -216,7 +219,7 @@ def _place(root: Path, wanted: Record) -> Path:
     if alike:
         named = [each for each in alike if knowledge.same_entry(each.record.title, (), wanted.title, ())]
         return (named or sorted(alike, key=lambda each: -len({*each.record.tags} & {*wanted.tags})))[0].path
-    taken = {path.stem.lower(): "" for path in folder.glob("*.md")} if folder.is_dir() else {}
+    taken = {unicodedata.normalize("NFC", path.stem).lower(): "" for path in folder.glob("*.md")}
     return folder / f"{knowledge.slug_for(wanted.title, taken)}.md"
 
 
@@ -240,6 +243,8 @@ def _edited(root: Path, document: KnowledgeDocument, wanted: Record) -> tuple[st
 
 def _retire(root: Path, old: Record, now: str, run: str) -> str:
     """Keep a body that is about to be replaced; its id comes from its words, so that a second try adds nothing."""
+    from ralph.app.index import _keep_out_of_git  # noqa: PLC0415  (few entries replace another)
+
     if not old.text.strip():
         return ""
     log = replaced_bodies(root)
@@ -248,6 +253,8 @@ def _retire(root: Path, old: Record, now: str, run: str) -> str:
         return name
     links = (*old.links, Link("superseded_by", old.id))
     record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=links, origin=Origin(run=run))
+    files.target(log, paths.state_root(root))  # before anything is made there
+    _keep_out_of_git(root)
     files.append(log, jsonl.encode(record), root=paths.state_root(root), durable=True)
     return name
 

@@ -154,7 +154,7 @@ class Workbench:
             self.root, worked.said.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
         for each in learned:
-            self.teller.tell(each.told)
+            self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
         for name in (*worked.said.done, *worked.said.failed):
             if name != work.id:
                 self.teller.tell(f"warning: the agent speaks of {name}, which is not the assigned task")

@@ -1,8 +1,7 @@
 r"""Nothing private reaches the disk: `<private>` parts are cut out, secrets are replaced by their kind.
 
 Every writer calls `redact` on the text as it came, before it is stored, logged or indexed. The
-private parts go first and leave nothing behind; a tag counts however it is written, also split by signs that
-nobody sees (`veils`). A secret leaves `[redacted: kind]`, so that the
+private parts go first and leave nothing behind. A secret leaves `[redacted: kind]`, so that the
 sentence stays readable; a Finding says what and where, never the secret itself. The result is
 a fixed point: what was redacted is never redacted again, and no finding is left in it.
 Precision comes first, because a memory full of `[redacted]` is no memory: see `secrets` for what
@@ -215,7 +214,9 @@ def _outside(
                 count += any(kept)
                 kept.clear()
             depth = max(0, depth - 1)
-        elif not (tag["rest"] or "").rstrip().endswith("/") or any(after["close"] for after in found[number + 1 : number + 2]):
+        elif not (tag["rest"] or "").rstrip().endswith("/") or any(
+            after["close"] for after in found[number + 1 : number + 2]
+        ):
             count += depth == 0
             depth += 1
     if depth == 0:

@@ -45,10 +45,9 @@ def cli() -> None:
 def _wishes(command: click.Command) -> click.Command:
     """The options that `start` and `resume` share."""
     command.params += [
-        click.Option(["--max-iterations"], type=click.IntRange(min=1), default=0, show_default=False,
-                     help="End after so many iterations (default: ralph.max_iterations)."),
-        click.Option(["--max-minutes"], type=click.IntRange(min=1), default=0, help="End after so many minutes."),
-        click.Option(["--max-cost"], type=click.FloatRange(min=0, min_open=True), default=0.0, metavar="DOLLARS",
+        click.Option(["--max-iterations"], type=click.IntRange(min=1), help="End after so many iterations (default: ralph.max_iterations)."),
+        click.Option(["--max-minutes"], type=click.IntRange(min=1), help="End after so many minutes."),
+        click.Option(["--max-cost"], type=click.FloatRange(min=0, min_open=True), metavar="DOLLARS",
                      help="End when it has cost so much."),
         click.Option(["--criteria", "-c"], multiple=True, metavar="WHAT",
                      help="What must hold: test_pass, build_success, lint_clean, type_check, \"custom:COMMAND\", "
@@ -318,7 +317,7 @@ def slash(ctx: click.Context, /, text: str) -> None:
 
 
 def _wish(said: dict[str, object]) -> Wish:
-    return Wish(**said)  # type: ignore[arg-type]  # click has checked each of them
+    return Wish(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
 
 
 def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> Voice:

@@ -25,6 +25,7 @@ COMMANDS = {
     "uninstall": "ralph.cli.uninstall",
     "memory": "ralph.cli.memory",
     "guardrails": "ralph.cli.guardrails",
+    "knowledge": "ralph.cli.knowledge",
     "task": "ralph.cli.task",
     "feature": "ralph.cli.feature",
     "search": "ralph.cli.search",

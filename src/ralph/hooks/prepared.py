@@ -5,10 +5,9 @@ it is the file that the settings cache names, made by this very Python; otherwis
 it does not have, `capture/values` compiles as usual. `tests/hooks/test_prepared.py` proves it.
 """
 
-import sys
-
-import _sre
+import _sre  # type: ignore[import-not-found]  # nobody has described it
 import posix
+import sys
 
 from ralph.capture import values
 from ralph.hooks.fast import scanned
@@ -24,16 +23,15 @@ _LARGEST = 1 << 20
 class _Prepared(dict[str, "re.Pattern[str]"]):
     """Patterns by their source; `codes` are those that nobody has asked for yet."""
 
-    def __init__(self, codes: "dict[str, list[object]]") -> None:
+    def __init__(self, codes: "dict[str, tuple[int, str, int, dict[str, int]]]") -> None:
         self.codes = codes
 
     def __missing__(self, source: str) -> "re.Pattern[str]":
         flags, code, groups, names = self.codes[source]
-        order = {number: name for name, number in names.items()}  # type: ignore[attr-defined]  # as it was written
-        numbers = range(groups + 1)  # type: ignore[operator]  # the same
-        units = memoryview(bytes.fromhex(code)).cast("I").tolist()  # type: ignore[arg-type]  # the same
-        made = _sre.compile(source, flags, units, groups, names, tuple(map(order.get, numbers)))  # type: ignore[arg-type]  # the same
-        found: re.Pattern[str] = made
+        order = {number: name for name, number in names.items()}
+        units = memoryview(bytes.fromhex(code)).cast("I").tolist()
+        found: re.Pattern[str]
+        found = _sre.compile(source, flags, units, groups, names, tuple(map(order.get, range(groups + 1))))
         self[source] = found
         return found
 

@@ -6,7 +6,8 @@ value? So it may only be wrong in one direction, and then the full path decides.
 came: letters, digits and most signs stand for themselves at every depth of quoting, `"` and line ends have
 backslashes before them. What could hide a letter (`\u0070`, `\/`, `K` for the Kelvin sign) is suspicious
 as such; only what colours a terminal is let through, and then looked at twice: with the colours as gaps, and
-without them, since the rules take them out. Names of secrets are in `named`, beginnings of tokens in `anchors`.
+without them, since the rules take them out; so is what splits a line that goes on. Signs that nobody sees, and
+what else a terminal is told, are suspicious. Names of secrets are in `named`, beginnings of tokens in `anchors`.
 `tests/hooks/test_screen.py` proves over made and mutated payloads, and all of the golden secrets, that nothing
 passes which the rules would change, and that ordinary payloads do pass.
 """
@@ -17,10 +18,9 @@ from ralph.hooks.named import LOWER_LOGIN, assigned, labelled
 _DISGUISED = ("İ", "ı", "ſ", "\u212a", *"ｐｒｉｖａｔｅＰＲＩＶＡＴＥ")
 """Signs that the rules take for ASCII letters."""
 _UNSEEN = (
-    *map(chr, (*range(0x80, 0xA0), 0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
-               *range(0x2060, 0x2070), 0xFEFF)),
-    *(f"{sign}\ufe0f" for sign in map(chr, range(33, 127))), *map(chr, range(0xFE00, 0xFE0F)),
-)  # fmt: skip
+    "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2065"
+    "\u2066\u2067\u2068\u2069\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
+)
 """Signs that may stand inside of a word: the rules look at the text without them."""
 _RUN = SIGNS["run"]
 _NOT_RUN = bytes(sign for sign in range(256) if sign not in _RUN)
@@ -33,12 +33,21 @@ _LOWER = _UPPER.lower()
 def suspicious(payload: bytes) -> bool:
     """Whether the full rules must look at this payload before it may be kept."""
     found = _uncoloured(payload)
-    return not found or any(map(_suspect, found)) or any(_suspect(veiled) for raw in found if (veiled := _veiled(raw)))
+    if not found:
+        return True
+    for raw, joints in found:
+        veiled, continued = _veiled(raw), _continued(raw, joints)
+        if _suspect(raw, joints) or (veiled and _suspect(veiled, joints)) or (continued and _suspect(*continued)):
+            return True
+    return False
 
 
-def _suspect(raw: bytes) -> bool:
+def _suspect(raw: bytes, joints: "set[int]") -> bool:
+    """Whether anything is in these bytes; at a joint a token may begin, whatever stands before it."""
     unescaped = raw.replace(b"\\\\", b"")
     if b"\\u" in raw or b"\x7f" in raw or any(sign in unescaped for sign in (b"\\/", b"\\b", b"\\f")):
+        return True
+    if b"\\e[" in raw or b"^[[" in raw or _lone_return(raw):
         return True
     if not raw.isascii():
         try:
@@ -55,6 +64,77 @@ def _suspect(raw: bytes) -> bool:
         or _lines(raw, lowered)
         or assigned(raw, lowered)
     )
+
+
+def _hidden(text: str) -> bool:
+    """Whether something that nobody sees could split a word."""
+    if any(sign in text for sign in _UNSEEN) or any("\x80" <= sign <= "\x9f" for sign in text):
+        return True
+    pieces = text.split("\ufe0f") if "\ufe0f" in text else []
+    return any(piece[-1:].isascii() and piece for piece in pieces[:-1]) or any(
+        "\ufe00" <= sign < "\ufe0f" for sign in text
+    )
+
+
+def _lone_return(raw: bytes) -> bool:
+    """Whether a carriage return stands alone: it takes the writer back over what was seen before."""
+    for at in _places(raw, b"\\r"):
+        behind = raw[at + 2 : at + 12]
+        if behind[:1] != b"\\" or behind.lstrip(b"\\")[:1] != b"n":
+            return True
+    return False
+
+
+def _continued(raw: bytes, joints: "set[int]") -> "tuple[bytes, set[int]] | None":
+    r"""The payload without each `\` at the end of a line, and without signs as `\\b`; None if there is none.
+
+    With it go blanks behind a `=`, for the value of a name may stand on the next line. The joints are where it was.
+    """
+    gaps, at = [], raw.find(b"\\\\")
+    while at >= 0:
+        end = _run_end(raw, at)
+        behind = _gap_end(raw, at, end)
+        if behind:
+            gaps.append((at, behind))
+        at = raw.find(b"\\\\", behind or end)
+    if not gaps:
+        return None
+    pieces, found, last, gone = [], set[int](), 0, 0
+    waiting = sorted(joints, reverse=True)
+    for start, end in [*gaps, (len(raw), len(raw))]:
+        while waiting and waiting[-1] <= end:
+            found.add(min(waiting.pop(), start) - gone)
+        pieces.append(raw[last:start])
+        found.add(start - gone)
+        last, gone = end, gone + end - start
+    return b"".join(pieces), found
+
+
+def _run_end(raw: bytes, at: int) -> int:
+    """Where the backslashes end that begin here."""
+    while raw[at : at + 1] == b"\\":
+        at += 1
+    return at
+
+
+def _gap_end(raw: bytes, at: int, end: int) -> int:
+    """Where a continued line goes on, or what follows a sign that is not seen; 0 when these backslashes are others."""
+    sign = raw[end : end + 1]
+    if sign and sign in b"bf":
+        return end + 1
+    if end - at < 3 or not sign or sign not in b"nr":
+        return 0
+    behind = end + 1
+    if sign == b"r":
+        behind = _run_end(raw, end + 1) + 1
+        if behind < end + 3 or raw[behind - 1 : behind] != b"n":
+            return 0
+    while raw[at - 1 : at] == b"=" and raw[behind : behind + 1] in (b" ", b"\\"):
+        tab = _run_end(raw, behind)
+        if tab > behind and raw[tab : tab + 1] != b"t":
+            break
+        behind = tab + 1
+    return behind
 
 
 def _veiled(raw: bytes) -> bytes:
@@ -75,10 +155,11 @@ _ESCAPES = (b"\\u001b", b"\\u001B", b"\\x1b", b"\\x1B", b"\\033")
 _MOST_SLASHES = 8
 
 
-def _uncoloured(payload: bytes) -> tuple[bytes, ...]:
+def _uncoloured(payload: bytes) -> "tuple[tuple[bytes, set[int]], ...]":
     r"""The payload with a gap for each colour, as long as it was, and without the colours; nothing for other codes.
 
-    A colour is an escape, `[`, numbers and a letter, at every depth of quoting: `\u001b[32m`, `\\033[0;1m`.
+    A colour is an escape, `[`, numbers and a letter, at every depth of quoting: `\u001b[32m`, `\\033[0;1m`. The
+    joints are where a colour was.
     """
     raw = payload.replace(b"\xc2\x9b", b"\x1b[") if b"\xc2\x9b" in payload else payload
     for escape in _ESCAPES:
@@ -86,34 +167,37 @@ def _uncoloured(payload: bytes) -> tuple[bytes, ...]:
             found = b"\\" * slashes + escape
             raw = raw.replace(found, b"\x1b" * len(found))
     if b"\x1b" not in raw:
-        return (payload,)
+        return ((payload, set()),)
     first, *pieces = raw.split(b"\x1b")
-    gaps, without = [first], [first]
+    gaps, without, joints, seen = [first], [first], set[int](), len(first)
     for piece in pieces:
         size = _code_length(piece)
         if size < 0:
             return ()
         gaps.append(b"\x1b" * size + piece[size:])
         without.append(piece[size:])
-    return b"\x1b".join(gaps), b"".join(without)
+        joints.add(seen)
+        seen += len(piece) - size
+    return (b"\x1b".join(gaps), set()), (b"".join(without), joints)
 
 
 def _code_length(piece: bytes) -> int:
     """How much of what follows an escape belongs to it; -1 for titles, links and other things of terminals."""
-    if piece == b"(B":
-        return 2
-    if piece[:1] in (b"]", b"(", b")"):
-        return -1
-    if piece[:1] != b"[":
+    if not piece:
         return 0
-    numbers = piece[1:25]
-    letter = 1 + len(numbers) - len(numbers.lstrip(b"0123456789;:?"))
-    return letter + 1 if piece[letter : letter + 1].isalpha() else 0
+    if piece[:2] == b"(B":
+        return 2
+    if piece[:1] != b"[":
+        return -1
+    first = 2 if piece[1:2] and piece[1:2] in b"=>?" else 1
+    numbers = piece[first : first + 65]
+    letter = first + len(numbers) - len(numbers.lstrip(b"0123456789;:"))
+    return letter + 1 if letter <= first + 64 and piece[letter : letter + 1].isalpha() else -1
 
 
 _BEFORE_TAG = bytes(range(128, 256)) + b" \t\r\n\x0b\x0c\x1c\x1d\x1e\x1f\\/&;#%nrtf0123467cxublsampo"
 """What may stand between `<` and `private`: blanks and a slash, in every spelling."""
-_LESS = (b"lt;", b"60;", b"3c")
+_LESS = (b"lt;", b"60;", b"3c", "＜".encode(), "﹤".encode())
 
 
 def _private(raw: bytes, lowered: bytes) -> bool:
@@ -140,13 +224,15 @@ def _places(text: bytes, word: bytes) -> list[int]:
     return found
 
 
-def _tokens(raw: bytes) -> bool:
+def _tokens(raw: bytes, joints: "set[int]") -> bool:
     """A token that begins as some service's tokens do, with enough of its signs behind."""
     runs = [run for run in raw.translate(_BREAK_RUNS).split(b"\n") if len(run) >= 16]
     joined = b"\n".join(runs)
     for signs, least, anchors in LEADING:
         for anchor in anchors:
-            if anchor in joined and any(_begins(raw, at, len(anchor), signs, least) for at in _places(raw, anchor)):
+            if anchor in joined and any(
+                _begins(raw, at, len(anchor), signs, least, at in joints) for at in _places(raw, anchor)
+            ):
                 return True
     for signs, least, anchors in INSIDE:
         for anchor in anchors:
@@ -157,9 +243,9 @@ def _tokens(raw: bytes) -> bool:
     return any(_three_parts(run) for run in runs if run.count(b".") > 1)
 
 
-def _begins(raw: bytes, at: int, length: int, signs: str, least: int) -> bool:
+def _begins(raw: bytes, at: int, length: int, signs: str, least: int, joint: bool) -> bool:
     """Whether a token may begin here: not inside of a word, and not followed by plain words only."""
-    if not _free(raw, at):
+    if not joint and not _free(raw, at):
         return False
     end = at + length
     count = _length(raw, end, SIGNS[signs])
@@ -248,7 +334,7 @@ _ENCODED = SIGNS["word"].replace(b"_", b"").replace(b"-", b"") + b"+/"
 
 def _lines(raw: bytes, lowered: bytes) -> bool:
     """Headers and command lines that hold a secret without a telling name."""
-    if any(word in lowered for word in _ALWAYS):
+    if any(word in lowered for word in _ALWAYS) or _handed_over(lowered) or _tabled(raw, lowered):
         return True
     for word, other, far in _AFTER:
         if word in lowered and any(other in lowered[at : at + far] for at in _places(lowered, word)):
@@ -268,6 +354,30 @@ def _lines(raw: bytes, lowered: bytes) -> bool:
         if raw[at + 6 : at + 30].lstrip(b"\"'\\").startswith((b":", b"=", b",")):
             return True
     return any(_basic(raw[at + 6 : at + 400].lstrip(b"\"'\\")) for at in _places(lowered, b"basic "))
+
+
+def _handed_over(lowered: bytes) -> bool:
+    """Whether something may be piped into a program that reads a password."""
+    if not any(word in lowered for word in (b"echo", b"printf", b"<<<")):
+        return False
+    return any(word in lowered for word in _READS)
+
+
+_READS = (b"stdin", b"with-token", b"sudo -s", b"chpasswd", b"vault login -", b"passphrase-fd")
+_RULES = (b"-+-", b"-|-", b"+---", b"|---")
+_HELD = (b"pass", b"pwd", b"pswd", b"psswd", b"secret", b"token", b"credential", b"creds", b"auth", b"jwt", b"bearer",
+         b"key", b"pat", b"pw", b"salt")  # fmt: skip
+
+
+def _tabled(raw: bytes, lowered: bytes) -> bool:
+    """Whether there may be a table with a column that is named like a secret."""
+    if b"(1 row)" not in raw and b" rows)" not in raw and b"-[ RECORD" not in raw:
+        if b"|" not in raw or b"--" not in raw:
+            return False
+        bare = raw.translate(None, b" :")
+        if not any(rule in bare for rule in _RULES):
+            return False
+    return any(word in lowered for word in _HELD)
 
 
 def _basic(rest: bytes) -> bool:

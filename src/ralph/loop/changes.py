@@ -243,9 +243,6 @@ class _Status:
     dirty: Mapping[str, str]
 
 
-_SUBMODULE = re.compile(r"^[ \t]*path[ \t]*=[ \t]*\"?([^\"\r\n]+?)\"?[ \t]*$", re.MULTILINE)
-
-
 class _Git:
     """A repository, asked without side effects."""
 
@@ -340,7 +337,8 @@ class _Git:
             listed = (self.top / ".gitmodules").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ()
-        paths = (found[1] for found in _SUBMODULE.finditer(listed))
+        settings = (line.partition("=") for line in listed.splitlines())
+        paths = (value.strip().strip('"') for key, _, value in settings if key.strip() == "path")
         inside = (path for path in paths if not path.startswith("/") and ".." not in path.split("/"))
         return tuple(path for path in inside if (self.top / path / ".git").exists())
 

@@ -26,9 +26,10 @@ _NAMES = {
     CriterionKind.LINT_CLEAN: "lint",
     CriterionKind.TYPE_CHECK: "typecheck type-check types mypy",
 }
-_RULE = re.compile(r"^@?([A-Za-z0-9_][\w.-]*(?:[ \t]+[^\s:=#][^:=#\n]*?)?)[ \t]*::?(?![=:])([^\n]*)$")
+_RULE = re.compile(r"^([\w.$/][^\s:=#]*(?:[ \t]+[^\s:=#][^:=#\n]*?)?)[ \t]*::?(?![=:])([^\n]*)$")
 _RECIPE = re.compile(r"^@?([A-Za-z_][\w-]*)((?:[ \t]+[^\s:=][^\s:]*)*)[ \t]*:(?!=)([^\n]*)$")
 _DEEPEST = 8
+_LONGEST = 2_000
 
 
 def unfit(command: str, known: Container[str] = ()) -> bool:
@@ -59,6 +60,12 @@ def _recipe(line: str) -> tuple[tuple[str, ...], str] | None:
     return (() if needed else (found[1],)), found[3]
 
 
+def _needed(words: str) -> tuple[str, ...]:
+    """What a rule needs; just has `(name words)`, make has `$(NAME)`."""
+    needs = words.partition("#")[0].split()
+    return tuple(need.lstrip("(").rstrip(")") if not need.startswith("$") else need for need in needs)
+
+
 class Targets:
     """The rules of a Makefile or a justfile, by name."""
 
@@ -66,12 +73,13 @@ class Targets:
         self._rules: dict[str, _Rule] = {}
         names: tuple[str, ...] = ()
         for number, line in enumerate(text.splitlines(), 1):
+            line = line[:_LONGEST]
             rule = _recipe(line) if just else _rule(line)
             if rule is not None:
                 names, needs = rule
                 before, _, inline = needs.partition(";")
                 for name in names:
-                    self._add(name, number, tuple(re.findall(r"[\w./-]+", before.split("#")[0])), inline)
+                    self._add(name, number, _needed(before), inline)
             elif line[:1] in (" ", "\t"):
                 for name in names:
                     self._add(name, number, (), line)

@@ -111,6 +111,7 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
         for path in sorted(tasks.glob(f"*/{name}")):
             yield path, form
     log = paths.log_folder(root)
+    yield log / "knowledge.jsonl", Format.LOG  # bodies that were replaced: retired, so that search does not offer them
     for path in sorted([*log.glob("sessions/*.jsonl"), *log.glob("runs/*.jsonl")]):
         yield path, Format.LOG
 

@@ -1,0 +1,284 @@
+"""Old sessions made small: what is kept, what stays, when nothing is done, and what a kill leaves."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.test_session import about, line, put
+
+from ralph.app import compress, index, logs, session, status
+from ralph.app.summary import Improved
+from ralph.app.worth import MOST, worth
+from ralph.errors import Refused
+from ralph.formats import jsonl
+from ralph.model import ids
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record
+
+SOAK = "RALPH_SOAK" in os.environ
+OLD = "2026-10-01"
+"""After everything that `happened` says."""
+KINDS = {"p": (ObservationKind.NOTE, "human"), "a": (ObservationKind.NOTE, "agent"),
+         "t": (ObservationKind.TOOL_USE, "tool"), "e": (ObservationKind.ERROR, "tool"),
+         "s": (ObservationKind.SUCCESS, "tool")}  # fmt: skip
+
+
+def happened(name: str, number: int, kind: str, text: str, title: str = "", tool: str = "") -> Record:
+    """One observation of September."""
+    what, by = KINDS[kind]
+    extra = {"tool": tool} if tool else {}
+    at = f"2026-09-{1 + number // 1440 % 28:02}T{number // 60 % 24:02}:{number % 60:02}:00Z"
+    return Record(f"obs-{1_700_000_000 + number}-{number:04x}{name[:1]}", what, text, Family.OBSERVATION, title=title,
+                  origin=Origin(by=by, session=name), created_at=at, extra=extra)  # fmt: skip
+
+
+def busy(name: str, reads: int = 40) -> list[Record]:
+    """A session in which something failed and was mended, among much that nobody will ask for."""
+    records = [
+        happened(name, 0, "p", "add a login page", "prompt"),
+        happened(name, 1, "e", "$ npm test\nTypeError: token is undefined", "Bash: npm test", "Bash"),
+        *(happened(name, 2 + n, "t", f"src/file{n}.ts " * 9, f"Read src/file{n}.ts", "Read") for n in range(reads)),
+        happened(name, 100, "t", "+ token ??= load()", "Edit src/auth.ts", "Edit"),
+        happened(name, 101, "s", "$ npm test\n12 passed", "Bash: npm test", "Bash"),
+        happened(name, 102, "p", "we decided to use cookies instead of localStorage", "prompt"),
+        happened(name, 103, "a", "The login page is there.", "answer"),
+    ]
+    return records
+
+
+def recorded(root: Path, name: str, *more: str, records: list[Record] | None = None) -> Path:
+    put(root, name, *map(jsonl.encode, busy(name) if records is None else records), *more)
+    return root / ".ralph" / "log" / "sessions" / f"{name}.jsonl"
+
+
+def texts(root: Path, name: str) -> list[str]:
+    return [each.hit.record.text for each in session.show(root, name)[1].shown]
+
+
+def test_without_a_word_it_only_shows_what_it_would_do(tmp_path: Path) -> None:
+    log = recorded(tmp_path, "aaaa")
+    before = log.read_bytes()
+    (found,) = compress.compress(tmp_path, OLD).sessions
+    assert (found.id, found.observations, found.kept, found.path) == ("aaaa", 46, 6, log)
+    assert found.after < found.before == len(before)
+    assert log.read_bytes() == before
+
+
+def test_what_went_wrong_what_helped_what_was_decided_and_how_it_ended_is_kept(tmp_path: Path) -> None:
+    recorded(tmp_path, "aaaa")
+    index.sync(tmp_path)
+    done = compress.compress(tmp_path, OLD, really=True)
+    assert [each.id for each in done.sessions] == ["aaaa"]
+    assert texts(tmp_path, "aaaa") == [
+        "add a login page", "$ npm test\nTypeError: token is undefined", "+ token ??= load()", "$ npm test\n12 passed",
+        "we decided to use cookies instead of localStorage", "The login page is there.",
+    ]  # fmt: skip
+    summed = session.summary(tmp_path, "aaaa")
+    assert summed.stored
+    assert summed.text.startswith("Goal: add a login page")
+    assert "Failed, then passed" in summed.text
+    assert index.verify(tmp_path) == []
+
+
+def test_a_session_keeps_its_times_host_and_place(tmp_path: Path) -> None:
+    began = about("aaaa", started_at="2026-08-31T23:59:00Z", host="claude", project_path="/p", mode="plan")
+    recorded(tmp_path, "aaaa", began, about("aaaa", ended_at="2026-09-01T02:00:00Z", reason="exit"))
+    before = session.find(tmp_path, "aaaa")
+    compress.compress(tmp_path, OLD, really=True)
+    after = session.find(tmp_path, "aaaa")
+    for part in ("started_at", "ended_at", "host", "mode", "project", "prompt"):
+        assert getattr(after, part) == getattr(before, part)
+    assert (before.observations, after.observations) == (46, 6)
+
+
+def test_the_stored_summary_is_kept_when_it_is_the_last_word(tmp_path: Path) -> None:
+    recorded(tmp_path, "aaaa", about("aaaa", summary="Older."), about("aaaa", summary="Best.", summary_by="command"))
+    recorded(tmp_path, "bbbb", records=[*busy("bbbb")[:5]] * 1)
+    with (tmp_path / ".ralph/log/sessions/bbbb.jsonl").open("a", encoding="utf-8", newline="") as file:
+        file.write(about("bbbb", summary="Early.") + "".join(map(jsonl.encode, busy("bbbb")[5:])))
+    compress.compress(tmp_path, OLD, really=True)
+    assert session.summary(tmp_path, "aaaa").text == "Best."
+    assert '"summary_by": "command"' in (tmp_path / ".ralph/log/sessions/aaaa.jsonl").read_text(encoding="utf-8")
+    assert "Goal: add a login page" in session.summary(tmp_path, "bbbb").text
+
+
+def test_to_do_it_twice_is_to_do_it_once(tmp_path: Path) -> None:
+    log = recorded(tmp_path, "aaaa")
+    compress.compress(tmp_path, OLD, really=True)
+    once = log.read_bytes()
+    assert compress.compress(tmp_path, OLD, really=True).sessions == ()
+    assert compress.compress(tmp_path, OLD).sessions == ()
+    assert log.read_bytes() == once
+
+
+def test_a_session_that_went_on_later_is_compressed_again_when_that_is_old(tmp_path: Path) -> None:
+    log = recorded(tmp_path, "aaaa")
+    compress.compress(tmp_path, OLD, really=True)
+    more = [happened("aaaa", 2_000 + n, "t", "again " * 30, f"Read b{n}.ts", "Read") for n in range(30)]
+    with log.open("a", encoding="utf-8", newline="") as file:
+        file.write("".join(map(jsonl.encode, more)))
+    compress.compress(tmp_path, OLD, really=True)
+    last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
+    assert last["compressed_from"] == 46 + 30
+    assert len(texts(tmp_path, "aaaa")) == 6
+
+
+def test_a_session_with_something_of_the_last_day_is_never_touched(tmp_path: Path) -> None:
+    hour_ago = (ids.now().timestamp() - 3_600) * 1_000_000
+    young = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hour_ago / 1_000_000))
+    log = recorded(tmp_path, "aaaa", about("aaaa", updated_at=young))
+    before = log.read_bytes()
+    assert compress.compress(tmp_path, "2099-01-01", really=True).sessions == ()
+    assert log.read_bytes() == before
+
+
+def test_only_what_ended_before_the_time_goes(tmp_path: Path) -> None:
+    recorded(tmp_path, "aaaa")
+    assert compress.compress(tmp_path, "2026-09-01").sessions == ()
+    assert compress.compress(tmp_path, "2026-09-01T01:43:00Z").sessions == ()
+    assert len(compress.compress(tmp_path, "2026-09-02").sessions) == 1
+    assert len(compress.compress(tmp_path, "2026-10").sessions) == 1
+
+
+def test_a_session_without_a_time_and_one_that_is_small_stay_as_they_are(tmp_path: Path) -> None:
+    recorded(tmp_path, "aaaa", records=[happened("aaaa", 0, "p", "hello", "prompt")])
+    timeless = [Record(**{**each.__dict__, "created_at": ""}) for each in busy("bbbb")]
+    recorded(tmp_path, "bbbb", records=timeless)
+    assert compress.compress(tmp_path, OLD).sessions == ()
+
+
+def test_raw_events_become_observations_of_today_s_rules(tmp_path: Path) -> None:
+    def raw(minute: int, event: str, **payload: object) -> str:
+        said = json.dumps({"session_id": "raw-1", "cwd": "/p", "hook_event_name": event, **payload})
+        at = f"2026-09-01T12:{minute:02}:00.000000Z"
+        return f'{{"v": 1, "type": "event", "at": "{at}", "host": "claude", "event": "{event}", "payload": {said}}}\n'
+
+    reads = [raw(n, "PostToolUse", tool_name="Read", tool_input={"file_path": f"/p/{n}.ts"}, tool_response="x" * 300)
+             for n in range(1, 50)]  # fmt: skip
+    put(tmp_path, "raw-1", raw(0, "UserPromptSubmit", prompt="call it Bluebird and ship it"), *reads)
+    (tmp_path / "ralph.yml").write_text('privacy:\n  patterns: ["Blue[a-z]+"]\n', encoding="utf-8", newline="")
+    compress.compress(tmp_path, OLD, really=True)
+    text = (tmp_path / ".ralph/log/sessions/raw-1.jsonl").read_text(encoding="utf-8")
+    assert "Bluebird" not in text
+    assert '"type": "event"' not in text
+    assert len(text.splitlines()) == 2
+    assert session.find(tmp_path, "raw-1").project == "/p"
+
+
+def test_everything_else_in_a_log_stays_to_the_letter(tmp_path: Path) -> None:
+    journal = jsonl.encode(Record("jrn-1", _outcome(), "done", Family.JOURNAL, created_at="2026-09-01T00:00:00Z"))
+    newer = '{"v": 9, "type": "observation", "id": "obs-9", "kind": "dream", "what": "?"}\n'
+    torn, other = '{"v": 1, "type": "observation", "id": "obs-h\n', jsonl.encode(happened("bbbb", 5, "p", "hi", "prompt"))
+    log = recorded(tmp_path, "aaaa", journal, newer, torn, other, "no json at all")
+    compress.compress(tmp_path, OLD, really=True)
+    after = log.read_text(encoding="utf-8")
+    for kept in (journal, newer, torn, other):
+        assert kept in after
+    assert after.endswith("no json at all")
+
+
+def test_a_log_that_somebody_writes_to_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    log = recorded(tmp_path, "aaaa")
+    late = jsonl.encode(happened("aaaa", 900, "p", "wait", "prompt"))
+
+    def meanwhile(name: str) -> Improved:
+        return Improved(name, "", "")
+
+    text = log.read_text(encoding="utf-8")
+    after, made = compress.shrink(text, logs.moment(OLD) or ids.now(), index.by_todays_rules(tmp_path), "now")
+    assert made
+    assert late not in after
+    with log.open("a", encoding="utf-8", newline="") as file:
+        file.write(late)
+    compress.compress(tmp_path, OLD, really=True, improve=meanwhile)
+    assert "wait" not in log.read_text(encoding="utf-8") or late in log.read_text(encoding="utf-8")
+
+
+def test_a_session_whose_summary_could_not_be_improved_stays_whole(tmp_path: Path) -> None:
+    log, other = recorded(tmp_path, "aaaa"), recorded(tmp_path, "bbbb")
+    before = log.read_bytes()
+
+    def improve(name: str) -> Improved:
+        if name == "aaaa":
+            return Improved(name, "", "the command ended with 1")
+        with other.open("a", encoding="utf-8", newline="") as file:
+            file.write(about(name, summary="By the command.", summary_by="command"))
+        return Improved(name, "By the command.")
+
+    done = compress.compress(tmp_path, OLD, really=True, improve=improve)
+    assert [(each.id, each.why) for each in done.left] == [("aaaa", "the command ended with 1")]
+    assert [each.id for each in done.sessions] == ["bbbb"]
+    assert log.read_bytes() == before
+    assert session.summary(tmp_path, "bbbb").text == "By the command."
+
+
+def test_it_makes_a_session_no_younger(tmp_path: Path) -> None:
+    log = recorded(tmp_path, "aaaa")
+    put(tmp_path, "late", line("late", 0, "a later one"))
+    os.utime(tmp_path / ".ralph/log/sessions/late.jsonl", (1_790_000_000, 1_790_000_000))
+    compress.compress(tmp_path, OLD, really=True)
+    assert (status.last_session(tmp_path) or status.LastSession("", "")).id == "late"
+    assert [one.path for one in index.prune(tmp_path, days=36_500)] == []
+    assert logs.last_time(log) < 1_790_000_000
+
+
+def test_through_a_link_that_leads_outside_nothing_is_done(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    recorded(tmp_path / "elsewhere", "aaaa")
+    (tmp_path / "project" / ".ralph").symlink_to(tmp_path / "elsewhere" / ".ralph")
+    with pytest.raises(Refused, match="leads out of the project"):
+        compress.compress(tmp_path / "project", OLD, really=True)
+
+
+@given(st.lists(st.tuples(st.sampled_from("pates"), st.integers(0, 5), st.booleans()), max_size=200))
+def test_what_is_worth_keeping_is_in_its_order_and_bounded(steps: list[tuple[str, int, bool]]) -> None:
+    records = [
+        happened("s", n, kind, f"text {word}{' decided' if told else ''}", f"Edit {word}" if told else f"Bash: {word}")
+        for n, (kind, word, told) in enumerate(steps)
+    ]
+    kept = worth(records)
+    assert len(kept) <= MOST
+    assert [each.id for each in kept] == [each.id for each in records if each in kept]
+    goals = [each for each in records if each.origin.by == "human"]
+    assert not goals or goals[0] in kept or len(kept) == MOST
+    if len(kept) < MOST:
+        assert {(each.title, each.text) for each in records if each.kind is ObservationKind.ERROR} == {
+            (each.title, each.text) for each in kept if each.kind is ObservationKind.ERROR
+        }
+
+
+@pytest.mark.soak
+def test_a_kill_at_any_moment_leaves_the_old_log_or_the_new_one(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from ralph.app import compress\n"
+        "print('ready', flush=True)\n"
+        f"compress.compress(Path(sys.argv[1]), {OLD!r}, really=True)\n"
+    )
+    log = recorded(tmp_path, "aaaa", records=busy("aaaa", 3_000))
+    old = log.read_bytes()
+    compress.compress(tmp_path, OLD, really=True)
+    small = len(log.read_bytes())
+    for _ in range(60 if SOAK else 4):
+        log.write_bytes(old)
+        with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(random.random() * 0.8)  # noqa: S311  (a moment to kill at, not to wait for)
+            child.send_signal(signal.SIGKILL)
+        left = log.read_bytes()
+        assert left == old or (len(left) == small and b"compressed_at" in left)
+        assert jsonl.parse(left.decode("utf-8")).problems == ()
+
+
+def _outcome() -> "object":
+    from ralph.model.kinds import Outcome  # noqa: PLC0415  (used once)
+
+    return next(iter(Outcome))

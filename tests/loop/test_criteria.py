@@ -1,0 +1,314 @@
+"""Criteria with real commands: how they are written, run and told."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.agents.process import run
+from ralph.errors import NotFound, UsageError
+from ralph.loop.criteria import (
+    MARKER,
+    Criterion,
+    CriterionKind,
+    Found,
+    Verdict,
+    argv_of,
+    check,
+    completed,
+    has_marker,
+    parse_criteria,
+)
+
+PYTHON = sys.executable
+HANGS = (PYTHON, "-c", "import signal; signal.pause()")
+
+
+def custom(command: str, expected: int = 0) -> Criterion:
+    return Criterion(CriterionKind.CUSTOM, command, expected=expected)
+
+
+def python(code: str, expected: int = 0) -> Criterion:
+    return Criterion(CriterionKind.CUSTOM, argv=(PYTHON, "-c", code), expected=expected)
+
+
+def verdict(folder: Path, *criteria: Criterion, text: str = "") -> Verdict:
+    return check(criteria, folder=folder, run=run, text=text)
+
+
+# --- running them --------------------------------------------------------------------------------
+
+
+def test_an_empty_list_has_nothing_against_the_work(tmp_path: Path) -> None:
+    found = verdict(tmp_path)
+    assert found.passed
+    assert found.checks == ()
+    assert found.summary == "nothing to check"
+    assert found.told == ""
+
+
+def test_a_command_that_ends_with_zero_passes(tmp_path: Path) -> None:
+    found = verdict(tmp_path, python("print('fine')"))
+    (checked,) = found.checks
+    assert found.passed
+    assert (checked.code, checked.words, checked.tail) == (0, "passed", "fine")
+    assert found.told == ""
+    assert found.summary == "1 of 1 criteria hold"
+
+
+def test_a_command_that_fails_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
+    found = verdict(tmp_path, python("import sys; print('out'); sys.exit('\\x1b[31merr\\x1b[0m')"))
+    (checked,) = found.checks
+    assert not found.passed
+    assert checked.words == "ended with 1 instead of 0"
+    assert checked.tail == "out\nerr"
+    assert found.told.endswith(": ended with 1 instead of 0\nout\nerr")
+
+
+def test_the_expected_code_decides(tmp_path: Path) -> None:
+    assert verdict(tmp_path, custom("exit 3", expected=3)).passed
+    found = verdict(tmp_path, custom("exit 0", expected=3))
+    assert not found.passed
+    assert found.told == "custom: exit 0 (exit code 3): ended with 0 instead of 3"
+
+
+def test_all_criteria_run_also_after_one_has_failed(tmp_path: Path) -> None:
+    found = verdict(tmp_path, python("raise SystemExit(1)"), python("raise SystemExit(2)"), python(""))
+    assert [checked.code for checked in found.checks] == [1, 2, 0]
+    assert found.summary == "1 of 3 criteria hold; not: custom, custom"
+
+
+def test_commands_run_in_the_project(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    assert verdict(tmp_path, custom("test -d here")).passed
+
+
+def test_a_command_that_hangs_is_stopped_and_told(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Criterion(CriterionKind.TEST_PASS, argv=HANGS, timeout=0.2))
+    (checked,) = found.checks
+    assert checked.timed_out
+    assert not found.passed
+    assert checked.words == "took longer than 0.2 s and was stopped"
+
+
+def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) -> None:
+    found = check([Criterion(CriterionKind.TEST_PASS, argv=HANGS)], folder=tmp_path, run=run, timeout=0.2)
+    assert found.checks[0].timed_out
+
+
+def test_a_command_that_ends_by_a_signal_is_told(tmp_path: Path) -> None:
+    found = verdict(tmp_path, python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
+    assert found.checks[0].words == "was ended by signal 9"
+
+
+@pytest.mark.parametrize(
+    ("criterion", "name"),
+    [
+        (custom("there-is-no-such-program --flag"), "there-is-no-such-program"),
+        (custom("true && there-is-no-such-program"), "there-is-no-such-program"),
+        (custom("env A=b there-is-no-such-program"), "there-is-no-such-program"),
+        (custom("./not-there.sh"), "./not-there.sh"),
+        (Criterion(CriterionKind.TEST_PASS, argv=(PYTHON, "-m", "no_such_module")), "the module no_such_module of"),
+    ],
+)
+def test_a_missing_command_says_what_to_install(tmp_path: Path, criterion: Criterion, name: str) -> None:
+    (checked,) = verdict(tmp_path, criterion).checks
+    assert checked.missing
+    assert not checked.passed
+    assert checked.words.startswith(name)
+    assert "install it, or name another command" in checked.words
+
+
+def test_a_failing_import_is_no_missing_command(tmp_path: Path) -> None:
+    (checked,) = verdict(tmp_path, python("import no_such_module")).checks
+    assert not checked.missing
+    assert "No module named" in checked.tail
+
+
+def test_a_missing_command_never_passes_whatever_is_expected(tmp_path: Path) -> None:
+    assert not verdict(tmp_path, custom("there-is-no-such-program", expected=127)).passed
+    assert verdict(tmp_path, custom("exit 127", expected=127)).passed
+
+
+def test_a_stop_leaves_the_rest_unchecked(tmp_path: Path) -> None:
+    asked = iter([False, True])
+    criteria = [python(""), Criterion(CriterionKind.TEST_PASS, argv=HANGS)]
+    found = check(criteria, folder=tmp_path, run=run, stopped=lambda: next(asked, True))
+    assert found.stopped
+    assert not found.passed
+    assert found.told == "stopped before all criteria were checked"
+
+
+def test_a_criterion_without_a_command_is_an_error_not_a_pass(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="test_pass: no command is known"):
+        verdict(tmp_path, Criterion(CriterionKind.TEST_PASS))
+
+
+# --- the marker ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MARKER,
+        f"Done.\n\n{MARKER}\n",
+        f"  {MARKER}  \r\nbye",
+        f"```\ncode\n```\n{MARKER}",
+        f"**{MARKER}**",
+        f"x\n{MARKER}\ny",
+    ],
+)
+def test_a_marker_alone_on_a_line_counts(text: str) -> None:
+    assert has_marker(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        f"I will print {MARKER} when done",
+        f"`{MARKER}`",
+        f"> {MARKER}",
+        f"```\n{MARKER}\n```",
+        f"~~~text\n{MARKER}\n~~~",
+        f"````\n```\n{MARKER}\n```\n````",
+        f"```\nprint this:\n{MARKER}",  # cut off within a fence
+        f"<!--\n{MARKER}\n-->",
+        "[ralph_success]",
+    ],
+)
+def test_a_marker_within_words_or_examples_does_not_count(text: str) -> None:
+    assert not has_marker(text)
+
+
+def test_a_marker_in_a_repeated_prompt_does_not_count() -> None:
+    prompt = f"When all is done, say on a line of its own:\n\n{MARKER}\n\nNever before."
+    assert not has_marker(f"I was told:\n{prompt}\nSo I begin.", echo=prompt)
+    assert not has_marker(prompt, echo=prompt)
+    assert not has_marker(prompt.partition("\n\nNever")[0], echo=prompt)  # cut off
+    assert not has_marker(prompt.partition(":\n\n")[2], echo=prompt)
+    assert has_marker(f"I was told:\n{prompt}\nAnd it is.\n{MARKER}", echo=prompt)
+    assert has_marker(MARKER, echo=prompt)
+
+
+def test_a_marker_is_a_criterion(tmp_path: Path) -> None:
+    own = Criterion(CriterionKind.MARKER, marker="ALL GREEN")
+    there = verdict(tmp_path, own, text="ALL GREEN")
+    assert there.passed
+    assert there.marked
+    missing = verdict(tmp_path, own, text=MARKER)
+    assert not missing.passed
+    assert not missing.marked
+    assert missing.told == "marker: ALL GREEN: is not alone on a line of the agent's answer"
+
+
+def test_the_usual_marker_is_a_claim_also_when_it_is_no_criterion(tmp_path: Path) -> None:
+    found = verdict(tmp_path, python("raise SystemExit(1)"), text=MARKER)
+    assert found.marked
+    assert not found.passed
+
+
+# --- from words ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("test_pass", Criterion(CriterionKind.TEST_PASS)),
+        (" Type-Check ", Criterion(CriterionKind.TYPE_CHECK)),
+        ("lint_clean: ruff check", Criterion(CriterionKind.LINT_CLEAN, "ruff check")),
+        ("custom:npm run e2e", custom("npm run e2e")),
+        ("npm run test:unit", custom("npm run test:unit")),
+        ("custom:./check.sh=3", custom("./check.sh", 3)),
+        ("custom:./check.sh --all =3", custom("./check.sh --all", 3)),
+        ("./check.sh=0", custom("./check.sh")),
+        ("sh check.sh=2", custom("sh check.sh", 2)),
+        ("make test VERBOSE=1", custom("make test VERBOSE=1")),
+        ("make test VERBOSE=1 =2", custom("make test VERBOSE=1", 2)),
+        ("pytest --maxfail=1", custom("pytest --maxfail=1")),
+        ("marker", Criterion(CriterionKind.MARKER)),
+        ("marker:ALL: GREEN", Criterion(CriterionKind.MARKER, marker="ALL: GREEN")),
+        ("curl http://localhost:8000/health", custom("curl http://localhost:8000/health")),
+    ],
+)
+def test_a_criterion_is_read_as_it_is_written(word: str, expected: Criterion) -> None:
+    assert parse_criteria([word]) == (expected,)
+
+
+def test_each_criterion_counts_once() -> None:
+    assert len(parse_criteria(["test_pass", "test-pass", "make test", "make test"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("", "an empty criterion"),
+        ("  ", "an empty criterion"),
+        ("custom", "custom: no command"),
+        ("custom:", "nothing stands after the colon"),
+        ("marker: ", "nothing stands after the colon"),
+        ("tests", "do you mean test_pass?"),
+        ("lint", "do you mean lint_clean?"),
+        ("costum:npm test", "costum: there is no such criterion"),
+        ("custom:echo 'open", "a quote is not closed"),
+        ("custom:./check.sh=256", "at most 255"),
+    ],
+)
+def test_a_slip_is_told_with_what_is_valid(word: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words.replace("?", r"\?")) as caught:
+        parse_criteria([word])
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        ("npm run e2e", ("npm", "run", "e2e")),
+        ("grep 'two words' file.txt", ("grep", "two words", "file.txt")),
+        ('pytest -k "a or b"', ("pytest", "-k", "a or b")),
+        ("", ()),
+    ],
+)
+def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> None:
+    assert argv_of(command) == argv
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["a && b", "a | b", "a; b", "echo $HOME", "ls *.py", "a > out", "cd sub", "exit 3", "A=1 make", "~/check", "a `b`"],
+)
+def test_a_command_with_a_shells_signs_is_handed_to_it_as_it_stands(command: str) -> None:
+    assert argv_of(command) == ("/bin/sh", "-c", command)
+
+
+@given(st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"))))
+def test_any_words_are_criteria_or_a_usage_error(words: list[str]) -> None:
+    with contextlib.suppress(UsageError):
+        assert len(parse_criteria(words)) <= len(words)
+
+
+# --- with what was found ------------------------------------------------------------------------
+
+
+def test_found_commands_complete_the_criteria() -> None:
+    found = {CriterionKind.TEST_PASS: Found(("npm", "test"), 'package.json:3: the script "test"')}
+    wanted = parse_criteria(["test_pass", "marker", "make e2e"])
+    first, *rest = completed(wanted, found)
+    assert first.argv == ("npm", "test")
+    assert first.why.startswith("package.json:3")
+    assert first.shown == "test_pass: npm test"
+    assert tuple(rest) == wanted[1:]
+
+
+def test_a_command_that_was_named_wins_over_the_found_one() -> None:
+    found = {CriterionKind.TEST_PASS: Found(("npm", "test"), "")}
+    assert completed(parse_criteria(["test_pass:make unit"]), found)[0].shown == "test_pass: make unit"
+
+
+def test_a_kind_without_a_command_is_an_error_that_says_how_to_name_it() -> None:
+    with pytest.raises(NotFound, match="build_success: no command for it was found") as caught:
+        completed(parse_criteria(["build_success"]), {})
+    assert '--criteria "build_success:COMMAND"' in caught.value.hint
