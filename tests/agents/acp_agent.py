@@ -116,6 +116,8 @@ class Player:
 
     async def play_fails(self, session: str) -> None:
         await self.say("half", session)
+        await self.attempt(session, 1, "read", "a.txt")
+        await self.say("API Error: 529 Overloaded", session)
         raise acp.RequestError.internal_error({"details": "API Error: 529 Overloaded"})
 
     async def play_shouts(self, session: str) -> None:

@@ -112,7 +112,7 @@ def test_what_goes_wrong_is_told(folder: Path, part: str, stop: StopReason, word
     assert words in reply.error
 
 
-def test_what_was_said_before_a_failure_is_kept(folder: Path) -> None:
+def test_what_was_said_before_a_failure_is_kept_and_the_failures_own_words_are_the_error(folder: Path) -> None:
     assert played("fails", folder).text == "half"
 
 

@@ -12,11 +12,12 @@ from tests.context.orders import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.app import briefing, index, ledger
-from ralph.context import render
+from ralph.context import render, shares
 from ralph.context.tokens import estimate
 from ralph.formats import jsonl
 from ralph.model.kinds import MemoryKind, ObservationKind
-from ralph.settings import Config, Filter, Inject, Memories
+from ralph.model.record import Family, Origin, Record
+from ralph.settings import Config, Filter, Inject, Memories, Shares, Trimming
 from ralph.settings import Context as Window
 
 REDIS = "mem-1705751401-a001"
@@ -213,3 +214,54 @@ def test_no_brief_is_longer_than_a_host_takes(root: Path) -> None:
     memories(root, *[Block("인증🔥 " * 300 + str(n), f"mem-{n}-a", created="2026-11-10") for n in range(40)])
     config = Config(memories=Memories(budget=0))
     assert 0 < render.length(text(root, config)) <= render.MOST_CHARACTERS
+
+
+def test_a_record_that_was_found_by_a_files_name_says_so(root: Path) -> None:
+    record = Record("obs-1700000001-aa01", ObservationKind.TOOL_USE, "+ const port = 8443", Family.OBSERVATION,
+                    title="Edit src/gateway.ts", created_at="2026-11-10T10:00:00Z",
+                    origin=Origin(by="tool", session="old", files=("src/gateway.ts",)))  # fmt: skip
+    put(root, "old", jsonl.encode(record))
+    reasons = briefing.for_prompt(root, PLAIN, "please look at gateway.ts").reasons
+    assert [reason.id for reason in reasons] == ["obs-1700000001-aa01"]
+    assert (reasons[0].score, reasons[0].why[0]) == (0, "names the file gateway.ts")
+
+
+# --- the window's shares and the strategy ----------------------------------------------------------
+
+
+def windowed(*, window: int = 200_000, parts: Shares | None = None, strategy: Trimming = Trimming.AUTO) -> Config:
+    return replace(PLAIN, context=Window(window, strategy, parts or Shares()))
+
+
+def test_the_share_of_memory_is_the_configs(root: Path) -> None:
+    memories(root, *[Block("words " * 50 + str(n), f"mem-{n}-a", created="2026-11-10", kind="fix") for n in range(20)])
+    for part in (0.02, 0.05, 0.2):
+        config = windowed(window=10_000, parts=Shares(memory=part))
+        start, prompt = text(root, config), briefing.for_prompt(root, config, "words 7").text
+        assert 0 < estimate(start) <= 10_000 * part
+        assert estimate(prompt) <= 10_000 * part
+    assert text(root, windowed(parts=Shares(memory=0))) == ""
+    parts = briefing.parts_of_window(windowed(parts=Shares(task=0.5)))
+    assert parts == {**shares.SHARES, shares.Area.TASK: 0.5}
+
+
+def test_the_strategy_is_the_configs(root: Path) -> None:
+    kinds = ("fix", "decision", "pattern", "context")
+    memories(root, *[
+        Block("words " * 60 + str(n), f"mem-{n}-a", created=f"2026-11-{n + 1:02}", kind=kinds[n % 4]) for n in range(16)
+    ])  # fmt: skip
+
+    def handed(strategy: Trimming) -> list[str]:
+        config = replace(windowed(strategy=strategy), memories=Memories(skill_injection=False, budget=900))
+        return [shown.id for shown in briefing.at_start(root, config, "").records]
+
+    newest = [f"mem-{n}-a" for n in range(15, -1, -1)]
+    assert handed(Trimming.RECENCY) == newest[: len(handed(Trimming.RECENCY))]
+    assert len(handed(Trimming.COMPRESSION)) > len(handed(Trimming.RECENCY))
+    assert set(handed(Trimming.SELECTIVE)) <= {f"mem-{n}-a" for n in (0, 4, 8, 12)}
+    assert handed(Trimming.SELECTIVE)
+    for session_id in range(6):
+        ledger.record(root, f"x-{session_id}", "SessionStart", [ledger.Injection("mem-15-a")], "2026-11-15T12:00:00Z")
+    assert "mem-15-a" not in handed(Trimming.RELEVANCE)
+    assert handed(Trimming.RELEVANCE)
+    assert briefing.wanted_strategy(windowed()) is None

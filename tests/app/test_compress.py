@@ -1,12 +1,9 @@
-"""Old sessions made small: what is kept, what stays, when nothing is done, and what a kill leaves."""
+"""Old sessions made small: what is kept, what stays, and when nothing is done; `tests/soak` kills it."""
 
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,10 +17,9 @@ from ralph.app.worth import MOST, worth
 from ralph.errors import Refused
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import ObservationKind
+from ralph.model.kinds import ObservationKind, Outcome
 from ralph.model.record import Family, Origin, Record
 
-SOAK = "RALPH_SOAK" in os.environ
 OLD = "2026-10-01"
 """After everything that `happened` says."""
 KINDS = {"p": (ObservationKind.NOTE, "human"), "a": (ObservationKind.NOTE, "agent"),
@@ -42,16 +38,16 @@ def happened(name: str, number: int, kind: str, text: str, title: str = "", tool
 
 def busy(name: str, reads: int = 40) -> list[Record]:
     """A session in which something failed and was mended, among much that nobody will ask for."""
-    records = [
+    end = max(100, reads + 10)
+    return [
         happened(name, 0, "p", "add a login page", "prompt"),
         happened(name, 1, "e", "$ npm test\nTypeError: token is undefined", "Bash: npm test", "Bash"),
         *(happened(name, 2 + n, "t", f"src/file{n}.ts " * 9, f"Read src/file{n}.ts", "Read") for n in range(reads)),
-        happened(name, 100, "t", "+ token ??= load()", "Edit src/auth.ts", "Edit"),
-        happened(name, 101, "s", "$ npm test\n12 passed", "Bash: npm test", "Bash"),
-        happened(name, 102, "p", "we decided to use cookies instead of localStorage", "prompt"),
-        happened(name, 103, "a", "The login page is there.", "answer"),
+        happened(name, end, "t", "+ token ??= load()", "Edit src/auth.ts", "Edit"),
+        happened(name, end + 1, "s", "$ npm test\n12 passed", "Bash: npm test", "Bash"),
+        happened(name, end + 2, "p", "we decided to use cookies instead of localStorage", "prompt"),
+        happened(name, end + 3, "a", "The login page is there.", "answer"),
     ]
-    return records
 
 
 def recorded(root: Path, name: str, *more: str, records: list[Record] | None = None) -> Path:
@@ -101,12 +97,12 @@ def test_a_session_keeps_its_times_host_and_place(tmp_path: Path) -> None:
 
 def test_the_stored_summary_is_kept_when_it_is_the_last_word(tmp_path: Path) -> None:
     recorded(tmp_path, "aaaa", about("aaaa", summary="Older."), about("aaaa", summary="Best.", summary_by="command"))
-    recorded(tmp_path, "bbbb", records=[*busy("bbbb")[:5]] * 1)
+    recorded(tmp_path, "bbbb", records=busy("bbbb")[:5])
     with (tmp_path / ".ralph/log/sessions/bbbb.jsonl").open("a", encoding="utf-8", newline="") as file:
         file.write(about("bbbb", summary="Early.") + "".join(map(jsonl.encode, busy("bbbb")[5:])))
     compress.compress(tmp_path, OLD, really=True)
     assert session.summary(tmp_path, "aaaa").text == "Best."
-    assert '"summary_by": "command"' in (tmp_path / ".ralph/log/sessions/aaaa.jsonl").read_text(encoding="utf-8")
+    assert '"summary_by":"command"' in (tmp_path / ".ralph/log/sessions/aaaa.jsonl").read_text(encoding="utf-8")
     assert "Goal: add a login page" in session.summary(tmp_path, "bbbb").text
 
 
@@ -132,8 +128,7 @@ def test_a_session_that_went_on_later_is_compressed_again_when_that_is_old(tmp_p
 
 
 def test_a_session_with_something_of_the_last_day_is_never_touched(tmp_path: Path) -> None:
-    hour_ago = (ids.now().timestamp() - 3_600) * 1_000_000
-    young = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hour_ago / 1_000_000))
+    young = (ids.now() - timedelta(hours=23)).isoformat()
     log = recorded(tmp_path, "aaaa", about("aaaa", updated_at=young))
     before = log.read_bytes()
     assert compress.compress(tmp_path, "2099-01-01", really=True).sessions == ()
@@ -174,9 +169,12 @@ def test_raw_events_become_observations_of_today_s_rules(tmp_path: Path) -> None
 
 
 def test_everything_else_in_a_log_stays_to_the_letter(tmp_path: Path) -> None:
-    journal = jsonl.encode(Record("jrn-1", _outcome(), "done", Family.JOURNAL, created_at="2026-09-01T00:00:00Z"))
+    journal = jsonl.encode(Record("jrn-1", Outcome.DONE, "done", Family.JOURNAL, created_at="2026-09-01T00:00:00Z"))
     newer = '{"v": 9, "type": "observation", "id": "obs-9", "kind": "dream", "what": "?"}\n'
-    torn, other = '{"v": 1, "type": "observation", "id": "obs-h\n', jsonl.encode(happened("bbbb", 5, "p", "hi", "prompt"))
+    torn, other = (
+        '{"v": 1, "type": "observation", "id": "obs-h\n',
+        jsonl.encode(happened("bbbb", 5, "p", "hi", "prompt")),
+    )
     log = recorded(tmp_path, "aaaa", journal, newer, torn, other, "no json at all")
     compress.compress(tmp_path, OLD, really=True)
     after = log.read_text(encoding="utf-8")
@@ -186,20 +184,19 @@ def test_everything_else_in_a_log_stays_to_the_letter(tmp_path: Path) -> None:
 
 
 def test_a_log_that_somebody_writes_to_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    log = recorded(tmp_path, "aaaa")
     late = jsonl.encode(happened("aaaa", 900, "p", "wait", "prompt"))
+    log = recorded(tmp_path, "aaaa", '{"v": 1, "type": "event", "at": "2026-09-01T00:00:00Z"}\n')
 
-    def meanwhile(name: str) -> Improved:
-        return Improved(name, "", "")
+    def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
+        with log.open("a", encoding="utf-8", newline="") as file:
+            file.write(late)
+        return (), None
 
-    text = log.read_text(encoding="utf-8")
-    after, made = compress.shrink(text, logs.moment(OLD) or ids.now(), index.by_todays_rules(tmp_path), "now")
-    assert made
-    assert late not in after
-    with log.open("a", encoding="utf-8", newline="") as file:
-        file.write(late)
-    compress.compress(tmp_path, OLD, really=True, improve=meanwhile)
-    assert "wait" not in log.read_text(encoding="utf-8") or late in log.read_text(encoding="utf-8")
+    before = log.read_bytes()
+    left: list[compress.Left] = []
+    assert compress.replaced(tmp_path, log, logs.moment(OLD) or ids.now(), read, left) == []
+    assert [each.why for each in left] == ["somebody wrote to its log meanwhile"]
+    assert log.read_bytes() == before + late.encode()
 
 
 def test_a_session_whose_summary_could_not_be_improved_stays_whole(tmp_path: Path) -> None:
@@ -253,32 +250,3 @@ def test_what_is_worth_keeping_is_in_its_order_and_bounded(steps: list[tuple[str
         assert {(each.title, each.text) for each in records if each.kind is ObservationKind.ERROR} == {
             (each.title, each.text) for each in kept if each.kind is ObservationKind.ERROR
         }
-
-
-@pytest.mark.soak
-def test_a_kill_at_any_moment_leaves_the_old_log_or_the_new_one(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from ralph.app import compress\n"
-        "print('ready', flush=True)\n"
-        f"compress.compress(Path(sys.argv[1]), {OLD!r}, really=True)\n"
-    )
-    log = recorded(tmp_path, "aaaa", records=busy("aaaa", 3_000))
-    old = log.read_bytes()
-    compress.compress(tmp_path, OLD, really=True)
-    small = len(log.read_bytes())
-    for _ in range(60 if SOAK else 4):
-        log.write_bytes(old)
-        with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(random.random() * 0.8)  # noqa: S311  (a moment to kill at, not to wait for)
-            child.send_signal(signal.SIGKILL)
-        left = log.read_bytes()
-        assert left == old or (len(left) == small and b"compressed_at" in left)
-        assert jsonl.parse(left.decode("utf-8")).problems == ()
-
-
-def _outcome() -> "object":
-    from ralph.model.kinds import Outcome  # noqa: PLC0415  (used once)
-
-    return next(iter(Outcome))

@@ -114,3 +114,16 @@ def test_times_that_make_no_sense_give_no_length(tmp_path: Path) -> None:
     put(tmp_path, "t", about("t", started_at="2026-11-10", ended_at="2026-11-10T10:29:00Z"))
     found, _ = session.list_(tmp_path)
     assert [(each.id, each.seconds) for each in found] == [("s", None), ("t", None)]
+
+
+def test_what_was_done_several_times_running_is_shown_once_with_its_count(tmp_path: Path) -> None:
+    polls = [line("s", n, "still running", ObservationKind.TOOL_USE, "tool") for n in range(1, 13)]
+    put(tmp_path, "s", line("s", 0, "wait for it"), *polls, line("s", 20, "done"), polls[0].replace("000", "111"))
+    _, answer = session.show(tmp_path, "s")
+    assert [(each.hit.record.text, each.count) for each in answer.shown] == [
+        ("wait for it", 1), ("still running", 12), ("done", 1), ("still running", 1),
+    ]  # fmt: skip
+    assert " 12x " in answer.shown[1].text
+    assert answer.found.total == 15
+    _, two = session.show(tmp_path, "s", limit=3, layer=Detail.FULL)
+    assert "repeated: 12 times in this session" in two.shown[0].text

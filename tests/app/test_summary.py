@@ -38,9 +38,7 @@ def program(code: str) -> str:
 
 
 def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> Improved:
-    return summary.improved(
-        root, NAME, program(code), process.run, env=os.environ, patterns=patterns, timeout=timeout
-    )
+    return summary.improved(root, NAME, program(code), process.run, env=os.environ, patterns=patterns, timeout=timeout)
 
 
 def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None:
@@ -65,7 +63,11 @@ def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root
     seen = (root / "seen.md").read_text(encoding="utf-8")
     assert seen.startswith(summary.TASK)
     assert seen.index("## The summary so far") < seen.index("Goal: a login page") < seen.index("## The session")
-    assert seen.index("add a login page") < seen.index("TypeError: x is undefined") < seen.index("The login page is there.")
+    assert (
+        seen.index("add a login page")
+        < seen.index("TypeError: x is undefined")
+        < seen.index("The login page is there.")
+    )
 
 
 def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> None:
@@ -128,12 +130,12 @@ def test_hooks_of_an_agent_that_is_the_command_do_nothing(root: Path) -> None:
 
 def test_secrets_and_private_parts_reach_neither_the_command_nor_the_log(root: Path) -> None:
     put(root, NAME, line(NAME, 1, "the project is called Bluebird"), line(NAME, 2, "Fine.", by="agent"))
-    token = "ghp_" + "a1B2" * 9
+    token = "ghp_" + "kJ8sQ2vXwLpR4tYzB7nMcD9fGhA3eU5iO1xZ"
     code = f"import sys; print('Bluebird' in sys.stdin.read(), '<private>x</private>', '{token}', 'Bluebird')"
     done = improve(root, code, patterns=("Blue[a-z]+",))
     written = (root / LOG).read_text(encoding="utf-8").splitlines()[-1]
     assert done.text.startswith("False")
-    assert not any(word in written for word in ("Bluebird", "<private>", token))
+    assert [word for word in ("Bluebird", "<private>", token) if word in written] == [], written
 
 
 def test_lines_that_give_orders_are_left_out(root: Path) -> None:

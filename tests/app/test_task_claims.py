@@ -35,8 +35,11 @@ class Worker:
         )
 
     def says(self) -> list[str]:
+        """The words of its next line; it must not end before it has said that it is over."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().split()
+        line = self.process.stdout.readline()
+        assert line, "it ended without a word"
+        return line.split()
 
     def tell(self) -> None:
         assert self.process.stdin is not None
@@ -45,7 +48,7 @@ class Worker:
 
     def until_over(self) -> list[str]:
         """What it did until it says that it is over."""
-        return [words[-1] for words in iter(self.says, ["over"]) if words]
+        return [words[-1] for words in iter(self.says, ["over"])]
 
     def close(self) -> None:
         self.process.kill()

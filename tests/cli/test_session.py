@@ -1,8 +1,15 @@
 """`ralph session` through the front door."""
 
+import json
+import shlex
+import sys
+
 import pytest
+from tests.app.test_compress import busy
 from tests.app.test_session import about, line
 from tests.cli.runner import Project
+
+from ralph.formats import jsonl
 
 LOG = ".ralph/log/sessions/{}.jsonl"
 
@@ -73,3 +80,84 @@ def test_an_id_that_means_nothing_is_not_found(recorded: Project) -> None:
     said = recorded("session", "show", "nope")
     assert said.code == 1
     assert "there is no session nope" in said.err
+
+
+# --- a better summary, and less of what is old -------------------------------------------------
+
+
+def command(code: str) -> str:
+    return f"{shlex.quote(sys.executable)} -I -c {shlex.quote(code)}"
+
+
+def test_a_summary_is_improved_when_somebody_asks_for_it(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('A better one.')"))
+    assert recorded("session", "summary", "3f2a").out.startswith("Goal: fix")
+    said = recorded("session", "summary", "3f2a", "--improve")
+    assert (said.code, said.out) == (0, "A better one.\n")
+    assert "the summary is the command's now" in said.err
+    assert recorded("session", "summary", "3f2a").out == "A better one.\n"
+    every = recorded("session", "summary", "--improve", "--last", "5", "--format", "json").json
+    assert [each["summary"] for each in every] == ["A better one."] * 2
+
+
+def test_a_command_that_fails_is_told_in_a_line_and_leaves_all_as_it_was(
+    recorded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("raise SystemExit(3)"))
+    log = recorded.read(LOG.format("old"))
+    said = recorded("session", "summary", "old", "--improve")
+    assert (said.code, said.out) == (1, "Goal: an older one\n")
+    assert "old: the summary stays as it is: " in said.err
+    assert "ended with 3" in said.err
+    assert recorded.read(LOG.format("old")) == log
+
+
+def test_without_a_command_or_with_one_that_nobody_trusts_nothing_is_run(recorded: Project) -> None:
+    said = recorded("session", "summary", "old", "--improve")
+    assert said.code == 2
+    assert "summarize.command is not set" in said.err
+    recorded.put("ralph.yml", f"summarize:\n  command: {json.dumps(command('open(chr(120), chr(119))'))}\n")
+    said = recorded("session", "summary", "old", "--improve")
+    assert said.code == 2
+    assert "until you trust it" in said.err
+    assert not recorded.file("x").exists()
+    assert recorded("trust", "--yes").code == 0
+    assert recorded("session", "summary", "old", "--improve").code == 1
+    assert recorded.file("x").exists()
+    assert recorded("session", "summary", "old", "--last", "2").code == 2
+
+
+def test_old_sessions_are_compressed_after_a_preview(ralph: Project) -> None:
+    for name in ("aaaa", "bbbb"):
+        ralph.put(LOG.format(name), "".join(map(jsonl.encode, busy(name))))
+    before = ralph.read(LOG.format("aaaa"))
+    said = ralph("session", "compress")
+    assert said.code == 0
+    assert "46 -> 6" in said.out
+    assert "Nothing was changed; --yes does it, for good." in said.out
+    assert len(ralph("session", "compress", "--yes", "--dry-run", "--format", "json").json["would_compress"]) == 2
+    assert ralph.read(LOG.format("aaaa")) == before
+    done = ralph("session", "compress", "--before", "2026-10-01", "--yes", "--format", "json").json
+    assert [each["id"] for each in done["compressed"]] == ["aaaa", "bbbb"]
+    assert done["left"] == []
+    assert len(ralph.read(LOG.format("aaaa"))) < len(before)
+    assert ralph("session", "compress", "--older-than", "1d", "--yes").out == (
+        "No session is old enough and would get smaller.\n"
+    )
+    assert ralph("session", "compress", "--format", "json").json == {"would_compress": [], "left": []}
+    assert ralph("session", "compress", "--before", "1d", "--older-than", "2d").code == 2
+
+
+def test_a_session_is_compressed_with_the_commands_summary_or_not_at_all(
+    ralph: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ralph.put(LOG.format("aaaa"), "".join(map(jsonl.encode, busy("aaaa"))))
+    before = ralph.read(LOG.format("aaaa"))
+    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("pass"))
+    said = ralph("session", "compress", "--improve", "--yes")
+    assert said.code == 1
+    assert "aaaa: left as it is: " in said.err
+    assert ralph.read(LOG.format("aaaa")) == before
+    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('By the command.')"))
+    assert ralph("session", "compress", "--improve", "--yes").code == 0
+    assert ralph("session", "summary", "aaaa").out == "By the command.\n"

@@ -100,3 +100,20 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
     assert (shape["hooks"]["failures"], shape["hooks"]["last_failure"]) == (1, "Stop: disk full")
     assert shape["paused"] is True
     assert shape["paused_since"].startswith("20")
+
+
+def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(ralph: Project, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "log" / "sessions").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").write_text(RAW, encoding="utf-8", newline="")
+    ralph.file(".ralph").symlink_to(tmp_path / "elsewhere")
+    said = ralph("status", "--format", "json").json
+    assert said["outside"] == str(tmp_path / "elsewhere" / "ralph.db")
+    assert (said["last_session"], said["hooks"]["recorded"], said["log_bytes"]) == (None, 0, 0)
+    assert f"capture:      off: .ralph leads out of the project, to {tmp_path / 'elsewhere'}" in ralph("status").out
+    assert "bad-link" in ralph("doctor", "--format", "json").out
+    assert ralph("memory", "search", "anything").code in (0, 1)
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == ["log"]
+
+
+def test_a_project_without_such_a_link_says_nothing_of_it(ralph: Project) -> None:
+    assert ralph("status", "--format", "json").json["outside"] is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.context.orders import KNOWN_HOSTILE
 from tests.formats.laws import messy
 
-from ralph.context import render
+from ralph.context import render, shares
 from ralph.context.brief import SKILL, Brief, Caps, Summary, accepted, by_use, session_brief
 from ralph.context.tokens import estimate
 from ralph.model.kinds import MemoryKind
@@ -174,3 +174,13 @@ class TestFilter:
         assert accepted(everything, tags=["ci"], today=today) == [fix]
         assert accepted(everything, recent=7, today=today) == [fix]
         assert accepted(everything, recent=10**9, today=today) == [fix, old]
+
+
+@given(RECORDS, CAPS, st.sampled_from(list(shares.Strategy)))
+def test_no_strategy_breaks_the_caps(
+    values: list[tuple[MemoryKind, str, str]], caps: Caps, strategy: shares.Strategy
+) -> None:
+    brief = session_brief([], _records(values), [], [], [], caps=caps, strategy=strategy)
+    assert render.length(brief.text) <= caps.characters
+    assert not caps.tokens or estimate(brief.text) <= caps.tokens
+    assert len({shown.id for shown in brief.records}) == len(brief.records)

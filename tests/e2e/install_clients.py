@@ -48,11 +48,8 @@ class Package:
 
 CLAUDE = Package("@anthropic-ai/claude-code", "2.1.325", "node_modules/@anthropic-ai/claude-code-*/claude")
 CODEX = Package("@openai/codex", "0.166.0", "node_modules/@openai/codex-*/vendor/*/bin/codex")
-CLAUDE_ACP = Package(
-    "@agentclientprotocol/claude-agent-acp",
-    "0.49.0",
-    "node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js",
-)
+_ACP = "@agentclientprotocol/claude-agent-acp"
+CLAUDE_ACP = Package(_ACP, "0.49.0", f"node_modules/{_ACP}/dist/index.js")
 
 
 def cache() -> Path:

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,9 +152,38 @@ def test_answering_events_are_answered_on_both_paths(here: World, tmp_path: Path
     for text, kept in (("fix it", recorded), ("PASSWORD=hunter2x9", recorded), ("<private>", False)):
         before = len(here.lines())
         sent = payload(event, note=text, prompt="fix it")
-        assert started(stub, event, sent, here) == f"claude {event} {len(sent)} 1500".encode()
+        said = started(stub, event, sent, here).decode()
+        assert said.startswith(f"claude {event} ")
+        assert said.endswith(" 1500")
         assert len(here.lines()) - before == kept
     assert b"hunter2x9" not in (here.log.read_bytes() if recorded else b"")
+
+
+def test_an_event_is_answered_by_what_may_be_kept_of_it(here: World, tmp_path: Path) -> None:
+    tell = "def answer(host, event, payload, place):\n    return payload"
+    stub = installed(tmp_path / "site", hooks_answer=tell)
+    sent = payload("UserPromptSubmit", prompt="use PASSWORD=hunter2x9 here")
+    assert json.loads(started(stub, "UserPromptSubmit", sent, here))["prompt"] == "use PASSWORD=[redacted: password] here"
+
+
+@pytest.mark.parametrize("text", ["fix it", "PASSWORD=hunter2x9", "<private>"])
+def test_a_prompt_of_the_loop_is_recorded_and_not_answered(here: World, tmp_path: Path, text: str) -> None:
+    stub = installed(tmp_path / "site", hooks_answer=ANSWER)
+    inside = replace(here, more={"RALPH_RUN": "run-1"})
+    assert started(stub, "UserPromptSubmit", payload("UserPromptSubmit", prompt=f"do it {text}"), inside) == b""
+    assert started(stub, "BeforeAgent", payload("BeforeAgent", prompt="x"), inside, host="gemini") == b""
+    assert len(here.lines()) >= 1
+    for event in ("PreToolUse", "PostToolUseFailure"):
+        assert started(stub, event, payload(event, note=text), inside).startswith(b"claude")
+
+
+def test_a_session_of_the_loop_is_handed_nothing(here: World) -> None:
+    memory.init(here.root)
+    memory.add(here.root, "The token in auth.ts is signed with RS256", kind=MemoryKind.DECISION)
+    for env, told in ((here.env, True), (here.env | {"RALPH_RUN": "run-1"}, False)):
+        sent = payload("SessionStart", source="startup", session_id=f"s-{told}")
+        assert (b"RS256" in full.main("claude", "SessionStart", sent, env)) is told
+    assert "s-False" not in (here.root / ".ralph" / "log" / "injections.jsonl").read_text(encoding="utf-8")
 
 
 GEMINI: dict[str, tuple[dict[str, object], tuple[object, ...]]] = {

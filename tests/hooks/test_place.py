@@ -42,7 +42,7 @@ def test_the_light_reader_understands_what_was_written(here: World) -> None:
 
 @pytest.mark.parametrize("key", ["patterns", "paths"])
 def test_rules_of_the_users_own_are_read_as_they_were_written(here: World, key: str) -> None:
-    texts = ("x-[0-9]+", 'a "b" \\d', "가나\n다", "", "\U0001f600\u2028 \x7f")
+    texts = ("x-[0-9]+", 'a "b" \\d', "가나\n다", "", "é\u2028 #")
     said = json.dumps(texts)
     (here.root / "ralph.yml").write_text(f"privacy:\n  {key}: {said}\n", encoding="utf-8")
     here.cached()

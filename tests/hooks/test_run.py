@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.hooks.world import HOOKS, SESSION, World, hook, payload, world
 
+from ralph.capture.pipeline import interpret
+from ralph.store.sources import Format, Source, told
+
 
 @pytest.fixture
 def here(tmp_path: Path) -> World:
@@ -30,6 +33,53 @@ def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, e
     assert head == b'{"v": 1, "type": "event"'
     assert rest[26:] == f'Z", "host": "{host}", "event": "{event}", "payload": '.encode() + sent + b"}\n"
     assert json.loads(line)["payload"] == json.loads(sent)
+
+
+LOOP = {"RALPH_RUN": "run-20261116-a1", "RALPH_ITERATION": "07", "RALPH_TASK": "task-3"}
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit"])
+@pytest.mark.parametrize("text", ["fine", "PASSWORD=hunter2x9", "<private>"])
+def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World, event: str, text: str) -> None:
+    hook(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
+    if text != "<private>":
+        (line,) = here.log.read_text(encoding="utf-8").splitlines()
+        said = f'"event": "{event}", "run": "run-20261116-a1", "iteration": 7, "task": "task-3", "payload": '
+        assert said in line
+    contents = told(Source(here.log, here.log.name, Format.LOG), interpret)
+    (record,) = (placed.record for placed in contents.records)
+    assert (record.origin.run, record.origin.iteration, record.origin.task) == ("run-20261116-a1", 7, "task-3")
+
+
+@pytest.mark.parametrize("value", ["", 'a"b', "a b", "a\n", "x" * 81, "é", "a_b", "../x"])
+def test_a_variable_of_the_loop_that_is_not_plain_is_left_out(here: World, value: str) -> None:
+    quiet(hook("PostToolUse", payload(), here.env | dict.fromkeys(LOOP, value)))
+    hook("Stop", payload("Stop", last_assistant_message="done"), here.env | dict.fromkeys(LOOP, value))
+    for line in here.lines():
+        assert not {"run", "iteration", "task"} & set(line)
+        assert "run" not in repr(line.get("origin"))
+
+
+@pytest.mark.parametrize("value", ["1e3", "-1", "1" * 10, "٣", "1.5"])
+def test_an_iteration_is_a_number_of_a_sensible_size(here: World, value: str) -> None:
+    quiet(hook("PostToolUse", payload(), here.env | LOOP | {"RALPH_ITERATION": value}))
+    (line,) = here.lines()
+    assert "iteration" not in line
+    assert line["run"] == LOOP["RALPH_RUN"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have_are_left_to_the_full_path(here: World, number: str) -> None:
+    sent = payload(tool_input={"command": "x", "n": 7}).replace(b":7", f":{number}".encode())
+    quiet(hook("PostToolUse", sent, here.env))
+    for line in here.log.read_text(encoding="utf-8").splitlines():
+        said = json.loads(line, parse_constant=pytest.fail)
+        assert said["type"] in ("observation", "session")
+
+
+def test_the_words_for_such_numbers_are_nothing_special(here: World) -> None:
+    quiet(hook("PostToolUse", payload(tool_response={"stdout": "NaN is not Infinity"}), here.env))
+    assert [line["type"] for line in here.lines()] == ["event"]
 
 
 def test_logs_and_their_folders_are_for_the_owner_alone(here: World) -> None:

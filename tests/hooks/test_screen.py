@@ -165,7 +165,8 @@ VALUES = ["hunter2", "Summer2024", "Zx9kLm", "rootpw", "BlueHorse", "12345679", 
           "\x1b[1mhunter2", "b'hunter2x9'", "9f8b6c2e-1d3a-4b5c-8d7e-0f1a2b3c4d5e", "none", "string",
           "5432"]  # fmt: skip
 EDGES = ["", "", " ", "\n", '"', "'", "`", "\\", "export ", "ENV ", "set -x ", "-", "--", "user=a ", "{", "}", ")", ";",
-         "\t", "\x1b[0m", "C:\\", "\\n", " host=c", "@host:1/", "(x)", "[0]", ">", "</x>", "%3D", "x", "\n(1 row)\n", " |\n", "id | ", "-[ RECORD 1 ]---\n", "echo ",
+         "\t", "\x1b[0m", "C:\\", "\\n", " host=c", "@host:1/", "(x)", "[0]", ">", "</x>", "%3D", "x",
+         "\n(1 row)\n", " |\n", "id | ", "-[ RECORD 1 ]---\n", "echo ",
          " | docker login --password-stdin", " | sudo -S ls", "\r", "\r\n", "\\\n", "\u200b", "＜", "＞"]  # fmt: skip
 
 edges = st.sampled_from(EDGES)
@@ -231,7 +232,8 @@ def test_random_text_passes_only_if_the_rules_leave_it_alone(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["<private>", "</private>", "<PRIVATE >", "< / private>", "&lt;private&gt;", "&amp;lt;private", "%3Cprivate%3E",
-     "<\u200bprivate>", "<pri\u00advate>", "＜private＞", "<prıvate>", "<ｐｒｉｖａｔｅ>", "<pri\\\nvate>", "<priv\rate>",
+     "<\u200bprivate>", "<pri\u00advate>", "＜private＞", "<prıvate>", "<ｐｒｉｖａｔｅ>", "<pri\\\nvate>",
+     "<priv\rate>",
      "<\nprivate>", "<\u3000private>", "\\u003cprivate>", "\\x3cprivate>", "<private a='b'>", "<PRİVATE>"],
 )  # fmt: skip
 def test_a_private_part_is_seen_in_every_spelling(text: str) -> None:

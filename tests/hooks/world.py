@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import ralph.hooks
@@ -21,10 +21,12 @@ class World:
 
     root: Path
     home: Path
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Further variables."""
 
     @property
     def env(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.root), "PATH": "/usr/bin:/bin"}
+        return {"HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.root), "PATH": "/usr/bin:/bin", **self.more}
 
     @property
     def log(self) -> Path:

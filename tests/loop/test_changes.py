@@ -11,7 +11,7 @@ import pytest
 from ralph.agents.process import Finished
 from ralph.agents.process import run as start
 from ralph.loop import changes
-from ralph.loop.changes import Disk, changed, dirty
+from ralph.loop.changes import Disk, changed
 
 ME = ("-c", "user.name=A Person", "-c", "user.email=person@example.org", "-c", "commit.gpgsign=false")
 
@@ -116,7 +116,7 @@ def test_ralphs_own_files_are_no_progress_when_they_are_committed(repo: Path) ->
     commit(repo)
     put(repo / ".agent/memories.md", "remembering more\n")
     assert changed(before, disk.look()) == ()
-    assert dirty(repo, start) == ()
+    assert Disk(repo, start).look().dirty == ()
 
 
 def test_what_tools_leave_behind_is_no_progress(project: Path) -> None:
@@ -323,7 +323,7 @@ def test_what_is_dirty_is_listed_whenever_it_was_made(repo: Path) -> None:
     put(repo / "a.txt", "another\n")
     put(repo / "new.txt", "new\n")
     put(repo / ".ralph/scratchpad.md", "x\n")
-    assert dirty(repo, start) == ("a.txt", "new.txt")
+    assert Disk(repo, start).look().dirty == ("a.txt", "new.txt")
 
 
 # --- nothing is touched, nothing is started -------------------------------------------------------
@@ -391,15 +391,16 @@ def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) ->
 
 def test_the_config_of_a_submodule_starts_no_program_either(repo: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    put(tmp_path / "trap.sh", f"#!/bin/sh\ntouch '{trap}'\n")
+    put(tmp_path / "trap.sh", f"#!/bin/sh\ntouch '{trap}'\ncat\n")
     (tmp_path / "trap.sh").chmod(0o755)
     shutil.copytree(repo, tmp_path / "inner")
     git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "inner"), "vendored")
     commit(repo)
-    git(repo / "vendored", "config", "core.fsmonitor", str(tmp_path / "trap.sh"))
+    git(repo / "vendored", "config", "filter.evil.clean", str(tmp_path / "trap.sh"))
+    put(repo / ".git/modules/vendored/info/attributes", "*.txt filter=evil\n")
     disk = Disk(repo, start)
     before = disk.look()
-    put(repo / "vendored/a.txt", "edited\n")
+    put(repo / "vendored/a.txt", "eno\n")
     assert changed(before, disk.look()) == ("vendored/a.txt",)
     assert not trap.exists()
 

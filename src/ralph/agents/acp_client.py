@@ -42,6 +42,7 @@ class Listener:
         self._begun = False
         self._texts: list[str] = []
         self._unshown: list[str] = []
+        self._last = 0
         self._gap = False
         self._calls: dict[str, _Call] = {}
         self._cost = 0.0
@@ -68,6 +69,7 @@ class Listener:
         if self._gap:
             text = f"\n\n{text}"
             self._gap = False
+            self._last = len(self._texts)
         self._texts.append(text)
         self._unshown.append(text)
 
@@ -97,6 +99,9 @@ class Listener:
     def reply(self, stop: StopReason, error: str = "") -> Reply:
         """The whole reply, once the turn is over."""
         calls = tuple(call.value(self._ask) for call in self._calls.values())
+        last = "".join(self._texts[self._last :]).strip()
+        if last and last in error:  # a message about a failed request, told as the agent's own words
+            del self._texts[self._last :]
         text = "".join(self._texts)
         return Reply(text, stop, calls, self.model, self._cost, self.session or self._ask.session, error)
 

@@ -6,7 +6,7 @@ ids they had, and one line that says the rest: when, where, the summary, and how
 log stays: other sessions, journal entries, half lines, what a newer Ralph wrote. A session that would not get
 smaller is left as it is, and so is one in which something happened within a day, whatever was asked for. The new
 text takes the place of the old one at once, and only if nobody wrote meanwhile: a kill leaves the one or the other.
-`tests/app/test_compress.py` proves it; the soak test there kills it.
+`tests/app/test_compress.py` proves it, `tests/soak/test_compress.py` kills it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ def compress(root: Path, before: str, *, really: bool = False, improve: Improve 
         if really and made:
             failed = [Left(each.session, each.why) for each in _improved(made, improve) if not each.changed]
             left += failed
-            made = [] if failed else _replaced(root, path, wanted, read, left)
+            made = [] if failed else replaced(root, path, wanted, read, left)
         done += made
     if really and done:
         index.sync(root)
@@ -116,7 +116,7 @@ def _improved(made: Sequence[Compressed], improve: Improve | None) -> Iterator[I
     yield from (improve(each.id) for each in made) if improve is not None else ()
 
 
-def _replaced(root: Path, path: Path, wanted: datetime, read: Interpret, left: list[Left]) -> list[Compressed]:
+def replaced(root: Path, path: Path, wanted: datetime, read: Interpret, left: list[Left]) -> list[Compressed]:
     """Compress a log on disk; what is worked out without holding the lock counts only if nobody wrote meanwhile."""
     text = files.read(path) or ""
     after, made = shrink(text, wanted, read, ids.timestamp())

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import ralph
 from ralph import paths
-from ralph.capture import values
-from ralph.capture.redactor import Redactor, without_secrets
 from ralph.store import files
 
 _BODY = "A1b2C3d4e5" * 6
@@ -78,6 +76,9 @@ def write(root: Path) -> str:
 
 
 def _text() -> str:
+    from ralph.capture import values  # noqa: PLC0415 - where the rules are broken, failures must still be counted
+    from ralph.capture.redactor import Redactor, without_secrets  # noqa: PLC0415 - the same
+
     for sample in _samples():
         without_secrets(Redactor(())(sample))
     found = {source: made for source in sorted(values._EXPRESSIONS) if (made := _compiled(source))}

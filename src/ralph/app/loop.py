@@ -262,8 +262,8 @@ def _introduce(root: Path, config: Config, bench: Workbench, ready: Prepared, te
         teller.tell("  no criteria: the agent's own word counts" + ("" if config.execution.verify else ", unverified"))
     if config.execution.verify and not ready.agent.reads_only:
         teller.tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
-    dirty = sorted(bench.disk.look().files)
-    if dirty and bench.disk.base:
+    dirty = sorted(bench.disk.look().dirty)
+    if dirty:
         shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
         teller.tell(f"  uncommitted changes are left as they are: {shown}")
 

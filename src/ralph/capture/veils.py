@@ -24,14 +24,15 @@ TERMINAL = (
     r"(?P<inner>[^\x07\x1b\n\x90\x98\x9c-\x9f]{0,4000}+)(?:\x07|\x1b\\|\x9c))"
     rf"|(?:\x1b\[|\x9b){_NUMBERS}[ -/]{{0,4}}[@-~]"
     rf"|{_ESCAPED}\[{_NUMBERS}[A-Za-z]"
-    r"|\x1b[ ()*+./#%-][0-;=-~]|\x1b[\]PX^_\\]?"
+    r"|\x1b[ ()*+./#%-][0-;=-~]|\x1b(?:\\(?!u00|x[23]))?"
 )
 """Strings with their end, codes with numbers, sets of signs, and an escape that begins nothing else."""
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
 _VEIL = (
     rf"{TERMINAL}|(?:\\e|\^\[)\[{_NUMBERS}[A-Za-z]"
     r"|(?<==)\\\r?\n[ \t]*|\\\r?\n|(?<!\\)\\{3}n|\r(?!\n)"
-    rf"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f{_UNSEEN}]|(?<=[!-~])[\ufe00-\ufe0f]"
+    rf"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f{_UNSEEN}]"
+    r"|(?<![\u2100-\u2bff\u3000-\ufdff\U00010000-\U0010ffff])[\ufe00-\ufe0f]"
     r"|\\{1,8}u(?:200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF][fF]"
     r"|00(?:0[0-8bcefBCEF]|1[0-9a-fA-F]|7[fF]|[aA][dD]))"
 )

@@ -70,10 +70,16 @@ def _hidden(text: str) -> bool:
     """Whether something that nobody sees could split a word."""
     if any(sign in text for sign in _UNSEEN) or any("\x80" <= sign <= "\x9f" for sign in text):
         return True
-    pieces = text.split("\ufe0f") if "\ufe0f" in text else []
-    return any(piece[-1:].isascii() and piece for piece in pieces[:-1]) or any(
-        "\ufe00" <= sign < "\ufe0f" for sign in text
-    )
+    chosen = [at for at, sign in enumerate(text) if "\ufe00" <= sign <= "\ufe0f"] if _CHOICE in text.encode() else []
+    return not all(_picture(text[at - 1]) for at in chosen)
+
+
+_CHOICE = b"\xef\xb8"
+
+
+def _picture(sign: str) -> bool:
+    """Whether a sign may have another look chosen for it, as pictures do; a letter may not."""
+    return "\u2100" <= sign <= "\u2bff" or "\u3000" <= sign <= "\ufdff" or sign >= "\U00010000"
 
 
 def _lone_return(raw: bytes) -> bool:

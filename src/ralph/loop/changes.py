@@ -72,11 +72,6 @@ def changed(before: State, after: State) -> tuple[str, ...]:
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
-def dirty(folder: Path, run: Runner) -> tuple[str, ...]:
-    """The files that git calls modified or untracked, Ralph's own left out; () without git."""
-    return Disk(folder, run).look().dirty
-
-
 class Disk:
     """A project's folder, looked at again and again; `base` is the commit that differences are told from.
 

@@ -37,9 +37,6 @@ class CriterionKind(StrEnum):
     MARKER = "marker"
 
 
-DETECTED = tuple(kind for kind in CriterionKind if kind not in (CriterionKind.CUSTOM, CriterionKind.MARKER))
-
-
 class Ran(Protocol):
     """How a program ended."""
 

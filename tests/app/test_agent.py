@@ -1,0 +1,133 @@
+"""Agents by their names: which one is meant, which are installed, and what a check says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agents.players import player
+
+from ralph.agents.claude import Claude
+from ralph.agents.codex import Codex
+from ralph.agents.command import Command
+from ralph.app.agent import check, found, named
+from ralph.errors import Unreadable, UsageError
+from ralph.model.agent import Reply, StopReason
+from ralph.testing import ScriptedAgent, Step
+
+GOOD = {"type": "result", "subtype": "success", "is_error": False, "result": "READY"}
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A PATH with no agent on it."""
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    return tmp_path
+
+
+def test_a_name_is_an_agent() -> None:
+    claude, codex = named("claude"), named("codex")
+    assert isinstance(claude, Claude)
+    assert isinstance(codex, Codex)
+    assert (claude.permission, codex.permission) == ("acceptEdits", "workspace-write")
+    assert isinstance(named("command", command="my-agent --quiet"), Command)
+    assert named("acp", command=["my-agent", "--acp"]).name == "acp"
+
+
+def test_another_program_and_another_permission_may_be_named() -> None:
+    agent = named("claude", command="/opt/claude --debug", permission="bypass")
+    assert agent == Claude(["/opt/claude", "--debug"], "bypass")
+
+
+def test_a_script_is_played(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text('[{"say": "hello"}]', encoding="utf-8")
+    agent = named("scripted", script=path)
+    assert isinstance(agent, ScriptedAgent)
+    assert agent.steps == (Step(say="hello"),)
+
+
+@pytest.mark.parametrize("name", ["telepathy", "command", "scripted"])
+def test_an_unknown_agent_or_one_without_what_it_needs_is_wrong_usage(name: str) -> None:
+    with pytest.raises(UsageError):
+        named(name)
+
+
+def test_only_a_command_may_run_in_a_shell() -> None:
+    assert named("command", command="cat; true", in_shell=True).name == "command"
+    with pytest.raises(UsageError, match="never started through a shell"):
+        named("claude", in_shell=True)
+
+
+def test_a_missing_script_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable):
+        named("scripted", script=tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(("installed", "chosen"), [(["claude", "codex"], "claude"), (["codex"], "codex")])
+def test_auto_is_the_first_that_is_installed(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, installed: list[str], chosen: str
+) -> None:
+    for name in installed:
+        monkeypatch.setenv("PATH", str(player(bare / "p").installed(name)))
+    assert named("auto").name == named("").name == chosen
+
+
+@pytest.mark.usefixtures("bare")
+def test_auto_says_so_when_there_is_none() -> None:
+    with pytest.raises(UsageError, match="neither claude nor codex is installed"):
+        named("auto")
+
+
+def test_what_is_installed_is_told_with_its_version(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = player(bare / "p").installed("claude")
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+    told = {each.name: each for each in found(bare)}
+    assert list(told) == ["claude", "codex", "acp", "command", "scripted"]
+    claude = told["claude"]
+    assert (claude.installed, claude.path, claude.version) == (True, str(folder / "claude"), "9.9.9 (player)")
+    assert told["scripted"].installed
+
+
+@pytest.mark.usefixtures("bare")
+def test_what_is_missing_or_broken_is_told(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = bare / "bin" / "codex"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho cannot load >&2\nexit 127\n", encoding="utf-8")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(broken.parent))
+    told = {each.name: each for each in found(bare)}
+    assert (told["claude"].installed, told["claude"].note) == (False, "claude is not on the PATH")
+    assert (told["codex"].installed, told["codex"].note) == (False, "it does not start: cannot load")
+
+
+def test_a_check_asks_for_real_and_records_nothing(tmp_path: Path) -> None:
+    played = player(tmp_path / "p", [GOOD])
+    done = check(named("claude", command=played.program), tmp_path, model="opus")
+    assert (done.ok, done.reply.text, done.problem) == (True, "READY", "")
+    assert played.seen["env"]["RALPH_DISABLE"] == "1"
+    assert "--tools" in played.seen["argv"]
+    assert "opus" in played.seen["argv"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem", "hint"),
+    [
+        (Reply("  "), "without a word", "by hand"),
+        (Reply("", StopReason.TIMEOUT, error="it took too long"), "it took too long", "--timeout"),
+        (Reply("", StopReason.UNAVAILABLE, error="Not logged in"), "Not logged in", "check the login"),
+        (Reply("", StopReason.UNAVAILABLE, error="x: there is no such program"), "no such program", "PATH"),
+        (Reply("", StopReason.CRASHED, error="boom"), "boom", "by hand"),
+        (Reply("half", StopReason.MAX_TURNS), "max_turns", "by hand"),
+    ],
+)
+def test_a_check_says_what_is_wrong_and_what_to_do(tmp_path: Path, reply: Reply, problem: str, hint: str) -> None:
+    agent = ScriptedAgent([lambda ask: reply], reads_only=False)
+    done = check(agent, tmp_path)
+    assert not done.ok
+    assert problem in done.problem
+    assert hint in done.hint
+
+
+def test_a_check_of_a_hanging_agent_ends(tmp_path: Path) -> None:
+    agent = named("command", command=[sys.executable, "-c", "import time; time.sleep(600)"])
+    assert check(agent, tmp_path, timeout=0.3).reply.stop is StopReason.TIMEOUT
