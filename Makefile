@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 demo: $(READY)
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m examples.demo
 
 test: $(READY)
 	$(STRICT) $(BIN)/python -m pytest -n 2

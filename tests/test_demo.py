@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DEMO = ROOT / "examples" / "demo.py"
 PAGES = ("README.md", "docs/quickstart.md")
 QUOTED = re.compile(r"^(`{3,})text\n(?=[$>|] )(.*?)^\1$", re.MULTILINE | re.DOTALL)
 ID = re.compile(r"\b[a-z]+-\d{9,}-[0-9a-f]{4,12}\b")
@@ -22,7 +21,9 @@ LEFT_OUT = "..."
 
 @pytest.fixture(scope="module")
 def output() -> str:
-    done = subprocess.run([sys.executable, str(DEMO)], capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -217,13 +217,19 @@ def test_no_brief_is_longer_than_a_host_takes(root: Path) -> None:
 
 
 def test_a_record_that_was_found_by_a_files_name_says_so(root: Path) -> None:
-    record = Record("obs-1700000001-aa01", ObservationKind.TOOL_USE, "+ const port = 8443", Family.OBSERVATION,
-                    title="Edit src/gateway.ts", created_at="2026-11-10T10:00:00Z",
-                    origin=Origin(by="tool", session="old", files=("src/gateway.ts",)))  # fmt: skip
-    put(root, "old", jsonl.encode(record))
-    reasons = briefing.for_prompt(root, PLAIN, "please look at gateway.ts").reasons
-    assert [reason.id for reason in reasons] == ["obs-1700000001-aa01"]
-    assert (reasons[0].score, reasons[0].why[0]) == (0, "names the file gateway.ts")
+    edits = [
+        Record(f"obs-17000000{n:02}-aa{n:02}", ObservationKind.TOOL_USE, f"+ const port = 84{n}", Family.OBSERVATION,
+               title="Edit src/gateway.ts", created_at=f"2026-11-10T10:{n:02}:00Z",
+               origin=Origin(by="tool", session=f"old-{n // 2}", files=("src/gateway.ts",)))
+        for n in range(4)
+    ]  # fmt: skip
+    put(root, "old", *map(jsonl.encode, edits))
+    prompt = "please think again about how reconciliation retries behave across regions, starting in gateway.ts"
+    reasons = briefing.for_prompt(root, PLAIN, prompt).reasons
+    assert {reason.id for reason in reasons} == {record.id for record in edits}
+    by_name = [reason for reason in reasons if not reason.score]
+    assert by_name
+    assert all(reason.why[0] == "names the file gateway.ts" for reason in by_name)
 
 
 # --- the window's shares and the strategy ----------------------------------------------------------

@@ -36,9 +36,7 @@ def test_the_list_is_json_on_request(ralph: Project) -> None:
     }  # fmt: skip
 
 
-def test_an_agent_that_answers_is_shown_with_its_word(
-    ralph: Project, bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_shown(ralph: Project, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(player(bare / "p", [GOOD]).installed("claude")))
     said = ralph("agent", "check")
     assert (said.code, said.out) == (0, "READY\n")

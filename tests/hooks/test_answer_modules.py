@@ -26,7 +26,8 @@ HEAVY = {"dataclasses", "typing", "json", "re", "enum", "pathlib", "contextlib",
 @pytest.fixture(scope="module")
 def brought() -> set[str]:
     """What the C parts that an answer needs bring with them in this Python."""
-    code = "import sys; before = set(sys.modules); import _sqlite3, math; print(*set(sys.modules) - before)"
+    code = "import sys; before = set(sys.modules); sys.modules['functools'] = type(sys)('functools')\n"
+    code += "sys.modules['functools'].lru_cache = None; import _sqlite3, math; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8")
     return set(done.stdout.split())
 

@@ -162,8 +162,8 @@ def test_answering_events_are_answered_on_both_paths(here: World, tmp_path: Path
 def test_an_event_is_answered_by_what_may_be_kept_of_it(here: World, tmp_path: Path) -> None:
     tell = "def answer(host, event, payload, place):\n    return payload"
     stub = installed(tmp_path / "site", hooks_answer=tell)
-    sent = payload("UserPromptSubmit", prompt="use PASSWORD=hunter2x9 here")
-    assert json.loads(started(stub, "UserPromptSubmit", sent, here))["prompt"] == "use PASSWORD=[redacted: password] here"
+    sent = payload("UserPromptSubmit", prompt="use API_KEY=Zx81kLm20Qp93Vt47Yc6 here")
+    assert json.loads(started(stub, "UserPromptSubmit", sent, here))["prompt"] == "use API_KEY=[redacted: api key] here"
 
 
 @pytest.mark.parametrize("text", ["fix it", "PASSWORD=hunter2x9", "<private>"])

@@ -39,7 +39,7 @@ LOOP = {"RALPH_RUN": "run-20261116-a1", "RALPH_ITERATION": "07", "RALPH_TASK": "
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit"])
-@pytest.mark.parametrize("text", ["fine", "PASSWORD=hunter2x9", "<private>"])
+@pytest.mark.parametrize("text", ["fine", "API_KEY=Zx81kLm20Qp93Vt47Yc6", "<private>"])
 def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World, event: str, text: str) -> None:
     hook(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
     if text != "<private>":

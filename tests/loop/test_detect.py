@@ -46,11 +46,15 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a folder of tests": ({"tests/unit/test_a.py": "def test_a(): ...\n"}, {TEST: "python3 -m pytest"}),
     "a folder of unittest": (
         {"tests/test_a.py": "import unittest\n"},
+        {TEST: "python3 -m unittest discover -s tests"},
+    ),
+    "a package of unittest": (
+        {"tests/test_a.py": "import unittest\n", "tests/__init__.py": ""},
         {TEST: "python3 -m unittest discover -s tests -t ."},
     ),
     "unittest beside the code": (
         {"test_a.py": "from unittest import TestCase\n"},
-        {TEST: "python3 -m unittest discover -s . -t ."},
+        {TEST: "python3 -m unittest discover -s ."},
     ),
     "unittest with pytest installed": (
         {"tests/test_a.py": "import unittest\n", "venv/bin/pytest": ""},

@@ -11,7 +11,7 @@ Proof: `tests/agents/test_scripted.py`.
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from ralph.agents import process, trouble
@@ -20,6 +20,8 @@ from ralph.errors import Refused, Unreadable, UsageError
 from ralph.model.agent import Ask, Reply, StopReason, ToolCall
 from ralph.store import files
 
+TASK = "{task}"
+"""Stands in what is said for the id of the task that the loop has assigned."""
 _SLICE = 0.02
 
 
@@ -89,6 +91,7 @@ def played(step: Step, ask: Ask) -> Reply:
     """Say, wait, write and run, in this order; a stop or the end of the time is heard in between."""
     ends = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
     model, session = step.model or ask.model or "script", ask.session or "scripted"
+    step = replace(step, say=step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK)))
     if step.say:
         ask.show(step.say if step.say.endswith("\n") else f"{step.say}\n")
     cut = _wait(step.delay, ends, ask)

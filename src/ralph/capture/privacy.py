@@ -77,15 +77,11 @@ _TAG_LENGTH = 600
 """A `<private` with no `>` for so long is not a tag."""
 _ROUNDS = 16
 """More than any text needs; only a pattern that looks at its neighbours may ask for a second round."""
-
-
 _TAG = (
     rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+private"
     rf"(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}"
 )
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
-
-
 _BEFORE_WORD = 260
 """No spelling of what stands before the word in a tag is longer."""
 _MOST_TAGS = 20_000

@@ -1,4 +1,4 @@
-r"""The log: one JSON object a line, appended with a single write and never rewritten except to forget.
+r"""The log: one JSON object a line, appended with a single write, rewritten only to forget or compress.
 
 A line has `v` (its version) and `type`. The types `observation`, `journal` and `memory` (a replaced
 body) are Records; `session`, `injection` and whatever comes later are `lines`, given as they are.

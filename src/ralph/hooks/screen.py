@@ -20,6 +20,7 @@ _DISGUISED = ("İ", "ı", "ſ", "\u212a", *"ｐｒｉｖａｔｅＰＲＩＶＡ
 _UNSEEN = (
     "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2065"
     "\u2066\u2067\u2068\u2069\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
+    "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e"
 )
 """Signs that may stand inside of a word: the rules look at the text without them."""
 _RUN = SIGNS["run"]
@@ -28,6 +29,7 @@ _BREAK_RUNS = bytes.maketrans(_NOT_RUN, b"\n" * len(_NOT_RUN))
 _WORD = SIGNS["word"]
 _UPPER, _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"0123456789"
 _LOWER = _UPPER.lower()
+_CODED = (b"\\u", b"\x7f", b"\\e[", b"^[[")
 
 
 def suspicious(payload: bytes) -> bool:
@@ -45,16 +47,15 @@ def suspicious(payload: bytes) -> bool:
 def _suspect(raw: bytes, joints: "set[int]") -> bool:
     """Whether anything is in these bytes; at a joint a token may begin, whatever stands before it."""
     unescaped = raw.replace(b"\\\\", b"")
-    if b"\\u" in raw or b"\x7f" in raw or any(sign in unescaped for sign in (b"\\/", b"\\b", b"\\f")):
-        return True
-    if b"\\e[" in raw or b"^[[" in raw or _lone_return(raw):
+    coded = any(sign in raw for sign in _CODED) or any(sign in unescaped for sign in (b"\\/", b"\\b", b"\\f"))
+    if coded or _lone_return(raw):
         return True
     if not raw.isascii():
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             return True
-        if any(sign in text for sign in _DISGUISED) or _hidden(text) or labelled(text.lower()):
+        if any(sign in text for sign in _DISGUISED) or _hidden(raw, text) or labelled(text.lower()):
             return True
     lowered = raw.lower()
     return (
@@ -66,15 +67,11 @@ def _suspect(raw: bytes, joints: "set[int]") -> bool:
     )
 
 
-def _hidden(text: str) -> bool:
+def _hidden(raw: bytes, text: str) -> bool:
     """Whether something that nobody sees could split a word."""
-    if any(sign in text for sign in _UNSEEN) or any("\x80" <= sign <= "\x9f" for sign in text):
+    if any(sign in text for sign in _UNSEEN) or any(raw[at + 1] < 0xA0 for at in _places(raw, b"\xc2")):
         return True
-    chosen = [at for at, sign in enumerate(text) if "\ufe00" <= sign <= "\ufe0f"] if _CHOICE in text.encode() else []
-    return not all(_picture(text[at - 1]) for at in chosen)
-
-
-_CHOICE = b"\xef\xb8"
+    return not all(_picture(before[-1:]) for before in text.split("\ufe0f")[:-1])
 
 
 def _picture(sign: str) -> bool:
@@ -364,9 +361,8 @@ def _lines(raw: bytes, lowered: bytes) -> bool:
 
 def _handed_over(lowered: bytes) -> bool:
     """Whether something may be piped into a program that reads a password."""
-    if not any(word in lowered for word in (b"echo", b"printf", b"<<<")):
-        return False
-    return any(word in lowered for word in _READS)
+    told = any(word in lowered for word in (b"echo", b"printf", b"<<<"))
+    return told and any(word in lowered for word in _READS)
 
 
 _READS = (b"stdin", b"with-token", b"sudo -s", b"chpasswd", b"vault login -", b"passphrase-fd")

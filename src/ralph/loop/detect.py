@@ -159,7 +159,8 @@ def _python_tests(project: Project) -> Way:
         test = project.below(folder, r"test_\w*\.py|\w+_test\.py") if folder != "." else project.has("test_*.py")
         if test and re.search(r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE):
             installed = _tool(project, "pytest").endswith("/bin/pytest")
-            words = _tool(project, "pytest") if installed else f"{_tool(project, 'unittest')} discover -s {folder} -t ."
+            top = " -t ." if project.has(f"{folder}/__init__.py") else ""  # only a package can be reached from there
+            words = _tool(project, "pytest") if installed else f"{_tool(project, 'unittest')} discover -s {folder}{top}"
             yield from _when(test, words, TEST, "a test of unittest")
         else:
             yield from _when(test, _tool(project, "pytest"), TEST, "a test")

@@ -23,17 +23,20 @@ TRIES = 5
 
 def run(state: Run, parts: Parts, limits: Limits, steps: list[Step]) -> Run:
     """Iterate until there is a reason to end; `steps` are those of the run so far."""
-    while (end := _over(state, parts, limits, steps)) is None:
-        task = parts.assign(state)
+    while True:
+        state, end = _over(state, parts, limits, steps)
+        task = parts.assign(state) if end is None else None
         if task is None:
-            end = _nothing_left(state)
+            end = end or _nothing_left(state)
             break
         if task.id != state.task:
             state = parts.save(parts.begin(replace(state, task=task.id, failure="", step="beginning"), task))
+            if state.task != task.id:  # somebody wants to stop, and it was not begun
+                continue
         state, end = _iterate(state, task, parts, steps)
         if end is not None:
             break
-        if _over(state, parts, limits, steps) is None:
+        if parts.stop() is None and ended_by(steps, limits, seconds=state.seconds, cost=state.cost) is None:
             parts.pause(parts.cooldown)
     return parts.save(ended(state, Reason(end.reason), end.words, parts.now()))
 
@@ -74,7 +77,8 @@ def _judged(state: Run, task: Task, worked: Worked, parts: Parts) -> Judged:
         return judged
     parts.save(replace(state, step="verifying"))
     doubt = parts.verify(state, task, worked)
-    return Judged(Outcome.RETRIED, doubt) if doubt else judged
+    doubted = Judged(Outcome.INTERRUPTED if doubt is None else Outcome.RETRIED, doubt or "")
+    return judged if doubt == "" else doubted
 
 
 def _interrupted(state: Run, task: Task, worked: Worked, parts: Parts) -> tuple[Run, Ended | None]:
@@ -115,12 +119,14 @@ def _entry(state: Run, task: Task, worked: Worked, judged: Judged, parts: Parts)
     )  # fmt: skip
 
 
-def _over(state: Run, parts: Parts, limits: Limits, steps: Sequence[Step]) -> Ended | None:
-    """Whether a person or a limit ends the run before the next iteration."""
+def _over(state: Run, parts: Parts, limits: Limits, steps: Sequence[Step]) -> tuple[Run, Ended | None]:
+    """Whether a person or a limit ends the run before the next iteration; a person may also have a word for it."""
     asked = parts.stop()
-    if asked is not None:
-        return Ended(asked.value, "stopped between two iterations; `ralph loop resume` goes on")
-    return ended_by(steps, limits, seconds=state.seconds, cost=state.cost)
+    going_on = parts.feedback(state) if asked is Reason.INTERRUPTED else None
+    if asked is not None and going_on is None:
+        return state, Ended(asked.value, "stopped between two iterations; `ralph loop resume` goes on")
+    state = state if going_on is None else parts.save(going_on)
+    return state, ended_by(steps, limits, seconds=state.seconds, cost=state.cost)
 
 
 def _last(state: Run, worked: Worked, judged: Judged) -> Ended | None:
@@ -129,14 +135,18 @@ def _last(state: Run, worked: Worked, judged: Judged) -> Ended | None:
         return Ended(Reason.AGENT_UNAVAILABLE.value, judged.why)
     if state.only and set(state.only) <= {*state.done, *state.failed}:
         return _nothing_left(state)
-    if worked.said.promise and judged.outcome is not Outcome.DONE:
-        return Ended(Reason.GAVE_UP.value, f"the agent promised {worked.said.promise}\n{judged.why}".strip())
-    return Ended(Reason.SUCCESS.value, "the agent promised COMPLETE") if worked.said.promise else None
+    if not worked.said.promise:
+        return None
+    reason = Reason.SUCCESS if judged.outcome is Outcome.DONE else Reason.GAVE_UP
+    return Ended(reason.value, f"the agent promised {worked.said.promise}\n{judged.why}".strip())
 
 
 def _nothing_left(state: Run) -> Ended:
     if state.failed:
         return Ended(Reason.TASK_FAILED.value, f"failed: {', '.join(state.failed)}")
+    lost = [name for name in state.only if name not in state.done]
+    if lost:
+        return Ended(Reason.STOPPED.value, f"no longer this run's to work on: {', '.join(lost)}")
     if state.done:
         return Ended(Reason.SUCCESS.value, f"done: {', '.join(state.done)}")
     return Ended(Reason.NOTHING_READY.value, "no task is ready")

@@ -53,7 +53,7 @@ def claimed(task: Task, said: Sigils, verdict: Verdict) -> bool:
 
 def judge(task: Task, reply: Reply, said: Sigils, verdict: Verdict, *, failing: bool) -> Judged:
     """The outcome; `failing` is whether a criterion failed when work on the task began."""
-    if reply.stop is StopReason.CANCELLED:
+    if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judged(Outcome.INTERRUPTED)
     says_done = claimed(task, said, verdict)
     if task.id in said.failed and task.id not in said.done:

@@ -34,7 +34,7 @@ class Parts:
     assign: Callable[[Run], Task | None]
     """The task to work on, claimed by this run; None when nothing is left."""
     begin: Callable[[Run, Task], Run]
-    """Work on a task begins: notes what fails already."""
+    """Work on a task begins: notes what fails already; without the task when somebody stopped that."""
     ask: Callable[[Run, Task], Ask]
     """The prompt of the next iteration; its snapshot is kept."""
     work: Callable[[Ask], Worked]
@@ -43,8 +43,8 @@ class Parts:
     """Keeps what was learned, however the iteration ended."""
     check: Callable[[Worked], Verdict]
     """The criteria, now."""
-    verify: Callable[[Run, Task, Worked], str] | None
-    """A second opinion: why the task is not done, or "" when it is; None where nobody gives one."""
+    verify: Callable[[Run, Task, Worked], str | None] | None
+    """A second opinion: why the task is not done, "" when it is, None when somebody stopped it; no part: nobody."""
     journal: Callable[[JournalEntry], None]
     settle: Callable[[Run, Task, Judged], Run]
     """What becomes of the task after an iteration that ended so."""

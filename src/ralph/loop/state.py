@@ -103,6 +103,9 @@ class Run:
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
     cost: float = 0.0
+    past_iterations: int = 0  # what a limit had ended before the run was resumed, and no longer counts
+    past_seconds: float = 0.0
+    past_cost: float = 0.0
     started_at: str = ""
     ended_at: str = ""
     pid: int = 0
