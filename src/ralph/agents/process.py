@@ -36,6 +36,7 @@ LIMIT = 4_000_000
 
 _TICK = 0.05
 _ASK = 0.2
+_NAP = 0.0002
 _PIECE = 1 << 16
 
 
@@ -154,6 +155,7 @@ class _Conversation:
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._selector = selectors.DefaultSelector()
         self._reading = 0
+        self._nap = _NAP
         self._over = False
         for pipe, kept in ((process.stdout, out), (process.stderr, err)):
             if pipe is not None:
@@ -207,7 +209,8 @@ class _Conversation:
     def _move(self, wait: float) -> None:
         """Send and receive what can be sent and received; waits at most so long."""
         if not self._selector.get_map():
-            time.sleep(wait / 10)  # all pipes are closed: it has ended, or will soon
+            time.sleep(min(wait, self._nap))  # all pipes are closed: it has ended, or will soon
+            self._nap *= 2
             return
         for key, _ in self._selector.select(wait):
             key.data()

@@ -7,15 +7,18 @@ criterion without a command leaves no trace. `tests/app/test_loop.py` runs whole
 """
 
 import json
-from collections.abc import Callable
+import shutil
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
+from ralph.agents.command import words as words_of
 from ralph.app import agent as agents
-from ralph.app import board, feature, journal, runs, scratchpad, task, task_file
-from ralph.app.board import status_of
-from ralph.app.loop_parts import Plan, Teller, Workbench
+from ralph.app import board, feature, runs, scratchpad, task, task_file
+from ralph.app.board import is_live, status_of
+from ralph.app.loop_parts import Plan, Teller, Workbench, counted
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats import jsonl
@@ -26,14 +29,17 @@ from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
 from ralph.model.agent import Agent
 from ralph.model.kinds import Outcome
-from ralph.model.work import JournalEntry, RunStatus, Task, TaskStatus
+from ralph.model.work import RunStatus, TaskStatus
 from ralph.settings import Config
 from ralph.store import files
 
 NO_CRITERIA = "none"
 _TITLE = 100
-_AGAIN = (Reason.MAX_ITERATIONS, Reason.TIME, Reason.COST, Reason.NO_PROGRESS, Reason.THRASHING)
-"""The limits that a resumed run starts to count anew."""
+_BETWEEN = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
+"""A run that ended so is resumed in the middle; one that came to an end of its own has its limits counted anew."""
+_PROGRAMS = {"claude": "claude", "codex": "codex", "acp": agents.ACP_PROGRAM}
+_WITHHELD = "[redacted: "
+Rest = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class Prepared:
     criteria: tuple[Criterion, ...]
     given: bool
     """Whether the criteria were given with --criteria."""
+    goal: str = ""
+    """The goal, as it may be written down."""
 
 
 def wished(config: Config, wish: Wish) -> Config:
@@ -82,21 +90,45 @@ def wished(config: Config, wish: Wish) -> Config:
     return replace(config, loop=loop, execution=execution)
 
 
-def prepare(root: Path, config: Config, wish: Wish) -> Prepared:
-    """Find the agent and the criteria; nothing is written."""
+def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False) -> Prepared:
+    """Find the agent, the criteria and the task; nothing is written."""
     if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
-    if wish.task:
-        task_file.find(root, wish.task)
+    goal = redact(wish.goal.strip(), config.privacy.patterns).text.strip()
+    if wish.goal.strip() and not goal:
+        raise UsageError("the goal is private from beginning to end", hint="say at least what is to be done")
     if wish.feature:
         feature.find(root, wish.feature)
+    name = wish.task or (_open_task(root, goal) if goal and not resumed else "")
+    if name and not resumed:
+        _check_free(root, name)
     loop = config.loop
     if loop.agent == "scripted":
         agent = agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
     else:
+        _check_program(root, loop.agent, loop.agent_command)
         permission = loop.permission if loop.agent in ("claude", agents.AUTO, "") else ""
         agent = agents.named(loop.agent, command=loop.agent_command, permission=permission)
-    return Prepared(agent, _criteria(root, config, wish), bool(wish.criteria))
+    return Prepared(agent, _criteria(root, config, wish), bool(wish.criteria), goal)
+
+
+def _check_free(root: Path, name: str, run: str = "") -> None:
+    """Refuse a task that is done, or that another run works on."""
+    found = task_file.find(root, name).task
+    if status_of(found) is TaskStatus.DONE:
+        raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
+    if found.claim is not None and found.claim.run != run and is_live(found.claim, ids.now()):
+        raise Conflict(
+            f"{found.claim.run} works on {name}", hint=f"`ralph loop stop {found.claim.run}` stops it; then try again"
+        )
+
+
+def _check_program(root: Path, agent: str, command: str) -> None:
+    """Refuse an agent whose program is not there: waiting would not bring it."""
+    program = words_of(command)[0] if command else _PROGRAMS.get(agent, "")
+    if program and shutil.which(str(root / program) if "/" in program else program) is None:
+        hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
+        raise UsageError(f"{program}: there is no such program", hint=hint)
 
 
 def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
@@ -118,93 +150,107 @@ def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
     return criteria.completed([Criterion(CriterionKind.TEST_PASS)], found) if tests else ()
 
 
-def start(root: Path, config: Config, wish: Wish, teller: Teller, *, run_id: str = "") -> Run:
+def start(root: Path, config: Config, wish: Wish, teller: Teller, *, run_id: str = "", rest: Rest = time.sleep) -> Run:
     """Begin a run and stay with it to its end."""
     config = wished(config, wish)
+    patterns = config.privacy.patterns
+    dead = runs.recover(root, patterns)
     ready = prepare(root, config, wish)
-    recovered(root, teller)
-    goal = redact(wish.goal.strip(), config.privacy.patterns).text
+    _tell_of(dead, teller)
     run = Run(
         id=run_id or runs.mint(root),
-        goal=goal or _purpose(root, wish),
+        goal=ready.goal or _purpose(root, wish),
         agent=ready.agent.name,
         feature=wish.feature,
         model=config.loop.model,
         started_at=ids.timestamp(),
-        options=json.dumps({name: value for name, value in asdict(replace(wish, goal=goal)).items() if value}),
+        options=_options(wish, patterns),
     )
-    return _go(root, config, runs.mine(run), ready, teller, wish=replace(wish, goal=goal))
+    plan = Plan(ready.criteria, _limits(config, run), config.execution.verify, rest)
+    bench = Workbench(root, config, ready.agent, plan, teller, runs.mine(run))
+    return _go(bench, ready, wish, [], fresh=True)
 
 
-def resume(root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wish, feedback: str = "") -> Run:
+def resume(
+    root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wish, feedback: str = "", rest: Rest = time.sleep
+) -> Run:
     """Go on with a run that was stopped, interrupted, killed or out of its limits."""
-    recovered(root, teller)
+    dead = runs.recover(root, config.privacy.patterns)
     run = runs.current(root, run_id)
-    if runs.lives(root, run):
-        raise Conflict(f"{run.id} is running (process {run.pid})", hint="`ralph loop status` shows it")
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
-    first = _first_wish(run)
-    wish = Wish(**{**asdict(first), **{name: value for name, value in asdict(wish).items() if value}})
+    wish = _merged(_first_wish(run, wish), wish)
     config = wished(config, wish)
-    ready = prepare(root, config, wish)
+    ready = prepare(root, config, wish, resumed=True)
+    for name in run.only:
+        if name not in run.done:
+            _check_free(root, name, run.id)
     steps = _steps(root, run)
-    reason = Reason(run.reason) if run.reason in set(Reason) else None
-    if reason in _AGAIN:
-        more = config.loop.max_iterations + run.iterations
-        config = replace(config, loop=replace(config.loop, max_iterations=more))
-        run, steps = replace(run, seconds=0.0, cost=0.0), steps[-1:]
-    for name in run.failed:
-        task.reset(root, name, force=True)
+    if run.reason not in _BETWEEN:
+        steps = steps[-1:]
+        run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)
+    again = run.failed
     run = replace(
         run, status=RunStatus.RUNNING, reason="", words="", ended_at="", failed=(), agent=ready.agent.name,
         feedback=redact(feedback, config.privacy.patterns).text or run.feedback,
     )  # fmt: skip
-    return _go(root, config, runs.mine(run), ready, teller, wish=wish, steps=steps)
-
-
-def recovered(root: Path, teller: Teller) -> None:
-    """Find what died, and say so."""
-    for dead in runs.recover(root):
-        teller.tell(
-            f"{dead.id} was killed in iteration {dead.iterations}; `ralph loop resume {dead.id}` goes on with it"
-        )
-
-
-def _go(
-    root: Path,
-    config: Config,
-    run: Run,
-    ready: Prepared,
-    teller: Teller,
-    *,
-    wish: Wish,
-    steps: list[Step] | None = None,
-) -> Run:
-    plan = Plan(ready.criteria, config.loop.max_iterations, config.execution.verify)
+    run = runs.take(root, run)
+    for name in again:
+        task.reset(root, name, force=True)
+    _tell_of(dead, teller)
+    plan = Plan(ready.criteria, _limits(config, run), config.execution.verify, rest)
     bench = Workbench(root, config, ready.agent, plan, teller, run)
-    bench.saved = runs.read(root, run.id) if steps is not None else None
-    limits = Limits(config.loop.max_iterations, config.loop.max_minutes * 60.0, config.loop.max_cost)
+    bench.saved = run
+    return _go(bench, ready, wish, steps, fresh=False)
+
+
+def _limits(config: Config, run: Run) -> Limits:
+    """How far a run may go in all, with what no longer counts on top."""
+    loop = config.loop
+    return Limits(
+        loop.max_iterations + run.past_iterations,
+        loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0,
+        loop.max_cost + run.past_cost if loop.max_cost else 0.0,
+    )
+
+
+def _tell_of(dead: list[Run], teller: Teller) -> None:
+    for run in dead:
+        teller.tell(told_dead(run))
+
+
+def told_dead(run: Run) -> str:
+    """What to say about a run that was found dead."""
+    return f"{run.id} was killed in iteration {run.iterations}; `ralph loop resume {run.id}` goes on with it"
+
+
+def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[Step], *, fresh: bool) -> Run:
+    """The run, from its first line to its record; whatever happens, what it holds is given back."""
+    root, run = bench.root, bench.run
     try:
         run = bench.save(run)
-        _introduce(root, config, bench, ready, teller)
-        if steps is None:
-            _archive(root, run)
-        run = _begun(root, bench, run, ready, wish, fresh=steps is None)
+        _introduce(bench, ready)
+        run = _begun(bench, run, ready, wish, fresh=fresh)
         if run.status is RunStatus.RUNNING:
-            run = engine.run(run, bench.parts(), limits, steps or [])
+            run = engine.run(run, bench.parts(), bench.plan.limits, steps)
     except KeyboardInterrupt:
-        run = _left(root, bench)
+        run = _cut(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
     except RalphError as error:
         words = error.message
-        _at_least(lambda: bench.save(ended(bench.run, Reason.ERROR, words, ids.timestamp())))
+        _at_least(lambda: _cut(bench, Reason.ERROR, words))
         raise
     finally:
         _at_least(lambda: task.release_run(root, bench.run.id))
         _at_least(lambda: runs.forget_signals(root, bench.run.id))
-    runs.conclude(root, run)
-    teller.tell(f"{run.id} ended after {run.iterations} iterations: {run.reason}: {run.words}")
+    bench.teller.tell(f"{run.id} ended after {counted(run.iterations, 'iteration')}: {run.reason}: {run.words}")
     return run
+
+
+def _cut(bench: Workbench, reason: Reason, words: str) -> Run:
+    """The end of a run in the middle of something, with what is known."""
+    now = ids.timestamp()
+    run = runs.cut_short(bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns)
+    return bench.save(ended(run, reason, words, now))
 
 
 def _at_least(action: Callable[[], object]) -> None:
@@ -215,35 +261,45 @@ def _at_least(action: Callable[[], object]) -> None:
         return
 
 
-def _begun(root: Path, bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bool) -> Run:
+def _begun(bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bool) -> Run:
     """The run with its task, unless what was asked for holds already."""
+    root = bench.root
+    verdict = bench.before() if fresh else None
+    if verdict is not None and ready.given and ready.criteria and verdict.passed and not wish.force:
+        words = "every criterion holds already; nothing was started (--force starts anyway)"
+        return bench.save(ended(run, Reason.ALREADY_PASSING, words, ids.timestamp()))
+    if (ready.goal or wish.task) and not run.only:
+        name = wish.task or _open_task(root, run.goal) or _new_task(root, run.goal)
+        if not wish.task:
+            bench.teller.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
+        if task.claim(root, name, task.claim_of(run.id), named=True) is None:
+            _check_free(root, name)
+            raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
+        run = bench.save(replace(run, only=(name,)))
     if fresh:
-        verdict = bench.before()
-        if ready.given and ready.criteria and verdict.passed and not wish.force:
-            words = "every criterion holds already; nothing was started (--force starts anyway)"
-            return bench.save(ended(run, Reason.ALREADY_PASSING, words, ids.timestamp()))
-    if run.only or wish.feature or not (wish.goal or wish.task):
-        return run
-    name = wish.task or _task_of(root, run.goal).id
-    if not wish.task:
-        bench.teller.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
-    if status_of(task_file.find(root, name).task) is TaskStatus.DONE:
-        raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
-    if task.claim(root, name, task.claim_of(run.id), named=True) is None:
-        raise Conflict(f"another run works on {name}", hint="`ralph loop status` shows it; stop it first")
-    return bench.save(replace(run, only=(name,)))
+        _archive(root, run)
+    return run
 
 
-def _task_of(root: Path, goal: str) -> Task:
-    """The task of a goal: an open one that says the same, else a new one."""
+def _titled(goal: str) -> tuple[str, str]:
+    """A goal as a task's title and description."""
     title = goal.split("\n", 1)[0]
     title = title if len(title) <= _TITLE else title[: _TITLE - 1].rstrip() + "…"
-    description = "" if goal == title else goal
+    return title, "" if goal == title else goal
+
+
+def _open_task(root: Path, goal: str) -> str:
+    """The id of an open task that says the same as a goal; "" when there is none."""
     for each in board.read(root).tasks:
         is_open = status_of(each) not in (TaskStatus.DONE, TaskStatus.FAILED)
-        if is_open and (each.title, each.description) == (title, description):
-            return each
-    return task.add(root, title, description, allow_secret=True).task
+        if is_open and (each.title, each.description) == _titled(goal):
+            return each.id
+    return ""
+
+
+def _new_task(root: Path, goal: str) -> str:
+    title, description = _titled(goal)
+    return task.add(root, title, description, allow_secret=True).task.id
 
 
 def _purpose(root: Path, wish: Wish) -> str:
@@ -252,47 +308,59 @@ def _purpose(root: Path, wish: Wish) -> str:
     return f"the ready tasks of {wish.feature}" if wish.feature else "the ready tasks"
 
 
-def _introduce(root: Path, config: Config, bench: Workbench, ready: Prepared, teller: Teller) -> None:
+def _introduce(bench: Workbench, ready: Prepared) -> None:
     """Say what will be done and checked, before the first iteration."""
-    loop = config.loop
-    teller.tell(f"{bench.run.id}: {ready.agent.name}, at most {loop.max_iterations} iterations")
+    tell, verify = bench.teller.tell, bench.plan.verify
+    tell(f"{bench.run.id}: {ready.agent.name}, at most {counted(bench.plan.limits.max_iterations, 'iteration')}")
     for each in ready.criteria:
-        teller.tell(f"  checks {each.shown}{f' ({each.why})' if each.why else ''}")
+        tell(f"  checks {each.shown}{f' ({each.why})' if each.why else ''}")
     if not ready.criteria:
-        teller.tell("  no criteria: the agent's own word counts" + ("" if config.execution.verify else ", unverified"))
-    if config.execution.verify and not ready.agent.reads_only:
-        teller.tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
-    dirty = sorted(bench.disk.look().dirty)
-    if dirty:
-        shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
-        teller.tell(f"  uncommitted changes are left as they are: {shown}")
+        tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
+    if verify and not ready.agent.reads_only:
+        tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
+    seen = bench.disk.look()
+    if seen.dirty:
+        shown = ", ".join(seen.dirty[:5]) + (f" and {len(seen.dirty) - 5} more" if len(seen.dirty) > 5 else "")
+        tell(f"  uncommitted changes are left as they are: {shown}")
+    if seen.note:
+        tell(f"  {seen.note}")
 
 
 def _archive(root: Path, run: Run) -> None:
-    """Keep the scratchpad of what came before in the run's log, and begin with an empty one."""
+    """Keep the scratchpad of what came before in the run's log, and begin with an empty one.
+
+    While another run is at work it is that run's, and stays.
+    """
     text = scratchpad.show(root).text
-    if text.strip():
+    if text.strip() and not any(each.id != run.id and runs.lives(root, each) for each in runs.running(root)):
         line = jsonl.encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
         files.append(paths.run_log(root, run.id), line, root=paths.state_root(root), durable=True)
         scratchpad.clear(root)
 
 
-def _left(root: Path, bench: Workbench) -> Run:
-    """A second Ctrl-C: leave at once, with what is known."""
-    run = bench.run
-    if run.step and run.task:
-        entry = JournalEntry(
-            run.id, run.iterations + 1, Outcome.INTERRUPTED, task=run.task, title=run.goal, agent=run.agent,
-            notes=f"Interrupted while it was {run.step}.", created_at=ids.timestamp(),
-        )  # fmt: skip
-        journal.append(root, entry)
-        run = replace(run, iterations=run.iterations + 1)
-    words = "left at once; `ralph loop resume` goes on"
-    return bench.save(ended(run, Reason.INTERRUPTED, words, ids.timestamp()))
+def _options(wish: Wish, patterns: Sequence[str]) -> str:
+    """A wish as it is kept in its run, without secrets."""
+    kept: dict[str, object] = {}
+    for name, value in _said(wish).items():
+        texts = [redact(each, patterns).text for each in (value if isinstance(value, tuple) else (value,))
+                 if isinstance(each, str)]  # fmt: skip
+        kept[name] = texts if isinstance(value, tuple) else texts[0].strip() if texts else value
+    return json.dumps(kept, ensure_ascii=False)
 
 
-def _first_wish(run: Run) -> Wish:
-    """What a run was started with."""
+def _said(wish: Wish) -> dict[str, object]:
+    """What of a wish is not as usual."""
+    usual = asdict(Wish())
+    return {name: value for name, value in asdict(wish).items() if value != usual[name]}
+
+
+def _merged(first: Wish, later: Wish) -> Wish:
+    """A wish with what was wished for later."""
+    return replace(first, **_said(later))  # type: ignore[arg-type]  # the names and types are a wish's own
+
+
+def _first_wish(run: Run, later: Wish) -> Wish:
+    """What a run was started with; what it held of secrets was not kept, and has to be said again."""
     try:
         said = json.loads(run.options or "{}")
     except ValueError:
@@ -300,6 +368,12 @@ def _first_wish(run: Run) -> Wish:
     known = {name: said[name] for name in asdict(Wish()) if isinstance(said, dict) and name in said}
     if "criteria" in known:
         known["criteria"] = tuple(known["criteria"])
+    lost = [name for name in known if name != "goal" and _WITHHELD in str(known[name]) and name not in _said(later)]
+    if lost:
+        raise UsageError(
+            f"{run.id} was started with a secret in --{lost[0].replace('_', '-')}, which was not kept",
+            hint=f"give it again: `ralph loop resume {run.id} --{lost[0].replace('_', '-')} ...`",
+        )
     return Wish(**known)
 
 

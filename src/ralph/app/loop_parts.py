@@ -18,17 +18,20 @@ from ralph.formats import sigils
 from ralph.loop import changes, criteria, prompt
 from ralph.loop.criteria import Criterion, Verdict
 from ralph.loop.judge import Judged
+from ralph.loop.limits import Limits
 from ralph.loop.parts import Parts, Worked
 from ralph.loop.state import Reason, Run
 from ralph.model import ids
-from ralph.model.agent import Agent, Ask, Reply
+from ralph.model.agent import Agent, Ask, Reply, StopReason
 from ralph.model.kinds import Outcome
-from ralph.model.work import JournalEntry, Task, TaskStatus
+from ralph.model.work import JournalEntry, RunStatus, Task, TaskStatus
 from ralph.settings import Config
 
 BEAT = 10.0
 """Seconds between two heartbeats."""
 SLICE = 0.2
+_SAID = ("failure", "feedback", "words", "next_model")
+"""What of a run's state somebody may have said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,12 @@ class Teller:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run was started with."""
+    """What a run was started with; `rest` waits for so many seconds."""
 
     criteria: tuple[Criterion, ...]
-    max_iterations: int
+    limits: Limits
     verify: bool
+    rest: Callable[[float], None] = time.sleep
 
 
 class Workbench:
@@ -86,14 +90,17 @@ class Workbench:
         elif run.task and run.task not in settled:
             waiting = [task_file.find(self.root, run.task).task]
         else:
-            waiting = [each for each in task.ready(self.root) if run.feature in ("", each.feature or "")]
-        for each in waiting:
-            claimed = None
-            if each.id not in settled:
-                claimed = task.claim(self.root, each.id, task.claim_of(run.id), named=each.id in run.only)
-            if claimed is not None:
-                return claimed
-        return None
+            waiting = []
+        return self._claimed(run, waiting) or (None if run.only else self._claimed(run, self._ready(run, settled)))
+
+    def _ready(self, run: Run, settled: set[str]) -> list[Task]:
+        found = task.ready(self.root)
+        return [each for each in found if run.feature in ("", each.feature or "") and each.id not in settled]
+
+    def _claimed(self, run: Run, waiting: Sequence[Task]) -> Task | None:
+        """The first of these that is to be had."""
+        claims = (task.claim(self.root, each.id, task.claim_of(run.id), named=each.id in run.only) for each in waiting)
+        return next((each for each in claims if each is not None), None)
 
     def before(self) -> Verdict:
         """What the criteria say before the first iteration; a marker is for later."""
@@ -103,6 +110,8 @@ class Workbench:
     def begin(self, run: Run, work: Task) -> Run:
         """Note which criteria fail before the work on a task."""
         verdict, self._first = self._first or self._checked(""), None
+        if verdict.stopped:
+            return replace(run, task="", step="")
         self.teller.tell(f"task {work.id}: {work.title}")
         return replace(run, failing=not verdict.passed, base=self.disk.base)
 
@@ -117,7 +126,7 @@ class Workbench:
         if attempts <= self.config.execution.max_retries:
             return run
         task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judged.why, patterns=self._patterns)
-        self.teller.tell(f"task {work.id} failed after {attempts} attempts")
+        self.teller.tell(f"task {work.id} failed after {counted(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
     # --- one iteration -------------------------------------------------------------------------
@@ -126,16 +135,22 @@ class Workbench:
         """The prompt, kept as a snapshot."""
         iteration = run.iterations + 1
         told = [each.shown for each in self.plan.criteria]
-        text = loop_prompt.text(self.root, self.config, run, work, told, self.plan.max_iterations)
+        text = loop_prompt.text(self.root, self.config, run, work, told, self.plan.limits.max_iterations)
         self._prompt = text
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
         self.teller.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
         environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
         return Ask(
-            text, self.root, model, timeout=self.config.loop.iteration_minutes * 60.0, environment=environment,
+            text, self.root, model, timeout=self._time(run), environment=environment,
             show=self.teller.show, stopped=self.now_stopped,
         )  # fmt: skip
+
+    def _time(self, run: Run) -> float:
+        """How long an agent may take: what one iteration may, and what is left of the run's time; 0 is no limit."""
+        whole, one = self.plan.limits.seconds, self.config.loop.iteration_minutes * 60.0
+        left = max(whole - run.seconds, 1.0)
+        return min(one, left) if whole > 0 and one > 0 else left if whole > 0 else one
 
     def work(self, ask: Ask) -> Worked:
         """Let the agent work, and see what it changed."""
@@ -166,8 +181,8 @@ class Workbench:
             self.teller.tell(f"  {'ok' if each.passed else 'no'}  {each.criterion.shown}: {each.words}")
         return verdict
 
-    def verify(self, run: Run, work: Task, worked: Worked) -> str:
-        """A second, read-only session looks at the work; why it is not done, or ""."""
+    def verify(self, run: Run, work: Task, worked: Worked) -> str | None:
+        """A second, read-only session looks at the work; why it is not done, or ""; None when it was stopped."""
         told = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = prompt.VERIFY.format(task=prompt.assigned(work), files=told)
         before = self.disk.look()
@@ -178,13 +193,15 @@ class Workbench:
                 run.model,
                 read_only=True,
                 timeout=self.config.loop.iteration_minutes * 60.0,
-                environment={"RALPH_DISABLE": "1"},
+                environment={"RALPH_DISABLE": "1", "RALPH_RUN": run.id},
                 show=self.teller.show,
                 stopped=self.now_stopped,
             )
         )
         if self.disk.look().fingerprint != before.fingerprint:
             self.teller.tell("warning: files changed while the work was being verified")
+        if reply.stop is StopReason.CANCELLED:
+            return None
         said = sigils.read(reply.text)
         doubt = _doubt(reply, said)
         self.teller.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
@@ -194,17 +211,24 @@ class Workbench:
         """One entry an iteration."""
         journal.append(self.root, entry, self._patterns)
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
-        files = f", {len(entry.files)} files" if entry.files else ""
+        files = f", {counted(len(entry.files), 'file')}" if entry.files else ""
         self.teller.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
 
     def save(self, run: Run) -> Run:
-        """The state after a step; what a person and an agent said is redacted first."""
-        patterns = self._patterns
-        run = replace(run, failure=redact(run.failure, patterns).text, feedback=redact(run.feedback, patterns).text)
-        durable = not run.step
-        self.saved = self.run = runs.save(self.root, self.saved, run, durable=durable)
+        """The state after a step, and at the end the run record; what was said by anybody is redacted first."""
+        run = self._clean(run)
+        if run.status is not RunStatus.RUNNING:
+            runs.conclude(self.root, run)  # first: a run that is killed here is not ended yet, and will be concluded
+        self.saved = self.run = runs.save(self.root, self.saved, run, durable=not run.step)
         self.beat()
         return run
+
+    def _clean(self, run: Run) -> Run:
+        """The run without secrets in the words that may be new in it."""
+        known = {getattr(self.run, name) for name in _SAID}
+        said = {name: getattr(run, name) for name in _SAID}
+        new = {name: redact(text, self._patterns).text for name, text in said.items() if text not in known}
+        return replace(run, **new)
 
     # --- people and time -----------------------------------------------------------------------
 
@@ -231,9 +255,9 @@ class Workbench:
 
     def pause(self, seconds: float) -> None:
         """Wait, unless somebody wants to stop."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and self.stop() is None:
-            time.sleep(min(SLICE, left))
+        while seconds > 0 and self.stop() is None:
+            self.plan.rest(min(SLICE, seconds))
+            seconds -= SLICE
             self.beat()
 
     def beat(self) -> None:
@@ -272,3 +296,8 @@ def _doubt(reply: Reply, said: sigils.Sigils) -> str:
     if said.verified is False:
         return said.reason or "it gave no reason"
     return f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 file, 2 files."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,7 +10,8 @@ released by whoever looks next. `tests/app/test_runs.py` and `tests/soak/test_lo
 import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,9 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents import alive
 from ralph.app import index, journal, task
-from ralph.errors import NotFound, RalphError, Refused
+from ralph.errors import Conflict, NotFound, RalphError, Refused, WriteFailed
 from ralph.formats import jsonl
+from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
 from ralph.model.kinds import Outcome
@@ -177,27 +179,75 @@ def lives(root: Path, run: Run) -> bool:
     return (datetime.now(UTC) - at).total_seconds() < SILENCE
 
 
-def recover(root: Path) -> list[Run]:
+@contextmanager
+def _turn(root: Path, run_id: str) -> Iterator[None]:
+    """Only one process at a time says whose a run is."""
+    files.make_folder(paths.heartbeat(root, run_id).parent, root=paths.state_root(root))
+    with files.lock(paths.heartbeat(root, run_id)):
+        yield
+
+
+def take(root: Path, run: Run) -> Run:
+    """Go on with a run in this process; Conflict when another process has it."""
+    run = mine(run)
+    with _turn(root, run.id):
+        before = read(root, run.id)
+        if lives(root, before):
+            raise Conflict(f"{run.id} is running (process {before.pid})", hint="`ralph loop status` shows it")
+        return save(root, before, run, durable=True)
+
+
+def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
     """Mark the runs whose process is gone, journal what they were at, and release what they claimed."""
-    return [bury(root, run) for run in running(root) if not lives(root, run)]
+    found: list[Run] = []
+    for run in running(root):
+        try:
+            dead = None if lives(root, run) else bury(root, run.id, patterns)
+        except WriteFailed:
+            continue  # whoever can write here will find it
+        found += [dead] if dead is not None else []
+    return found
 
 
-def bury(root: Path, run: Run) -> Run:
-    """A dead run, marked as such; nothing that it finished is touched."""
+def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
+    """A dead run, marked as such; nothing that it finished is touched. None when it lives, or is marked already."""
+    with _turn(root, run_id):
+        before = read(root, run_id)
+        if before.status is not RunStatus.RUNNING or lives(root, before):
+            return None
+        if before.host == socket.gethostname():
+            alive.end(alive.bearing("RALPH_RUN", run_id))
+        at = last_beat(root, run_id) or ids.timestamp()
+        run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
+        task.release_run(root, run_id)
+        dead = ended(run, Reason.DIED, "its process was killed; `ralph loop resume` goes on", at)
+        conclude(root, dead)
+        save(root, before, dead, durable=True)
+        forget_signals(root, run_id)
+        return dead
+
+
+def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
+    """A run that ended in the middle of something: what it was at is journaled, unless that was done already."""
     run = reconciled(root, run)
-    at = last_beat(root, run.id) or ids.timestamp()
-    if run.step and run.task:
-        notes = f"The loop's process was killed while it was {run.step}."
-        entry = JournalEntry(
-            run.id, run.iterations + 1, Outcome.INTERRUPTED, task=run.task, title=run.goal, notes=notes, created_at=at
-        )
-        journal.append(root, entry)
-        run = replace(run, iterations=run.iterations + 1)
-    before = read(root, run.id)
-    dead = save(root, before, ended(run, Reason.DIED, "its process was killed", at), durable=True)
-    task.release_run(root, run.id)
-    forget_signals(root, run.id)
-    return dead
+    if not (run.step and run.task):
+        return run
+    notes = f"{what} {DOING.get(run.step, run.step)}."
+    entry = JournalEntry(
+        run.id, run.iterations + 1, Outcome.INTERRUPTED, task=run.task, title=run.goal, agent=run.agent, notes=notes,
+        created_at=at,
+    )  # fmt: skip
+    journal.append(root, entry, patterns)
+    return replace(run, iterations=run.iterations + 1, step="")
+
+
+DOING = {
+    "beginning": "looking at what holds already",
+    "agent": "waiting for the agent",
+    "checking": "checking the work",
+    "verifying": "having the work verified",
+}
+"""What a run is at, in words."""
 
 
 def reconciled(root: Path, run: Run) -> Run:
@@ -205,16 +255,19 @@ def reconciled(root: Path, run: Run) -> Run:
     for entry in iterations(root, run.id):
         if entry.iteration <= run.iterations:
             continue
+        interrupted = entry.outcome is Outcome.INTERRUPTED
         run = replace(
             run,
             iterations=entry.iteration,
             seconds=run.seconds + entry.duration,
             cost=run.cost + entry.cost,
+            failure=run.failure if interrupted else entry.notes,
+            feedback=entry.notes.partition(FEEDBACK)[2] if interrupted else "",
             step="",
         )
         if entry.outcome is Outcome.DONE and entry.task not in run.done:
             task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
-            run = replace(run, done=(*run.done, entry.task), task="")
+            run = replace(run, done=(*run.done, entry.task), task="", failure="")
     return run
 
 

@@ -29,6 +29,8 @@ from ralph.store import files
 _PAUSE = 0.3
 _PATIENCE = 30.0
 """Seconds that a detached run may take to begin."""
+_OF_A_RUN = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
+"""What an agent within a loop has in its environment, and a run of its own has not."""
 
 
 @click.group(name="loop", cls=Group)
@@ -68,7 +70,7 @@ def _wishes(command: click.Command) -> click.Command:
 @click.option("--feature", default="", metavar="ID", help="Work on the ready tasks of this feature.")
 @click.option("--force", is_flag=True, help="Start even when every criterion given with --criteria holds already.")
 @click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
-@click.option("--as", "run_id", default="", hidden=True)
+@click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
 @click.pass_context
 def start(
     ctx: click.Context, /, goal: str, task: str, feature: str, force: bool, detach: bool, run_id: str,
@@ -87,7 +89,6 @@ def start(
     call = invocation(ctx)
     wish = replace(_wish(said), goal=goal, task=task, feature=feature, force=force)
     if detach:
-        verbs.prepare(call.root, verbs.wished(call.config, wish), wish)
         _detached(call, wish)
         return
     voice = _voice(call, run_id or runs.mint(call.root), quiet=bool(run_id))
@@ -130,14 +131,15 @@ def stop(ctx: click.Context, run_id: str, now: bool) -> None:
       ralph loop stop
       ralph loop stop run-1a2b3c4d --now
     """
-    root = invocation(ctx).root
+    call = invocation(ctx)
+    root = call.root
+    _find_dead(call)
+    there = [each.id for each in runs.running(root)]
+    if not run_id and len(there) > 1:
+        raise Refused(f"{len(there)} runs are running: {', '.join(there)}", hint="name the one that is meant")
     run = runs.current(root, run_id)
     if run.status is not RunStatus.RUNNING:
         raise Refused(f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs")
-    if not runs.lives(root, run):
-        dead = runs.bury(root, run)
-        click.echo(f"{dead.id} was not running any more: its process was killed")
-        return
     runs.ask_to_stop(root, run.id, now=now)
     click.echo(f"{run.id} will stop {'now' if now else f'after iteration {run.iterations + 1}'}")
 
@@ -155,9 +157,9 @@ def status(ctx: click.Context, run_id: str, watch: bool, form: str) -> None:
       ralph loop status
       ralph loop status --watch
     """
-    root = invocation(ctx).root
-    for dead in runs.recover(root):
-        say(f"{dead.id} was killed in iteration {dead.iterations}; `ralph loop resume {dead.id}` goes on with it")
+    call = invocation(ctx)
+    root = call.root
+    _find_dead(call)
     try:
         run = runs.current(root, run_id)
     except NotFound:
@@ -188,8 +190,9 @@ def list_(ctx: click.Context, limit: int, form: str) -> None:
       ralph loop list
       ralph loop list --format json
     """
-    root = invocation(ctx).root
-    runs.recover(root)
+    call = invocation(ctx)
+    root = call.root
+    _find_dead(call)
     found, total = runs.newest(root, limit)
     if form == "json":
         click.echo(json_text([run_shape(root, run) for run in found]))
@@ -303,9 +306,7 @@ def slash(ctx: click.Context, /, text: str) -> None:
     words = rest.split()
     if verb == "start" and words:
         call = invocation(ctx)
-        wish = Wish(goal=rest.strip(), agent="claude")
-        verbs.prepare(call.root, verbs.wished(call.config, wish), wish)
-        _detached(call, wish)
+        _detached(call, Wish(goal=rest.strip(), agent="claude"))
     elif verb == "stop":
         ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
     elif verb in ("", "status"):
@@ -320,6 +321,12 @@ def _wish(said: dict[str, object]) -> Wish:
     return Wish(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
 
 
+def _find_dead(call: Invocation) -> None:
+    """Mark the runs whose process is gone, and say so."""
+    for dead in runs.recover(call.root, call.config.privacy.patterns):
+        say(verbs.told_dead(dead))
+
+
 def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> Voice:
     return Voice(call.root, run_id, call.config.privacy.patterns, quiet=quiet)
 
@@ -327,13 +334,16 @@ def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> Voice:
 def _detached(call: Invocation, wish: Wish) -> None:
     """Start the same run as a process of its own, and wait until it has begun."""
     root = call.root
+    _find_dead(call)
+    verbs.prepare(root, verbs.wished(call.config, wish), wish)
     run_id = runs.mint(root)
     argv = [sys.executable, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id, *_arguments(wish)]
     output = files.output(paths.run_output(root, run_id), root=paths.state_root(root))
     try:
         child = subprocess.Popen(
-            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
+            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            env={name: value for name, value in os.environ.items() if name not in _OF_A_RUN},
+        )  # fmt: skip
     finally:
         os.close(output)
     until = time.monotonic() + _PATIENCE
@@ -345,7 +355,8 @@ def _detached(call: Invocation, wish: Wish) -> None:
         raise Refused(f"the run did not begin (exit {code}): {said}", hint="correct that and start again")
     child.returncode = 0  # it lives on, and is nobody's to wait for
     click.echo(run_id)
-    say(f"`ralph loop status {run_id}` shows it, `ralph loop logs -f {run_id}` follows it")
+    for verb, what in (("status", "shows it"), ("logs -f", "follows it"), ("stop", "stops it after its iteration")):
+        say(f"  ralph loop {verb} {run_id}   {what}")
 
 
 def _begun(root: Path, run_id: str) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ralph.app import journal, runs
+from ralph.app.loop_parts import counted
 from ralph.cli.output import one_line
 from ralph.loop.state import Run
 from ralph.model.work import JournalEntry, RunStatus
@@ -52,9 +53,11 @@ def described(root: Path, run: Run, *, everything: bool = False) -> str:
     if run.words:
         lines.append(f"  {one_line(run.words)}")
     if run.status is RunStatus.RUNNING:
-        lines.append(f"  iteration {run.iterations + 1}, {run.step or 'between iterations'}, process {run.pid}")
+        at = runs.DOING.get(run.step, run.step) or "between two iterations"
+        process = f"process {run.pid}" if runs.lives(root, run) else "its process is gone"
+        lines.append(f"  iteration {run.iterations + 1}, {at}, {process}")
     cost = f", ${run.cost:.4f}" if run.cost else ""
-    lines.append(f"  {run.iterations} iterations with {run.agent}, {_minutes(run)} of work{cost}")
+    lines.append(f"  {counted(run.iterations, 'iteration')} with {run.agent}, {_minutes(run)} of work{cost}")
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
     entries = runs.iterations(root, run.id)
@@ -64,13 +67,13 @@ def described(root: Path, run: Run, *, everything: bool = False) -> str:
 
 def _line(entry: JournalEntry) -> str:
     first = one_line(entry.notes.strip().split("\n", 1)[0])
-    files = f", {len(entry.files)} files" if entry.files else ""
+    files = f", {counted(len(entry.files), 'file')}" if entry.files else ""
     return f"{entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{files}) {first}".rstrip()
 
 
 def _minutes(run: Run) -> str:
     seconds = run.seconds
-    if run.status is RunStatus.RUNNING and run.started_at:
+    if run.status is RunStatus.RUNNING and run.iterations == 0 and run.started_at:
         began = datetime.fromisoformat(run.started_at)
         seconds = max(seconds, (datetime.now(UTC) - began).total_seconds())
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

@@ -1,14 +1,16 @@
 """How a loop speaks and listens: lines on the terminal and in the run's log, Ctrl-C, and what a person says then.
 
-The first Ctrl-C asks the agent to stop and a person for a word; the second leaves at once. SIGTERM is a Ctrl-C
-without a question. The log holds what was printed, redacted: an agent's words are kept back until a line ends
+The first Ctrl-C asks the agent to stop and a person for a word; the second leaves at once. SIGTERM and the end of the
+terminal (SIGHUP) are a Ctrl-C without a question. Where nobody reads any more (a closed pipe or terminal) the run goes
+on in its log. The log holds what was printed, redacted: an agent's words are kept back until a line ends
 and no `<private>` part or key block is open in them, so that nothing is written which would not be allowed to.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -20,9 +22,12 @@ from ralph.capture.privacy import redact
 from ralph.cli.output import visible
 from ralph.store import files
 
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _MOST = 200_000
 """Characters that are kept back at most."""
-_OPEN = (("<private", "</private"), ("-----BEGIN", "-----END"))
+_OPEN = (("<private", "</private"), ("-----begin", "-----end"))
+_CLOSED = {"<private": ">", "-----begin": "\n"}
+_SIGN = 100
 
 
 class Voice:
@@ -32,6 +37,7 @@ class Voice:
         self.root, self.run, self.quiet = root, run, quiet
         self._patterns = tuple(patterns)
         self._interrupts = 0
+        self._asked = False  # by a signal that asks no question
         self._kept = ""
         self._at_line_start = True
 
@@ -46,7 +52,7 @@ class Voice:
         lines = [f"ralph: {part}" for part in line.split("\n")]
         if not self.quiet:
             end = "" if self._at_line_start else "\n"
-            click.echo(end + "\n".join(click.style(visible(each), fg="cyan") for each in lines), err=True)
+            self._print(end + "\n".join(click.style(visible(each), fg="cyan") for each in lines) + "\n", err=True)
             self._at_line_start = True
         self._write("\n".join(lines) + "\n")
 
@@ -55,14 +61,36 @@ class Voice:
         if not text:
             return
         if not self.quiet:
-            click.echo(visible(text), nl=False)
+            self._print(visible(text))
             self._at_line_start = text.endswith("\n")
         self._kept += text
-        low = self._kept.lower()
-        unfinished = any(low.rfind(begin.lower()) > low.rfind(end.lower()) for begin, end in _OPEN)
-        if (self._kept.endswith("\n") and not unfinished) or len(self._kept) > _MOST:
+        opened = self._opened()
+        if self._kept.endswith("\n") and not opened:
             self._write(self._kept)
             self._kept = ""
+        elif len(self._kept) > _MOST:
+            self._write(self._kept)
+            self._kept = opened  # what follows is still a part of it
+
+    def _opened(self) -> str:
+        """The line that opened something which is not closed yet in what is kept back; "" when all is closed."""
+        low = self._kept.lower()
+        for begin, end in _OPEN:
+            at = low.rfind(begin)
+            if at > low.rfind(end):
+                return self._kept[at : at + _SIGN].partition("\n")[0].partition(">")[0] + _CLOSED[begin]
+        return ""
+
+    def _print(self, text: str, *, err: bool = False) -> None:
+        """Show something, as long as somebody reads."""
+        try:
+            click.echo(text, nl=False, err=err)
+        except OSError:
+            self.quiet = True
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                for stream in (sys.stdout, sys.stderr):
+                    os.dup2(nowhere, stream.fileno())
 
     def _write(self, text: str) -> None:
         if text:
@@ -76,22 +104,24 @@ class Voice:
 
     def calm(self) -> None:
         """Go on as if nothing had been."""
-        self._interrupts = 0
+        self._interrupts, self._asked = 0, False
 
     def feedback(self) -> str:
         """What a person wants the agent to know; "" when nobody is there or nothing is said."""
-        if self.quiet or not sys.stdin.isatty():
+        if self.quiet or self._asked or sys.stdin is None or not sys.stdin.isatty():
             return ""
-        click.echo("\nWhat should the agent know? An empty line ends the run here (it can be resumed).", err=True)
+        self._print(
+            "\nWhat should the agent know? An empty line ends the run here (it can be resumed).\nfeedback: ", err=True
+        )
         try:
-            return str(click.prompt("feedback", default="", show_default=False, err=True))
-        except click.Abort:
-            raise KeyboardInterrupt from None
+            return sys.stdin.readline().strip()
+        except OSError:  # the terminal has gone
+            return ""
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Take Ctrl-C and SIGTERM for the time of a run."""
-        before = {number: signal.signal(number, self._signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._signal) for number in _SIGNALS}
         try:
             yield
         finally:
@@ -100,5 +130,6 @@ class Voice:
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1
+        self._asked = self._asked or number != signal.SIGINT
         if self._interrupts > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt

@@ -130,10 +130,25 @@ _SENTENCES = (
 _LATIN = tuple(
     part for groups in _SENTENCES for part in groups[0].split("|") if part.isascii() and part.startswith(" ")
 )
+_NAMES = ("assist", "asist", "agent", "model", "bot", "claude", "chatgpt", "gemini", "copilot", "codex", "llm", "whoever",
+          "ai", "ki", "ia", "tools", "crawlers", "reviewers")  # fmt: skip
+"""One of these is in every line that calls a machine."""
+_HINTS = ("you", "user", "anyone", "anybody", "human", "developer", "owner", "reviewer", "operator", "maintainers", "never",
+          "don", "about", "curl ", "wget ", "iwr ", "invoke-webrequest", "tool", "ignor", "vergiss", "missacht", "umgeh",
+          "verwirf", "oubli", "contourn", "olvid", "omite", "desobed", "disregard", "forget", "override", "dismiss",
+          "as if ", "answer", "reply", "respond", *(part.rstrip() for part in _LATIN), *_SECRETS)  # fmt: skip
+"""One of these is in every other sentence of ASCII that has a shape: most of what tools print has none."""
+
+
+def may_have_a_shape(text: str) -> bool:
+    """A quick look at a text, in small letters: whether any sentence of it can have a shape."""
+    return not text.isascii() or any(hint in text for hint in _HINTS) or any(name in text for name in _NAMES)
 
 
 def has_a_shape(sentence: str) -> bool:
     """Whether a sentence, in small letters, is built like an order to whoever reads it."""
+    if sentence.isascii() and not any(hint in f" {sentence} " for hint in _HINTS):
+        return calls_a_machine(sentence)
     words = sentence.translate(PUNCTUATION).split()
     line = f" {' '.join(words)} "
     return (
@@ -149,6 +164,8 @@ def has_a_shape(sentence: str) -> bool:
 
 def calls_a_machine(line: str) -> bool:
     """Assistant, stop; for the AI: push; language models reading this output have to."""
+    if not any(name in line for name in _NAMES):
+        return False
     bare = line.strip(" \t>#*-<[(")
     ends = [at for sign in (",", ":", "!", "：", "，") if 0 < (at := bare.find(sign)) <= _HEAD]
     head, rest = (bare[: min(ends)], bare[min(ends) + 1 :]) if ends else ("", "")

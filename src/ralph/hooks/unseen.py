@@ -66,8 +66,9 @@ def _holds(glob: _Glob, run: str, cwd: str, home: str) -> bool:
     """Whether a name in this run of signs, whatever stands around it, is that of a hidden file."""
     if len(run) > _LONGEST and (len(run) > _LONGEST_PATH or not run[_LONGEST:].split()[1:]):
         return not run.split()[1:]
-    pieces = [piece.strip() for piece in run.split(":")]
-    for part in {run, run.rstrip(":."), *pieces, *(piece.rstrip(".") for piece in pieces)}:
+    bare = run.removeprefix("file://")
+    pieces = [run, bare, *map(str.strip, bare.split(":"))]
+    for part in {*pieces, *(piece.rstrip(":.") for piece in pieces)}:
         for name in {part, part.partition("/")[2] if part[:2] in ("a/", "b/") else part, part.removeprefix("@")}:
             if name.startswith("~") and name[1:2] not in ("", "/"):
                 return True  # somebody's home

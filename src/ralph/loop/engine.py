@@ -17,8 +17,8 @@ from ralph.model.agent import Ask, StopReason
 from ralph.model.kinds import Outcome
 from ralph.model.work import JournalEntry, Task
 
-TRIES = 5
-"""How often an agent that cannot be reached is asked before the run gives up."""
+TRIES, FEEDBACK = 5, "Feedback: "
+"""How often an agent that cannot be reached is asked; and how a person's words begin in the journal."""
 
 
 def run(state: Run, parts: Parts, limits: Limits, steps: list[Step]) -> Run:
@@ -77,15 +77,14 @@ def _judged(state: Run, task: Task, worked: Worked, parts: Parts) -> Judged:
         return judged
     parts.save(replace(state, step="verifying"))
     doubt = parts.verify(state, task, worked)
-    doubted = Judged(Outcome.INTERRUPTED if doubt is None else Outcome.RETRIED, doubt or "")
-    return judged if doubt == "" else doubted
+    return judged if doubt == "" else Judged(Outcome.RETRIED if doubt else Outcome.INTERRUPTED, doubt or "")
 
 
 def _interrupted(state: Run, task: Task, worked: Worked, parts: Parts) -> tuple[Run, Ended | None]:
     """Somebody stopped the agent: what they say is journaled and reaches the next prompt."""
     going_on = parts.feedback(state)
     said = (going_on or state).feedback
-    judged = Judged(Outcome.INTERRUPTED, f"Feedback: {said}" if said else "")
+    judged = Judged(Outcome.INTERRUPTED, f"{FEEDBACK}{said}" if said else "")
     parts.journal(_entry(state, task, worked, judged, parts))
     after = parts.save(replace(_after(state, worked, state.failure), feedback=said))
     if going_on is not None:
@@ -144,8 +143,7 @@ def _last(state: Run, worked: Worked, judged: Judged) -> Ended | None:
 def _nothing_left(state: Run) -> Ended:
     if state.failed:
         return Ended(Reason.TASK_FAILED.value, f"failed: {', '.join(state.failed)}")
-    lost = [name for name in state.only if name not in state.done]
-    if lost:
+    if lost := [name for name in state.only if name not in state.done]:
         return Ended(Reason.STOPPED.value, f"no longer this run's to work on: {', '.join(lost)}")
     if state.done:
         return Ended(Reason.SUCCESS.value, f"done: {', '.join(state.done)}")

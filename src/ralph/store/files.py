@@ -220,6 +220,8 @@ def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
                 os.fsync(handle)
         finally:
             os.close(handle)
+        if durable and not size:  # it may be new, and its name must be on the disk as well
+            _sync_folder(real.parent)
     except OSError as error:
         raise WriteFailed(f"{real}: cannot append: {error.strerror}", hint=_hint(error)) from error
 
