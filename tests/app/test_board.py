@@ -193,8 +193,17 @@ def test_folders_of_any_name_are_read_and_what_cannot_be_is_told(tmp_path: Path)
     (tmp_path / ".ralph/tasks/odd/task.json").mkdir(parents=True)
     (tmp_path / ".ralph/tasks/notes.md").write_bytes(b"not a folder")
     everything = board.read(tmp_path)
-    assert {name: each.path.parent.name for name, each in everything.placed.items()} == {"t-1": "task-001", "t-2": "t-2"}
-    assert sorted(each.path.parent.name for each in everything.unread) == ["empty", "nameless", "odd", "task-002", "torn"]
+    assert {name: each.path.parent.name for name, each in everything.placed.items()} == {
+        "t-1": "task-001",
+        "t-2": "t-2",
+    }
+    assert sorted(each.path.parent.name for each in everything.unread) == [
+        "empty",
+        "nameless",
+        "odd",
+        "task-002",
+        "torn",
+    ]
     assert all(each.what for each in everything.unread)
 
 

@@ -69,7 +69,7 @@ def test_without_a_word_it_only_shows_what_it_would_do(tmp_path: Path) -> None:
 
 
 def test_what_went_wrong_what_helped_what_was_decided_and_how_it_ended_is_kept(tmp_path: Path) -> None:
-    recorded(tmp_path, "aaaa")
+    recorded(tmp_path, "aaaa").chmod(0o600)
     index.sync(tmp_path)
     done = compress.compress(tmp_path, OLD, really=True)
     assert [each.id for each in done.sessions] == ["aaaa"]
@@ -82,6 +82,7 @@ def test_what_went_wrong_what_helped_what_was_decided_and_how_it_ended_is_kept(t
     assert summed.text.startswith("Goal: add a login page")
     assert "Failed, then passed" in summed.text
     assert index.verify(tmp_path) == []
+    assert done.sessions[0].path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_session_keeps_its_times_host_and_place(tmp_path: Path) -> None:

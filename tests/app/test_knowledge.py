@@ -14,7 +14,7 @@ from ralph.app.forgetting import Wanted
 from ralph.app.knowledge import Change
 from ralph.app.search import search
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound, Refused
+from ralph.errors import NotFound, Refused, WriteFailed
 from ralph.formats import jsonl
 from ralph.formats.sigils import KnowledgeSigil, read
 from ralph.model.query import Query
@@ -92,6 +92,17 @@ def test_a_replaced_body_stays_as_a_retired_record_that_search_does_not_offer(tm
     assert [hit.record.text for hit in search(tmp_path, Query("tries")).found.hits] == ["Five tries."]
     assert search(tmp_path, Query("zebras")).found.hits == ()
     assert index.verify(tmp_path) == []
+
+
+def test_a_body_whose_replacement_failed_is_not_kept_twice(tmp_path: Path) -> None:
+    path = knowledge.add(tmp_path, "Retry policy", "Three tries.", ["http"]).stored.path
+    path.chmod(0o444)
+    with pytest.raises(WriteFailed):
+        knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
+    assert knowledge.show(tmp_path, "retry-policy").record.text == "Three tries."
+    path.chmod(0o644)
+    knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
+    assert [record.text for record in retired(tmp_path)] == ["Three tries."]
 
 
 def test_forgetting_an_entry_forgets_what_it_replaced(tmp_path: Path) -> None:

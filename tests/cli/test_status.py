@@ -111,6 +111,9 @@ def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(ralp
     assert (said["last_session"], said["hooks"]["recorded"], said["log_bytes"]) == (None, 0, 0)
     assert f"capture:      off: .ralph leads out of the project, to {tmp_path / 'elsewhere'}" in ralph("status").out
     assert "bad-link" in ralph("doctor", "--format", "json").out
+    (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").chmod(0o644)
+    ralph("doctor", "--fix")
+    assert (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").stat().st_mode & 0o777 == 0o644
     assert ralph("memory", "search", "anything").code in (0, 1)
     assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == ["log"]
 

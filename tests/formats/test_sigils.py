@@ -317,6 +317,12 @@ def test_examples_repeated_without_their_fence_are_no_verdict() -> None:
     assert read(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified is True
 
 
+def test_tags_and_fences_beside_a_sigil_do_not_make_it_an_echo() -> None:
+    prompt = "Like this:\n\n```\n<journal>\n(notes)\n</journal>\n<task-done>t-1</task-done>\n```\n"
+    assert read("<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", echo=prompt).done == ("t-1",)
+    assert read("```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", echo=prompt).done == ("t-1",)
+
+
 def test_knowledge_that_the_prompt_holds_is_not_learned_again() -> None:
     known = '<knowledge tags="a" title="T">Body.</knowledge>'
     prompt = f"## Project Knowledge\n\n### Sigils\n\nWrite <knowledge> like this: {known}\n"
@@ -340,7 +346,8 @@ def test_no_text_is_too_odd(text: str, echo: str) -> None:
         assert said.verified is not None or not said.reason
         assert all(said.done)
         assert said.promise in ("", "COMPLETE", "FAILURE")
-    assert read("<taſk-done>t-1</taſk-done>") == Sigils()
+    for name in ("taſk-done", "tas\u212a-done"):  # letters that Python takes for an s and a k
+        assert read(f"<{name}>t-1</{name}>") == Sigils()
 
 
 letters = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="<>`~&\u2028\u2029\x85")

@@ -18,7 +18,7 @@ from ralph.capture import values
 from ralph.hooks.prepared import prepare
 prepare(sys.argv[1], sys.argv[2])
 found = values._EXPRESSIONS
-for source in list(found.codes):
+for source in list(found.places):
     assert values.regex(source) == re.compile(source), source
 print(len(found))
 """

@@ -61,7 +61,14 @@ answers = st.one_of(
 def test_what_the_rule_would_hide_is_never_let_pass(
     tool: str, given_: object, answer: object, error: str, cwd: str, glob: str
 ) -> None:
-    said = {"session_id": "s", "cwd": cwd, "tool_name": tool, "tool_input": given_, "tool_response": answer, "error": error}
+    said = {
+        "session_id": "s",
+        "cwd": cwd,
+        "tool_name": tool,
+        "tool_input": given_,
+        "tool_response": answer,
+        "error": error,
+    }
     for host in HOSTS:
         if is_touched(host, said, (glob,)):
             assert not let_pass(host, said, (glob,))

@@ -228,6 +228,7 @@ def _leftovers(root: Path) -> list[Finding]:
         Finding(path, Problem(1, what, hint, "warning", "leftover"), fixable=True)
         for folder in paths.written_folders(root)
         for path in files.leftovers(folder)
+        if _is_ours(path, root)
     ]
 
 
@@ -242,8 +243,14 @@ def _permissions(root: Path) -> list[Finding]:
             fixable=True,
         )
         for path in sorted(private)
-        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077 and _is_ours(path, root)
     ]  # fmt: skip
+
+
+def _is_ours(path: Path, root: Path) -> bool:
+    """Whether a file is in the project; what a link leads to outside of it is not ours to mend."""
+    tops = (os.path.realpath(top) for top in (root, paths.state_root(root)))
+    return any(Path(os.path.realpath(path)).is_relative_to(top) for top in tops)
 
 
 def _not_folders(root: Path) -> list[Finding]:

@@ -1,6 +1,7 @@
 """The expressions of the rules, compiled beforehand: for a hook that runs them, compiling takes longer than all else.
 
-`.ralph/cache/rules` is JSON with what Python's own compiler made of each expression, and for which Python.
+`.ralph/cache/rules` has a line of JSON that says for which Python it is and where each expression's code stands
+in the line below, as Python's own compiler made it, in hexadecimal digits.
 Which expressions there are is found by letting the rules look at a few texts; one that is missing is compiled
 when it is needed. Only what gives the very same pattern again is written. The settings cache names the file
 by number, time and size, and a hook believes no other: whoever can write that can write our code as well.
@@ -81,12 +82,18 @@ def _text() -> str:
 
     for sample in _samples():
         without_secrets(Redactor(())(sample))
-    found = {source: made for source in sorted(values._EXPRESSIONS) if (made := _compiled(source))}
-    return json.dumps({"for": made_for(), "expressions": found}) + "\n"
+    found, codes = {}, ""
+    for source in sorted(values._EXPRESSIONS):
+        made = _compiled(source)
+        if made is not None:
+            code, *rest = made
+            found[source] = (len(codes), len(codes) + len(code), *rest)
+            codes += code
+    return f"{json.dumps({'for': made_for(), 'expressions': found})}\n{codes}\n"
 
 
-def _compiled(source: str) -> tuple[int, str, int, dict[str, int]] | None:
-    """An expression's flags, code, and groups, if these give the same pattern again."""
+def _compiled(source: str) -> tuple[str, int, int, dict[str, int]] | None:
+    """An expression's code, flags, and groups, if these give the same pattern again."""
     import _sre  # noqa: PLC0415 - private, hence here
     from re import _compiler, _parser  # type: ignore[attr-defined]  # noqa: PLC0415 - the same
 
@@ -95,4 +102,4 @@ def _compiled(source: str) -> tuple[int, str, int, dict[str, int]] | None:
     groups = parsed.state.groups - 1
     order = {number: name for name, number in names.items()}
     again = _sre.compile(source, flags, code, groups, names, tuple(order.get(number) for number in range(groups + 1)))
-    return (flags, array("I", code).tobytes().hex(), groups, names) if again == re.compile(source) else None
+    return (array("I", code).tobytes().hex(), flags, groups, names) if again == re.compile(source) else None

@@ -30,7 +30,7 @@ from ralph.model import ids
 from ralph.model.agent import Agent
 from ralph.model.kinds import Outcome
 from ralph.model.work import RunStatus, TaskStatus
-from ralph.settings import Config
+from ralph.settings import Config, Loop
 from ralph.store import files
 
 NO_CRITERIA = "none"
@@ -90,8 +90,8 @@ def wished(config: Config, wish: Wish) -> Config:
     return replace(config, loop=loop, execution=execution)
 
 
-def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False) -> Prepared:
-    """Find the agent, the criteria and the task; nothing is written."""
+def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False, agent: Agent | None = None) -> Prepared:
+    """Find the agent (unless one is given), the criteria and the task; nothing is written."""
     if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
     goal = redact(wish.goal.strip(), config.privacy.patterns).text.strip()
@@ -102,14 +102,20 @@ def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False) ->
     name = wish.task or (_open_task(root, goal) if goal and not resumed else "")
     if name and not resumed:
         _check_free(root, name)
-    loop = config.loop
+    worker = agent or _agent(root, config.loop)
+    return Prepared(worker, _criteria(root, config, wish), bool(wish.criteria), goal)
+
+
+def _agent(root: Path, loop: Loop) -> Agent:
+    """The agent that the config names; UsageError when its program is not there, since waiting would not bring it."""
     if loop.agent == "scripted":
-        agent = agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
-    else:
-        _check_program(root, loop.agent, loop.agent_command)
-        permission = loop.permission if loop.agent in ("claude", agents.AUTO, "") else ""
-        agent = agents.named(loop.agent, command=loop.agent_command, permission=permission)
-    return Prepared(agent, _criteria(root, config, wish), bool(wish.criteria), goal)
+        return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
+    program = words_of(loop.agent_command)[0] if loop.agent_command else _PROGRAMS.get(loop.agent, "")
+    if program and shutil.which(str(root / program) if "/" in program else program) is None:
+        hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
+        raise UsageError(f"{program}: there is no such program", hint=hint)
+    permission = loop.permission if loop.agent in ("claude", agents.AUTO, "") else ""
+    return agents.named(loop.agent, command=loop.agent_command, permission=permission)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -121,14 +127,6 @@ def _check_free(root: Path, name: str, run: str = "") -> None:
         raise Conflict(
             f"{found.claim.run} works on {name}", hint=f"`ralph loop stop {found.claim.run}` stops it; then try again"
         )
-
-
-def _check_program(root: Path, agent: str, command: str) -> None:
-    """Refuse an agent whose program is not there: waiting would not bring it."""
-    program = words_of(command)[0] if command else _PROGRAMS.get(agent, "")
-    if program and shutil.which(str(root / program) if "/" in program else program) is None:
-        hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
-        raise UsageError(f"{program}: there is no such program", hint=hint)
 
 
 def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
@@ -150,12 +148,15 @@ def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
     return criteria.completed([Criterion(CriterionKind.TEST_PASS)], found) if tests else ()
 
 
-def start(root: Path, config: Config, wish: Wish, teller: Teller, *, run_id: str = "", rest: Rest = time.sleep) -> Run:
-    """Begin a run and stay with it to its end."""
+def start(
+    root: Path, config: Config, wish: Wish, teller: Teller, *, run_id: str = "", agent: Agent | None = None,
+    rest: Rest = time.sleep,
+) -> Run:  # fmt: skip
+    """Begin a run and stay with it to its end; `agent` works instead of the one that the config names."""
     config = wished(config, wish)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
-    ready = prepare(root, config, wish)
+    ready = prepare(root, config, wish, agent=agent)
     _tell_of(dead, teller)
     run = Run(
         id=run_id or runs.mint(root),
@@ -172,8 +173,9 @@ def start(root: Path, config: Config, wish: Wish, teller: Teller, *, run_id: str
 
 
 def resume(
-    root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wish, feedback: str = "", rest: Rest = time.sleep
-) -> Run:
+    root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wish, feedback: str = "",
+    agent: Agent | None = None, rest: Rest = time.sleep,
+) -> Run:  # fmt: skip
     """Go on with a run that was stopped, interrupted, killed or out of its limits."""
     dead = runs.recover(root, config.privacy.patterns)
     run = runs.current(root, run_id)
@@ -181,7 +183,7 @@ def resume(
         raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
     wish = _merged(_first_wish(run, wish), wish)
     config = wished(config, wish)
-    ready = prepare(root, config, wish, resumed=True)
+    ready = prepare(root, config, wish, resumed=True, agent=agent)
     for name in run.only:
         if name not in run.done:
             _check_free(root, name, run.id)

@@ -30,8 +30,6 @@ from ralph.settings import Config
 BEAT = 10.0
 """Seconds between two heartbeats."""
 SLICE = 0.2
-_SAID = ("failure", "feedback", "words", "next_model")
-"""What of a run's state somebody may have said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +223,15 @@ class Workbench:
 
     def _clean(self, run: Run) -> Run:
         """The run without secrets in the words that may be new in it."""
-        known = {getattr(self.run, name) for name in _SAID}
-        said = {name: getattr(run, name) for name in _SAID}
-        new = {name: redact(text, self._patterns).text for name, text in said.items() if text not in known}
-        return replace(run, **new)
+        known = {self.run.failure, self.run.feedback, self.run.words, self.run.next_model}
+
+        def clean(text: str) -> str:
+            return text if text in known else redact(text, self._patterns).text
+
+        return replace(
+            run, failure=clean(run.failure), feedback=clean(run.feedback), words=clean(run.words),
+            next_model=clean(run.next_model),
+        )  # fmt: skip
 
     # --- people and time -----------------------------------------------------------------------
 

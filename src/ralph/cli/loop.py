@@ -47,7 +47,8 @@ def cli() -> None:
 def _wishes(command: click.Command) -> click.Command:
     """The options that `start` and `resume` share."""
     command.params += [
-        click.Option(["--max-iterations"], type=click.IntRange(min=1), help="End after so many iterations (default: ralph.max_iterations)."),
+        click.Option(["--max-iterations"], type=click.IntRange(min=1),
+                     help="End after so many iterations (default: ralph.max_iterations)."),
         click.Option(["--max-minutes"], type=click.IntRange(min=1), help="End after so many minutes."),
         click.Option(["--max-cost"], type=click.FloatRange(min=0, min_open=True), metavar="DOLLARS",
                      help="End when it has cost so much."),

@@ -6,7 +6,6 @@ on in its log. The log holds what was printed, redacted: an agent's words are ke
 and no `<private>` part or key block is open in them, so that nothing is written which would not be allowed to.
 """
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -86,11 +85,11 @@ class Voice:
         try:
             click.echo(text, nl=False, err=err)
         except OSError:
+            from ralph.cli.main import _drop_output  # noqa: PLC0415  (which imports us)
+
             self.quiet = True
             with suppress(OSError):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                for stream in (sys.stdout, sys.stderr):
-                    os.dup2(nowhere, stream.fileno())
+                _drop_output()
 
     def _write(self, text: str) -> None:
         if text:

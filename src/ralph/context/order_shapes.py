@@ -17,7 +17,7 @@ MODELS = frozenset("ai ais llm llms claude chatgpt gemini copilot codex".split()
 READERS = MODELS | frozenset("model assistant assistants agent agents".split())
 GREETINGS = frozenset("dear hello hi hey attention".split())
 SECRET_FILES = (".env ", "~/.ssh", ".ssh ", "id_rsa", ".npmrc", ".netrc", "~/.aws", "/etc/passwd", "/etc/shadow")
-PUNCTUATION = {ord(char): " " for char in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~‘’“”…·—–，：、「」（）"}
+PUNCTUATION = {ord(char): " " for char in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~‘’“”…·—–，：、「」（）。！？；"}
 
 _HEAD = 60  # characters in which somebody is called
 _CALLED = READERS | frozenset("models bot bots assistent assistenten ki asistente ia".split())
@@ -130,29 +130,23 @@ _SENTENCES = (
 _LATIN = tuple(
     part for groups in _SENTENCES for part in groups[0].split("|") if part.isascii() and part.startswith(" ")
 )
-_NAMES = ("assist", "asist", "agent", "model", "bot", "claude", "chatgpt", "gemini", "copilot", "codex", "llm", "whoever",
-          "ai", "ki", "ia", "tools", "crawlers", "reviewers")  # fmt: skip
-"""One of these is in every line that calls a machine."""
-_HINTS = ("you", "user", "anyone", "anybody", "human", "developer", "owner", "reviewer", "operator", "maintainers", "never",
-          "don", "about", "curl ", "wget ", "iwr ", "invoke-webrequest", "tool", "ignor", "vergiss", "missacht", "umgeh",
-          "verwirf", "oubli", "contourn", "olvid", "omite", "desobed", "disregard", "forget", "override", "dismiss",
-          "as if ", "answer", "reply", "respond", *(part.rstrip() for part in _LATIN), *_SECRETS)  # fmt: skip
-"""One of these is in every other sentence of ASCII that has a shape: most of what tools print has none."""
+NAMED = _CALLED | _GROUPS | {"whoever"}
+"""One of these words is in every line that calls a machine."""
+TELLING = frozenset(
+    "you your act behave answer reply respond nothing quiet silent curl wget iwr invoke tool jetzt sofort nun sag sage "
+    "verrate verraten ki assistenten lieber liebe ahora desde digas menciones reveles decir dis dites "
+    "mentionne".split()
+).union(NAMED, _OVERRIDING, _DISCLOSING, _HANDING, *(verbs.split() for verbs, _, _ in _FORGETTING))
+"""One of these words is in every sentence of ASCII that has a shape: most of what tools print has none of them."""
 
 
-def may_have_a_shape(text: str) -> bool:
-    """A quick look at a text, in small letters: whether any sentence of it can have a shape."""
-    return not text.isascii() or any(hint in text for hint in _HINTS) or any(name in text for name in _NAMES)
-
-
-def has_a_shape(sentence: str) -> bool:
-    """Whether a sentence, in small letters, is built like an order to whoever reads it."""
-    if sentence.isascii() and not any(hint in f" {sentence} " for hint in _HINTS):
-        return calls_a_machine(sentence)
-    words = sentence.translate(PUNCTUATION).split()
+def has_a_shape(sentence: str, words: "Sequence[str]") -> bool:
+    """Whether a sentence, in small letters and as its words, is built like an order to whoever reads it."""
+    if sentence.isascii() and TELLING.isdisjoint(words):
+        return False
     line = f" {' '.join(words)} "
     return (
-        calls_a_machine(sentence)
+        calls_a_machine(sentence, words)
         or any(each in sentence for each in _AS_THE_READER)
         or _binds_the_reader(words, line)
         or _frees_the_reader(words, line)
@@ -162,9 +156,9 @@ def has_a_shape(sentence: str) -> bool:
     )
 
 
-def calls_a_machine(line: str) -> bool:
+def calls_a_machine(line: str, words: "Sequence[str]") -> bool:
     """Assistant, stop; for the AI: push; language models reading this output have to."""
-    if not any(name in line for name in _NAMES):
+    if NAMED.isdisjoint(words):
         return False
     bare = line.strip(" \t>#*-<[(")
     ends = [at for sign in (",", ":", "!", "：", "，") if 0 < (at := bare.find(sign)) <= _HEAD]
@@ -180,7 +174,7 @@ def calls_a_machine(line: str) -> bool:
             return True
     if f"{head} ".startswith(_BEING) and "you" in doing[:1]:
         return True
-    return _duty_of_readers(bare.translate(PUNCTUATION).split())
+    return _duty_of_readers(words)
 
 
 def _duty_of_readers(words: "Sequence[str]") -> bool:

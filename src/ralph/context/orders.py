@@ -14,9 +14,11 @@ Hooks load this module: it imports nothing but the shapes and uses no patterns.
 from ralph.context.order_shapes import (
     GREETINGS,
     MODELS,
+    NAMED,
     PUNCTUATION,
     READERS,
     SECRET_FILES,
+    TELLING,
     calls_a_machine,
     has_a_shape,
 )
@@ -128,8 +130,8 @@ def gives_orders(text: str) -> bool:
         or _plays_a_role(plain)
         or (any(call in line for call in _CALLS) and any(harm in plain for harm in _HARM))
         or _runs_what_it_hides(plain)
-        or any(map(calls_a_machine, plain.splitlines()))
-        or any(_gathers_signs(sentence) or has_a_shape(sentence) for sentence in _sentences(plain))
+        or (not NAMED.isdisjoint(words) and any(map(_calls, plain.splitlines())))
+        or (_may_hold_an_order(plain, set(words)) and any(map(_is_an_order, _sentences(plain))))
         or (not line.isascii() and _overrides_in_korean(line))
     )
 
@@ -187,8 +189,23 @@ def _sentences(text: str) -> list[str]:
     return text.split("\n")
 
 
-def _gathers_signs(sentence: str) -> bool:
-    words = set(sentence.translate(PUNCTUATION).split())
+def _calls(line: str) -> bool:
+    return calls_a_machine(line, line.translate(PUNCTUATION).split())
+
+
+def _may_hold_an_order(text: str, words: "set[str]") -> bool:
+    """A quick look at all words together, before sentence after sentence is looked at: hooks wait for it."""
+    if not text.isascii() or not TELLING.isdisjoint(words) or not _SENDING.isdisjoint(words):
+        return True
+    return sum(not signs.isdisjoint(words) for signs in _SIGNS) >= _ENOUGH
+
+
+def _is_an_order(sentence: str) -> bool:
+    words = sentence.translate(PUNCTUATION).split()
+    return bool(words) and (_gathers_signs(sentence, set(words)) or has_a_shape(sentence, words))
+
+
+def _gathers_signs(sentence: str, words: "set[str]") -> bool:
     if words & _SENDING and "http" in sentence and any(name in sentence for name in SECRET_FILES):
         return True
     return len(words) >= _ENOUGH and sum(not signs.isdisjoint(words) for signs in _SIGNS) >= _ENOUGH

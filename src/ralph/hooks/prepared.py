@@ -21,15 +21,16 @@ _LARGEST = 1 << 20
 
 
 class _Prepared(dict[str, "re.Pattern[str]"]):
-    """Patterns by their source; `codes` are those that nobody has asked for yet."""
+    """Patterns by their source; `places` says where the codes are of those that nobody has asked for yet."""
 
-    def __init__(self, codes: "dict[str, tuple[int, str, int, dict[str, int]]]") -> None:
+    def __init__(self, places: "dict[str, tuple[int, int, int, int, dict[str, int]]]", codes: str) -> None:
+        self.places = places
         self.codes = codes
 
     def __missing__(self, source: str) -> "re.Pattern[str]":
-        flags, code, groups, names = self.codes[source]
+        start, end, flags, groups, names = self.places[source]
         order = {number: name for name, number in names.items()}
-        units = memoryview(bytes.fromhex(code)).cast("I").tolist()
+        units = memoryview(bytes.fromhex(self.codes[start:end])).cast("I").tolist()
         found: re.Pattern[str]
         found = _sre.compile(source, flags, units, groups, names, tuple(map(order.get, range(groups + 1))))
         self[source] = found
@@ -46,7 +47,8 @@ def prepare(path: str, stamp: str) -> None:
         return
     if stamp != f"{now.st_ino} {now.st_mtime_ns} {now.st_size}":
         return
-    said = scanned((read(path, _LARGEST) or b"").decode("utf-8", "replace")) or {}
-    made_for, codes = said.get("for"), said.get("expressions")
-    if isinstance(made_for, list) and made_for[:2] == [_sre.MAGIC, sys.hexversion] and isinstance(codes, dict):
-        values._EXPRESSIONS = _Prepared(codes)
+    first, _, codes = (read(path, _LARGEST) or b"").decode("utf-8", "replace").partition("\n")
+    said = scanned(first) or {}
+    made_for, places = said.get("for"), said.get("expressions")
+    if isinstance(made_for, list) and made_for[:2] == [_sre.MAGIC, sys.hexversion] and isinstance(places, dict):
+        values._EXPRESSIONS = _Prepared(places, codes)

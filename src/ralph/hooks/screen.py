@@ -6,10 +6,9 @@ value? So it may only be wrong in one direction, and then the full path decides.
 came: letters, digits and most signs stand for themselves at every depth of quoting, `"` and line ends have
 backslashes before them. What could hide a letter (`\u0070`, `\/`, `K` for the Kelvin sign) is suspicious
 as such; only what colours a terminal is let through, and then looked at twice: with the colours as gaps, and
-without them, since the rules take them out; so is what splits a line that goes on. Signs that nobody sees, and
-what else a terminal is told, are suspicious. Names of secrets are in `named`, beginnings of tokens in `anchors`.
-`tests/hooks/test_screen.py` proves over made and mutated payloads, and all of the golden secrets, that nothing
-passes which the rules would change, and that ordinary payloads do pass.
+without them, since the rules take them out; so is a line that goes on after a backslash. Names of secrets are in
+`named`, beginnings of tokens in `anchors`. `tests/hooks/test_screen.py` proves over made and mutated payloads, and
+all of the golden secrets, that nothing passes which the rules would change, and that ordinary payloads do.
 """
 
 from ralph.hooks.anchors import INSIDE, LEADING, SIGNS

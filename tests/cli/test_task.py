@@ -1,0 +1,175 @@
+"""`ralph task` and `ralph feature` through the front door."""
+
+import json
+
+import pytest
+from tests.cli.runner import Project
+
+PRD = json.dumps(
+    {"project": "shop", "userStories": [{"id": "US-1", "title": "Button"}, {"id": "US-2", "title": "Page"}]}
+)
+
+
+def new(ralph: Project, title: str = "one", *more: str) -> str:
+    said = ralph("task", "add", title, "--format", "quiet", *more)
+    assert (said.code, said.err) == (0, "")
+    return said.out.strip()
+
+
+@pytest.mark.parametrize("noun", ["task", "feature"])
+def test_an_empty_list_is_valid_in_every_form_and_leaves_no_trace(ralph: Project, noun: str) -> None:
+    assert ralph(noun, "list", "--format", "json").json == []
+    assert ralph(noun, "list", "--format", "quiet").out == ""
+    assert ralph(noun, "list").out == f"No {noun}s.\n"
+    assert ralph("task", "ready", "--format", "json").json == []
+    assert ralph("task", "export").out == ""
+    assert ralph.files() == []
+
+
+def test_a_task_goes_from_pending_to_done(ralph: Project) -> None:
+    name = new(ralph, "Refund an order", "--priority", "1", "--description", "-")
+    assert ralph("task", "list").out.splitlines()[1].split() == [
+        name, "pending", "1", "today", "-", "Refund", "an", "order",
+    ]  # fmt: skip
+    assert ralph("task", "start", name).out == f"{name} is in progress: Refund an order\n"
+    assert ralph("task", "start", name).out == f"{name} is already in progress: Refund an order\n"
+    assert ralph("task", "done", name).out == f"{name} is done: Refund an order\n"
+    said = ralph("task", "fail", name)
+    assert (said.code, said.out) == (1, "")
+    assert f"{name} is done: it cannot be failed" in said.err
+    assert f"ralph task reset {name}" in said.err
+    assert ralph("task", "reset", name).out == f"{name} is pending: Refund an order\n"
+    what = [event["what"] for event in ralph("task", "log", name, "--format", "json").json]
+    assert what == ["added", "pending -> in_progress", "in_progress -> done", "done -> pending"]
+    assert "in_progress -> done" in ralph("task", "log", name).out
+
+
+def test_the_json_of_a_task_is_the_same_from_add_list_and_show(ralph: Project) -> None:
+    added = ralph("task", "add", "one", "--format", "json").json
+    (listed,) = ralph("task", "list", "--format", "json").json
+    shown = ralph("task", "show", added["id"], "--format", "json").json
+    assert listed.items() <= shown.items()
+    assert added.keys() >= listed.keys()
+    assert (listed["ready"], listed["waits_for"], listed["blocked_by"]) == (True, [], [])
+
+
+def test_what_waits_is_not_ready_and_says_for_what(ralph: Project) -> None:
+    one = new(ralph)
+    two = new(ralph, "two", "--blocked-by", one)
+    assert ralph("task", "ready", "--format", "quiet").out.split() == [one]
+    assert ralph("task", "list", "--ready", "--format", "quiet").out.split() == [one]
+    assert ralph("task", "list").out.splitlines()[2].split()[:5] == [two, "pending", "-", "today", one]
+    said = ralph("task", "block", one, "--by", two)
+    assert (said.code, said.out) == (1, "")
+    assert f"{one} -> {two} -> {one}" in said.err
+    ralph("task", "fail", one, "--reason", "too hard")
+    assert "No task can be begun now" in ralph("task", "ready").out
+    page = ralph("task", "show", one).out
+    assert "Last failure:\ntoo hard" in page
+    assert f"{one} (failed)" in ralph("task", "show", two).out
+
+
+def test_a_parent_that_ends_with_its_last_part_is_told(ralph: Project) -> None:
+    top = new(ralph, "top")
+    part = new(ralph, "part", "--parent", top)
+    assert ralph("task", "done", part).out == f"{part} is done: part\n{top} is done, too: top\n"
+    assert ralph("task", "reset", part).out == f"{part} is pending: part\n{top} is pending, too: top\n"
+
+
+def test_a_reason_or_other_tasks_hold_a_task_back_but_not_both(ralph: Project) -> None:
+    one, two = new(ralph), new(ralph, "two")
+    assert ralph("task", "block", one, "--by", two).out == f"{one} waits for {two}: one\n"
+    assert ralph("task", "block", two, "--reason", "no contract").out == f"{two} is blocked: two\n"
+    assert "blocked (no contract)" in ralph("task", "show", two).out
+    assert ralph("task", "block", one, "--by", two, "--reason", "x").code == 2
+
+
+def test_wrong_words_say_what_is_wrong(ralph: Project) -> None:
+    for words, code, told in (
+        (("task", "show", "t-none"), 1, "there is no task t-none"),
+        (("task", "add", "x", "--blocked-by", "t-none"), 1, "t-none"),
+        (("task", "add", "x", "--feature", "f-none"), 1, "there is no feature f-none"),
+        (("task", "add", "x", "--priority", "-3"), 2, "--priority"),
+        (("task", "add", " "), 1, "the title is empty"),
+        (("task", "list", "--status", "wat"), 2, "in_progress"),
+        (("task", "import", "gone.json"), 1, "gone.json"),
+        (("feature", "show", "f-none"), 1, "there is no feature f-none"),
+    ):
+        said = ralph(*words)
+        assert (said.code, said.out) == (code, ""), words
+        assert told in said.err
+
+
+def test_private_parts_are_left_out_and_a_secret_is_refused(ralph: Project) -> None:
+    said = ralph("task", "add", "Call <private>Kim</private> back")
+    assert (said.code, said.err) == (0, "left out 1 private part(s)\n")
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    assert ralph("task", "add", f"use {secret}").code == 1
+    assert secret.encode() not in ralph.everything()
+    assert b"Kim" not in ralph.everything()
+    assert ralph("task", "add", f"use {secret}", "--allow-secret").code == 0
+
+
+def test_patterns_of_the_config_count(ralph: Project) -> None:
+    ralph.put("ralph.yml", "privacy:\n  patterns: ['acme-[0-9]+']\n")
+    assert ralph("task", "add", "call acme-77").code == 1
+    assert ralph("feature", "add", "call acme-77").code == 1
+    said = ralph("task", "import", "-", stdin='{"id": "a", "title": "x", "note": "acme-77"}\n')
+    assert (said.code, said.out) == (0, "Added 1, finished 0, already there 0\n")
+    assert b"acme-77" not in ralph.everything()
+
+
+def test_stories_and_lines_are_imported_once(ralph: Project) -> None:
+    ralph.put("prd.json", PRD)
+    assert ralph("task", "import", "prd.json").out == "Added 2, finished 0, already there 0\n"
+    assert ralph("task", "import", "prd.json").out == "Added 0, finished 0, already there 2\n"
+    exported = ralph("task", "export").out
+    assert [json.loads(line)["title"] for line in exported.splitlines()] == ["Button", "Page"]
+    ralph.put("tasks.jsonl", '{"id": "t-1", "title": "x"}\n{"id": "t-2"\n')
+    said = ralph("task", "import", "tasks.jsonl")
+    assert (said.code, said.out) == (1, "")
+    assert "line 2" in said.err
+    said = ralph("task", "import", "tasks.jsonl", "--partial", "--format", "json")
+    assert said.code == 1
+    assert said.json["added"] == ["t-1"]
+    assert [bad["line"] for bad in said.json["bad"]] == [2]
+
+
+def test_files_that_cannot_be_read_are_told_beside_the_list(ralph: Project) -> None:
+    ralph.put(".ralph/tasks/task-001/task.json", '{"id": "t-9", "title": "by \\u001b[31mhand", "status": "someday"}')
+    ralph.put(".ralph/tasks/torn/task.json", "{")
+    ralph.put(".ralph/features/torn/feature.json", "{")
+    said = ralph("task", "list")
+    assert said.code == 0
+    assert said.out.splitlines()[1].split() == ["t-9", "someday", "-", "-", "-", "by", "\\x1b[31mhand"]
+    assert "warning: .ralph/tasks/torn/task.json: is not read: line 1" in said.err
+    assert ralph("task", "list", "--format", "json").ids == ["t-9"]
+    assert "torn/feature.json" in ralph("feature", "list").err
+
+
+def test_a_feature_is_shown_with_its_tasks_and_its_words(ralph: Project) -> None:
+    name = ralph("feature", "add", "Refunds", "--description", "Money back", "--format", "quiet").out.strip()
+    assert ralph("feature", "add", "Returns", "--format", "json").json["title"] == "Returns"
+    one = new(ralph, "one", "--feature", name)
+    ralph("task", "done", one)
+    page = ralph("feature", "show", name).out
+    for words in ("Refunds", "Money back", f"{one} done: one", "Tasks (1 of 1 done):", "plan.md: nothing is written"):
+        assert words in page
+    assert ralph("feature", "list", "--format", "json").ids[0] == name
+    assert ralph("feature", "list").out.splitlines()[1].split() == [name, "open", "1", "of", "1", "today", "Refunds"]
+    shown = ralph("feature", "show", name, "--format", "json").json
+    assert (shown["plan"], shown["tasks"]) == ("", [{"id": one, "title": "one", "status": "done"}])
+    assert "## What it should do" in shown["spec"]
+
+
+def test_tasks_of_a_worktree_are_those_of_the_main_checkout(ralph: Project) -> None:
+    git = ralph.root / ".git"
+    (git / "worktrees" / "w").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    (git / "worktrees" / "w" / "commondir").write_text("../..\n", encoding="utf-8")
+    away = ralph.root.parent / "away"
+    away.mkdir()
+    (away / ".git").write_text(f"gitdir: {git}/worktrees/w\n", encoding="utf-8")
+    name = ralph("task", "add", "from there", "--format", "quiet", cwd=away).out.strip()
+    assert ralph("task", "list", "--format", "json").ids == [name]
+    assert [path.name for path in away.iterdir()] == [".git"]
