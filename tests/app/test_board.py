@@ -24,6 +24,9 @@ links = st.lists(st.sampled_from(NAMES), max_size=2, unique=True).map(tuple)
 ended = st.sampled_from(["pending", "pending", "pending", "in_progress", "done", "failed", "blocked", "wat"])
 
 
+alone = st.sampled_from([{}, {}, {"alone": True}])
+
+
 def of(*tasks: Task) -> Board:
     return Board({task.id: Placed(task, Path(task.id)) for task in tasks})
 
@@ -32,7 +35,7 @@ def boards(states: st.SearchStrategy[str], names: str = NAMES) -> st.SearchStrat
     """Boards with any links at all between their tasks, and to some that are not there."""
     made = [
         st.builds(Task, st.just(name), st.just(name), status=states, blocked_by=links,
-                  parent=st.one_of(st.none(), st.sampled_from(NAMES)))
+                  parent=st.one_of(st.none(), st.sampled_from(NAMES)), extra=alone)
         for name in names
     ]  # fmt: skip
     return st.tuples(*made).map(lambda tasks: of(*tasks))
@@ -52,7 +55,7 @@ def may_begin(everything: Board, task: Task) -> bool:
     parts = [each for each in everything.tasks if each.parent == task.id]
     if task.status != "pending" or not all(is_done(everything, name) for name in (*task.blocked_by,)):
         return False
-    if any(part.status != "done" for part in parts):
+    if parts and not (all(part.status == "done" for part in parts) and "alone" in task.extra):
         return False
     seen: set[str] = set()
     above = task.parent
@@ -145,7 +148,8 @@ def test_what_holds_a_parent_holds_its_children_and_open_children_hold_a_parent(
     assert [task.id for task in everything.ready(NOW)] == ["b"]
     after = everything.with_tasks([Task("b", "", status="done")])
     assert [task.id for task in after.ready(NOW)] == ["c"]
-    assert [task.id for task in after.with_tasks([Task("c", "", "", "done", parent="p")]).ready(NOW)] == ["p"]
+    late = after.with_tasks([Task("c", "", "", "done", parent="p")])
+    assert (late.ready(NOW), [task.id for task in late.late()]) == ([], ["p"]), "it is about to end by itself"
 
 
 def test_an_unknown_blocker_or_parent_holds_a_task() -> None:

@@ -17,9 +17,11 @@ from ralph.hooks.careful import Doubt
 
 GLOBS = ("*.pem", "secrets/**", "**/credentials.json", ".env*", "~/.aws/**", "/etc/ralph/*", "./private notes/**",
          "config/?.key", "a/b", "*", "*.Key", "data/**/x", "ΟΔΟΣ/**", "a[bc].txt", "we:ird", "~nobody/x")  # fmt: skip
-NAMES = ("cert.pem", "secrets/db.txt", "src/secrets", "credentials.json", ".env", ".env.local", "~/.aws/config", "x.KEY",
-         "/etc/ralph/x", "private notes/a.md", "config/a.key", "a/b/c", "../a/b", "./a//b", "data/1/2/x", "ab.txt",
-         "process.env.PATH", "obj.key", "secretsmanager", "README.md", "οδος/x", "we:ird", "~nobody/x", "..")  # fmt: skip
+NAMES = (
+    *("cert.pem", "secrets/db.txt", "src/secrets", "credentials.json", ".env", ".env.local", "~/.aws/config", "x.KEY"),
+    *("/etc/ralph/x", "private notes/a.md", "config/a.key", "a/b/c", "../a/b", "./a//b", "data/1/2/x", "ab.txt"),
+    *("process.env.PATH", "obj.key", "secretsmanager", "README.md", "οδος/x", "we:ird", "~nobody/x"),
+)
 HOSTS = ("claude", "codex")
 
 
@@ -36,8 +38,11 @@ def is_touched(host: str, said: Mapping[str, object], globs: tuple[str, ...]) ->
     return any(event is not None and touches(event, globs) for event in events)
 
 
-around = st.sampled_from(["{}", "cat {}", "--- a/{}\n+++ b/{}", "{}:12:3: x", '"{}"', "see (`{}`).", "@{}", "file://{}",
-                          "{}...", "*** Update File: {}\n@@", "x={};", "/home/me/proj/{}", "{}" + "x" * 1200])  # fmt: skip
+FORMS = (
+    *("{}", "cat {}", "--- a/{}\n+++ b/{}", "{}:12:3: x", '"{}"', "see (`{}`).", "@{}", "file://{}", "{}..."),
+    *("*** Update File: {}\n@@", "x={};", "/home/me/proj/{}", "{}" + "x" * 1200),
+)
+around = st.sampled_from(FORMS)
 texts = st.builds(lambda form, name: form.replace("{}", name), around, st.sampled_from(NAMES))
 tools = st.sampled_from(["Bash", "Read", "Edit", "Write", "Grep", "apply_patch", "mcp__x__y"])
 members = st.one_of(

@@ -1,9 +1,10 @@
 """Board: all tasks of a project at once, and which of them may be begun.
 
 Every task.json is read once, whatever its folder is called; all else is computed from these values, in time
-linear in their number. A task is ready when it is pending (or its worker died), all its blockers are done, no
-child of it is open, and nothing holds its parent: a blocker of the parent holds the children too, and so does a
-parent that is done, failed or blocked. Priority 1 comes first, then 2, 3 ...; a task without one (0) comes last;
+linear in their number. A task is ready when it is pending (or its worker died), all its blockers are done, it has
+no children (or was reset after they were done), and nothing holds its parent: a blocker of the parent holds the
+children too, and so does a parent that is done, failed or blocked. A parent whose children are all done is not
+ready but `late`: it is about to be ended by whoever ended the last one, or by the next who looks. Priority 1 comes first, then 2, 3 ...; a task without one (0) comes last;
 then the older comes first, then the smaller id. So that something can always be begun, no task may wait for
 itself: `cycle` looks at blockers and parents together, for a child that waits for its own parent never ends.
 `tests/app/test_board.py` compares with a slow search on random boards.
@@ -31,6 +32,9 @@ _ALIASES = {
     "complete": TaskStatus.DONE, "completed": TaskStatus.DONE, "closed": TaskStatus.DONE, "finished": TaskStatus.DONE,
 }  # fmt: skip
 """Words that people and other tools write for the five states."""
+
+ALONE = "alone"
+"""The member of a parent that was reset after its children were done: it is to be done for itself."""
 
 _STATES = {status.value: status for status in TaskStatus} | _ALIASES
 _UNPRIORITISED = 2**63
@@ -156,7 +160,18 @@ class Board:
 
     def ready(self, now: datetime) -> list[Task]:
         """The tasks that may be begun now, the next one first."""
-        return [task for task in self.tasks if _is_free(task, now) and not self.waits_for(task)]
+        return [
+            task
+            for task in self.tasks
+            if _is_free(task, now)
+            and not self.waits_for(task)
+            and (ALONE in task.extra or task.id not in self.children)
+        ]
+
+    def late(self) -> list[Task]:
+        """The parents that are open though all their children are done."""
+        ids = [each for each in self.children if each in self.placed and self.has_done_all(each)]
+        return [task for task in map(self.get, ids) if task is not None and can_end(task)]
 
     @cached_property
     def _held(self) -> set[str]:
@@ -226,6 +241,11 @@ class Board:
             yield from ((each, True) for each in task.blocked_by if each in self.placed)
             if task.parent and task.parent in self.placed:
                 yield task.parent, False
+
+
+def can_end(task: Task) -> bool:
+    """Whether a parent ends by itself once its children are done; not when somebody stopped it or wants it alone."""
+    return status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS) and ALONE not in task.extra
 
 
 def _named(start: _Node, last: _Node, before: Mapping[_Node, _Node]) -> tuple[str, ...]:

@@ -15,8 +15,7 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-import ralph
-from ralph import paths
+from ralph import __version__, paths
 from ralph.store import files
 
 _BODY = "A1b2C3d4e5" * 6
@@ -61,7 +60,7 @@ def made_for() -> list[object]:
     """For which Python, and by which Ralph; the first two are all that a hook compares."""
     import _sre  # type: ignore[import-not-found]  # noqa: PLC0415 - private, hence here, and not described
 
-    return [_sre.MAGIC, sys.hexversion, ralph.__version__]
+    return [_sre.MAGIC, sys.hexversion, __version__]
 
 
 def write(root: Path) -> str:

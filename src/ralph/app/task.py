@@ -19,6 +19,7 @@ from ralph.app.task_claims import (
     attempted,
     claim,
     claim_of,
+    close_late,
     close_parents,
     finish,
     release,
@@ -158,8 +159,8 @@ def _listed(everything: Board, task: Task, ready_ids: set[str], now: datetime) -
 
 
 def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
-    """The tasks that may be begun now, the next one first."""
-    return board.read(root).ready(now or ids.now())
+    """The tasks that may be begun now, the next one first; parents that should have ended by now are ended."""
+    return close_late(root).ready(now or ids.now())
 
 
 def show(root: Path, task_id: str) -> Shown:
@@ -269,14 +270,18 @@ def _wait(root: Path, task_id: str, by: tuple[str, ...]) -> Moved:
 def reset(root: Path, task_id: str, *, force: bool = False) -> Moved:
     """Make a task pending again, its attempts forgotten; from a run that works on it only by force.
 
-    Parents that are done are pending again as well: they are not done while a child is open.
+    Parents that are done are pending again as well: they are not done while a child is open. A parent itself is
+    done for itself the next time, if its children are still done.
     """
+    is_alone = board.read(root).has_done_all(task_id)
 
     def edit(task: Task) -> Task:
         if not force:
             _check_free(task)
         after = replace(task, attempts=0, claim=None)
-        return after if status_of(task) is TaskStatus.PENDING else moved(after, TaskStatus.PENDING)
+        if status_of(task) is not TaskStatus.PENDING:
+            after = moved(after, TaskStatus.PENDING)
+        return replace(after, extra={**after.extra, board.ALONE: True}) if is_alone else after
 
     after = _by_hand(root, task_id, edit)
     return replace(after, parents=tuple(_reopened(root, after.task)))

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ralph.app import board, task_file, wording
-from ralph.app.board import is_live, status_of
+from ralph.app.board import Board, can_end, is_live, status_of
 from ralph.app.task_file import FAILURE, REASON, moved, with_member
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
@@ -90,15 +90,11 @@ def _given_back(task: Task, run: str, note: str = "") -> Task:
 
 
 def release_run(root: Path, run: str) -> list[str]:
-    """Give back all that a run holds which is dead, and end what it left half ended; the ids of what it gave back."""
+    """Give back all that a dead run holds, and end what it left half ended; the ids of what was given back."""
     everything = board.read(root)
     held = [task.id for task in everything.tasks if task.claim is not None and task.claim.run == run]
     freed = [each for each in held if release(root, each, run, note="its run ended")]
-    for parent, children in everything.children.items():
-        if parent in everything.placed and parent not in everything.done and everything.has_done_all(parent):
-            ended = next((each for each in children if _last_by(everything.placed[each].task) == run), None)
-            if ended is not None:
-                close_parents(root, everything.placed[ended].task, by=run)
+    close_late(root)
     return freed
 
 
@@ -160,13 +156,22 @@ def close_parents(root: Path, task: Task, *, by: str = "") -> list[Task]:
     return closed
 
 
+def close_late(root: Path) -> Board:
+    """End the parents that somebody who was killed did not get to end; the board as it is then."""
+    everything = board.read(root)
+    while late := everything.late():
+        if not any([_ended(root, task.id, "")[1] for task in late]):
+            break
+        everything = board.read(root)
+    return everything
+
+
 def _ended(root: Path, task_id: str, by: str) -> tuple[Task, bool]:
     """A parent whose children are done, ended if it was still open; and whether it was."""
     did: list[bool] = []
 
     def edit(task: Task) -> Task:
-        is_open = status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
-        did[:] = [is_open and not is_live(task.claim, ids.now())]
+        did[:] = [can_end(task) and not is_live(task.claim, ids.now())]
         return moved(task, TaskStatus.DONE, by=by, note="its last child is done") if did[0] else task
 
     return task_file.change(root, task_id, edit), did[0]
@@ -182,10 +187,3 @@ def _if_held(root: Path, task_id: str, run: str, edit: Callable[[Task, Claim], T
 
     task_file.change(root, task_id, edited)
     return held[0]
-
-
-def _last_by(task: Task) -> str:
-    """Who changed a task's state last, as its history has it."""
-    history = task.extra.get(task_file.HISTORY)
-    last = history[-1] if isinstance(history, list) and history else None
-    return str(last.get("by", "")) if isinstance(last, dict) else ""

@@ -108,7 +108,7 @@ def moved(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Cl
             f"{task.id} is {state}: it cannot be {_SPOKEN[to]}",
             hint=f"`ralph task reset {task.id}` makes it pending again",
         )
-    extra = {key: value for key, value in task.extra.items() if key != REASON}
+    extra = {key: value for key, value in task.extra.items() if key not in (REASON, board.ALONE)}
     if to is TaskStatus.DONE:
         extra.pop(FAILURE, None)
     line = {"at": stamp(), "from": task.status, "to": to.value, "by": by, "note": note}
@@ -165,5 +165,5 @@ def check_links(everything: Board, tasks: Iterable[Task]) -> None:
         if way := after.cycle(task.id):
             raise Refused(
                 f"{task.id} would wait for itself: {' -> '.join(way)}",
-                hint="nothing was changed; let it wait for something else, or take one of these links out of its task.json",
+                hint="nothing was changed; choose another one, or take one of these links out of its task.json",
             )
