@@ -19,6 +19,7 @@ from ralph.settings import Criterion, CriterionType
 from ralph.testing import Step
 
 CHECK = "custom:test -f ok"
+LEARNED = '<knowledge tags="cart,db" title="Database of the cart">use port 5433</knowledge>'
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_the_tasks_of_one_feature_are_taken_and_no_others(shop: Workshop) -> Non
     from ralph.app import feature
 
     wanted = feature.add(shop.root, "payments").feature.id
-    inside = task.add(shop.root, "pay", feature=wanted).task.id
+    inside = task.add(shop.root, "pay", feature_id=wanted).task.id
     outside = task.add(shop.root, "something else").task.id
     run = shop.start(says_done(), PASSES, wish=Wish(feature=wanted, criteria=("none",)))
     assert (run.done, run.reason) == ((inside,), "success")
@@ -176,7 +177,7 @@ def test_a_marker_that_was_asked_for_is_required(shop: Workshop) -> None:
 
 def test_an_unknown_criterion_agent_task_or_feature_leaves_no_trace(shop: Workshop) -> None:
     for wish, error in (
-        (Wish(goal=GOAL, criteria=("type_check",)), NotFound),
+        (Wish(goal=GOAL, criteria=("type_check",), agent="command", command="true"), NotFound),
         (Wish(goal=GOAL, agent="nobody"), UsageError),
         (Wish(goal=GOAL, agent="command", command="no-such-program-here"), UsageError),
         (Wish(goal=GOAL, agent="command", command="./no-such-program-here"), UsageError),
@@ -195,7 +196,7 @@ def test_an_unknown_criterion_agent_task_or_feature_leaves_no_trace(shop: Worksh
 
 def test_a_crash_and_a_hang_use_up_a_retry_and_are_told(shop: Workshop) -> None:
     run = shop.start(
-        ends(StopReason.CRASHED, "exited with 3: out of memory", "<knowledge tags='db'>use port 5433</knowledge>"),
+        ends(StopReason.CRASHED, "exited with 3: out of memory", LEARNED),
         ends(StopReason.TIMEOUT, "it took too long and was ended"), says_done(), PASSES,
     )  # fmt: skip
     assert shop.outcomes(run) == ["failed", "failed", "done"]
@@ -231,7 +232,7 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_after_longer_and_longer_
 def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(shop: Workshop) -> None:
     learned = '<knowledge tags="rounding" title="Totals are in cents">The cart adds up integer cents.</knowledge>'
     first = shop.start(says_done(learned), PASSES)
-    found = search.search(shop.root, Query(text="cart add up")).hits
+    found = search.search(shop.root, Query(text="cart add up")).found.hits
     assert first.id in [hit.record.id for hit in found]
     text = next(hit.record for hit in found if hit.record.id == first.id).text
     assert "Ended: success" in text
@@ -330,7 +331,7 @@ def test_a_korean_goal_is_a_goal(shop: Workshop) -> None:
     assert "두 번째 줄" in shop.prompt(run, 1)
     assert "합계를 고침" in shop.prompt(run, 2)
     assert runs.read(shop.root, run.id).goal == goal
-    assert run.id in [hit.record.id for hit in search.search(shop.root, Query(text="장바구니 합계")).hits]
+    assert run.id in [hit.record.id for hit in search.search(shop.root, Query(text="장바구니 합계")).found.hits]
 
 
 def test_a_project_without_git_is_looked_at_by_time_and_size(tmp_path: Path) -> None:

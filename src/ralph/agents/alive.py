@@ -82,7 +82,7 @@ def _line_of(pid: int) -> set[int]:
 
 def end(members: dict[int, str]) -> None:
     """End processes that are nobody's any more: SIGTERM, a short grace, SIGKILL."""
-    _signalled(members, signal.SIGTERM)
+    _signalled(_living(members), signal.SIGTERM)
     until = time.monotonic() + GRACE
     while _living(members) and time.monotonic() < until:
         time.sleep(_TICK)

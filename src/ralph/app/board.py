@@ -4,9 +4,10 @@ Every task.json is read once, whatever its folder is called; all else is compute
 linear in their number. A task is ready when it is pending (or its worker died), all its blockers are done, it has
 no children (or was reset after they were done), and nothing holds its parent: a blocker of the parent holds the
 children too, and so does a parent that is done, failed or blocked. A parent whose children are all done is not
-ready but `late`: it is about to be ended by whoever ended the last one, or by the next who looks. Priority 1 comes first, then 2, 3 ...; a task without one (0) comes last;
-then the older comes first, then the smaller id. So that something can always be begun, no task may wait for
-itself: `cycle` looks at blockers and parents together, for a child that waits for its own parent never ends.
+ready but `late`: it is about to be ended by whoever ended the last one, or by the next who looks.
+Priority 1 comes first, then 2, 3 ...; a task without one (0) comes last; then the older one, then the smaller id.
+So that something can always be begun, no task may wait for itself: `cycle` looks at blockers and parents
+together, for a child that waits for its own parent never ends.
 `tests/app/test_board.py` compares with a slow search on random boards.
 """
 

@@ -328,7 +328,11 @@ def record_json(record: Record) -> dict[str, object]:
         "label": record.label or record.kind.value,
         "title": record.title,
     }
-    optional = {"updated": record.updated_at, "valid_until": record.valid_until, "by": record.origin.by}
+    origin = record.origin
+    optional = {
+        "updated": record.updated_at, "valid_until": record.valid_until, "by": origin.by, "session": origin.session,
+        "run": origin.run, "iteration": origin.iteration, "task": origin.task,
+    }  # fmt: skip
     shape.update({key: value for key, value in optional.items() if value})
     if record.links:
         shape["links"] = [{"relation": link.relation, "target": link.target} for link in record.links]

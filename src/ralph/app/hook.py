@@ -8,6 +8,7 @@ written is counted and does not keep an answer back; all other errors are the ca
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -31,6 +32,9 @@ from ralph.settings import Config
 from ralph.store import db, files
 from ralph.store.sources import Format, Source, told
 
+_RUN = re.compile(r"run-[0-9a-f]{1,64}")
+_NAMED = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
+"""How a record begins that stands in a prompt (`context/render.py`)."""
 _TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
@@ -59,7 +63,11 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
         return ""
     if happened.happening is Happening.SESSION_START:
         # The prompt of Ralph's own loop has what memory knows: nothing is handed over twice.
-        return "" if env.get("RALPH_RUN") else _started(root, happened, loaded.config, event)
+        if env.get("RALPH_RUN"):
+            with _counted(root, event):
+                _told_by_loop(root, happened, _loop(env))
+            return ""
+        return _started(root, happened, loaded.config, event)
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _settled(root, happened, loaded.config)
     return ""
@@ -101,6 +109,14 @@ def _loop(env: Mapping[str, str]) -> Mapping[str, object]:
     number = env.get("RALPH_ITERATION", "")
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
     return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": env.get("RALPH_TASK")}
+
+
+def _told_by_loop(root: Path, event: Event, loop: Mapping[str, object]) -> None:
+    """Note what the iteration's prompt names, so that a failing command does not bring it once more."""
+    run, iteration = str(loop["run"]), loop["iteration"]
+    if _RUN.fullmatch(run) and isinstance(iteration, int):
+        prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
+        ledger.saw(root, event.session, _NAMED.findall(prompt))
 
 
 def record(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:

@@ -102,8 +102,8 @@ def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False, ag
     name = wish.task or (_open_task(root, goal) if goal and not resumed else "")
     if name and not resumed:
         _check_free(root, name)
-    worker = agent or _agent(root, config.loop)
-    return Prepared(worker, _criteria(root, config, wish), bool(wish.criteria), goal)
+    wanted = _criteria(root, config, wish)
+    return Prepared(agent or _agent(root, config.loop), wanted, bool(wish.criteria), goal)
 
 
 def _agent(root: Path, loop: Loop) -> Agent:

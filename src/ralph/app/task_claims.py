@@ -160,7 +160,8 @@ def close_late(root: Path) -> Board:
     """End the parents that somebody who was killed did not get to end; the board as it is then."""
     everything = board.read(root)
     while late := everything.late():
-        if not any([_ended(root, task.id, "")[1] for task in late]):
+        ended = [did for task in late for _, did in [_ended(root, task.id, "")]]
+        if not any(ended):
             break
         everything = board.read(root)
     return everything

@@ -148,12 +148,14 @@ def without_our_words(event: Event, _rules: Rules) -> Event | None:
 
 
 def no_machine_prompts(event: Event, _rules: Rules) -> Event | None:
-    """A prompt that no person wrote is dropped, and what a host put around one is cut off."""
+    """A prompt that no person wrote is dropped, and what a host or our loop put around one is cut off."""
     if event.happening is not Happening.USER_PROMPT_SUBMIT:
         return event
     prompt = event.prompt
     while wrapped := _WRAPPING.match(prompt):
         prompt = prompt[wrapped.end() :]
+    if of_our_loop := _OUR_LOOP.match(prompt):  # what it was told stands in the run's snapshots
+        prompt = of_our_loop["task"]
     return None if _MACHINE.match(prompt) else replace(event, prompt=prompt.strip())
 
 
@@ -188,6 +190,11 @@ _PLACES: Mapping[Action, frozenset[str]] = {
 }
 _WRAPPERS = "system-reminder|hook_context|session_context|environment_context|user_instructions|ide_\\w{1,40}"
 _WRAPPING = re.compile(rf"\s*<({_WRAPPERS})>(?:(?!</\1>).)*+</\1>", re.DOTALL)
+_OUR_LOOP = re.compile(
+    r"# Ralph loop: iteration \d.*?^## Assigned Task\n\n(?:\*\*[\w-]+\*\*: )?(?P<task>.*?)(?=^#{1,2} |\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+"""A prompt of `loop/prompt.py`, and what of it a person has said."""
 _MACHINE = re.compile(
     r"\s*(?:<(?:task-notification|system-reminder|hook_context|session_context|environment_context|user_instructions"
     r"|local-command-\w{1,20}|command-(?:name|message|args|contents)|bash-(?:input|stdout|stderr)|user-memory-input"

@@ -57,7 +57,7 @@ _MACHINE_MADE = (
     "[Request interrupted by user", "This session is being continued from a previous conversation",
 )  # fmt: skip
 """How prompts begin that no person wrote; `capture/pipeline.py` does not keep them either."""
-_OURS = ("/mem-", "/ralph:")
+_OURS = ("/mem-", "/ralph:", "/ralph ")
 """Commands that bring what they are asked for themselves."""
 
 

@@ -1,0 +1,230 @@
+"""`ralph loop` as its users meet it: words in, lines and exit codes out."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Project
+
+from ralph.app import runs
+from ralph.cli import loop as cli
+from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, Run
+from ralph.model.work import RunStatus
+
+STEPS: list[dict[str, object]] = [
+    {"say": "<journal>looked around</journal>"},
+    {"say": "it is there now", "write": {"ok": "1\n"}},
+    {"read_only": True, "say": "<verify-pass/>"},
+]
+START = ("loop", "start", "make it work", "--agent", "scripted", "--command", "steps.json", "-c", "custom:test -f ok")
+
+
+@pytest.fixture
+def shop(ralph: Project) -> Project:
+    ralph.put("ralph.yml", "ralph:\n  cooldown_ms: 0\n")
+    ralph.put("steps.json", json.dumps(STEPS))
+    return ralph
+
+
+def dead(shop: Project, **members: object) -> Run:
+    """A run whose process is gone."""
+    run = runs.mine(Run("run-0000dead", "make it work", agent="scripted", started_at="2026-01-01T00:00:00Z"))
+    values = {"born": "gone", "step": "agent", "task": "t-000001", **members}
+    return runs.save(shop.root, None, replace(run, **values))  # type: ignore[arg-type]  # by name, in a test
+
+
+def test_a_loop_from_start_to_end(shop: Project) -> None:
+    said = shop(*START)
+    assert said.code == 0, said.err
+    assert "it is there now" in said.out
+    run_id = re.search(r"run-[0-9a-f]{8}", said.err)
+    assert run_id is not None
+    assert "  checks custom: test -f ok" in said.err
+    assert "iteration 1: blocked" in said.err
+    assert "iteration 2: done" in said.err
+    assert ", 1 file)" in said.err
+    assert "ended after 2 iterations: success" in said.err
+    assert shop("loop", "logs").out.count("iteration 2: done") == 1
+
+
+def test_what_it_printed_is_in_the_log_and_what_it_was_told_can_be_shown(shop: Project) -> None:
+    shop(*START)
+    log = shop("loop", "logs").out
+    assert "it is there now" in log
+    assert "ralph: iteration 1: scripted" in log
+    assert "looked around" in shop("loop", "show", "--iteration", "2").out
+    assert shop("loop", "show", "-i", "2", "--format", "json").json["prompt"] == shop("loop", "show", "-i", "2").out
+    missing = shop("loop", "show", "-i", "7")
+    assert (missing.code, "it has: 1, 2" in missing.err) == (1, True)
+
+
+def test_status_list_and_show_tell_the_same_run(shop: Project) -> None:
+    shop(*START)
+    status, listed = shop("loop", "status", "--format", "json").json, shop("loop", "list", "--format", "json").json
+    shown = shop("loop", "show", "--format", "json").json
+    assert [status] == listed
+    assert {name: shown[name] for name in status} == status
+    assert (status["status"], status["reason"], status["iterations"], status["alive"]) == ("success", "success", 2, False)
+    assert [entry["outcome"] for entry in shown["journal"]] == ["blocked", "done"]
+    assert shown["context_snapshots"] == [1, 2]
+    text = shop("loop", "status").out
+    assert "success (success)  make it work" in text
+    assert "2 iterations with scripted" in text
+    assert shop("loop", "status", str(status["id"])[:7]).code == 0, "the beginning of an id will do"
+
+
+def test_json_is_valid_where_there_is_nothing(shop: Project) -> None:
+    assert shop("loop", "list", "--format", "json").json == []
+    assert shop("loop", "status", "--format", "json").json is None
+    assert isinstance(shop("loop", "config", "--format", "json").json, dict)
+    assert shop("loop", "list").out == "No runs.\n"
+    assert shop("loop", "status").out == "No run yet.\n"
+    for words in (("show",), ("logs",), ("resume",), ("stop",)):
+        said = shop("loop", *words)
+        assert (said.code, said.out) == (1, ""), words
+        assert "there is no run yet" in said.err
+
+
+def test_asking_leaves_no_trace(shop: Project) -> None:
+    before = shop.marks()
+    for words in (("list",), ("status",), ("show",), ("logs",), ("config",)):
+        shop("loop", *words)
+    assert shop.marks() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (("start", "x", "--agent", "nobody"), 2, "there is no agent 'nobody'"),
+        (("start", "x", "--agent", "command", "--command", "no-such-thing"), 2, "no-such-thing: there is no such program"),
+        (("start", "x", "-c", "tests"), 2, "do you mean test_pass?"),
+        (("start", "x", "--task", "t-000000"), 2, "exclude each other"),
+        (("start", "--task", "t-000000"), 1, "there is no task t-000000"),
+        (("start", "--feature", "f-000000"), 1, "f-000000"),
+        (("status", "run-99999999"), 1, "Run not found"),
+        (("stop", "run-99999999"), 1, "Run not found"),
+        (("logs", "run-99999999"), 1, "Run not found"),
+        (("config", "nothing"), 2, "is no setting of the loop"),
+    ],
+)
+def test_what_is_wrong_is_said_and_leaves_no_run(shop: Project, words: tuple[str, ...], code: int, part: str) -> None:
+    said = shop("loop", *words)
+    assert (said.code, part in said.err) == (code, True), said.err
+    assert "Traceback" not in said.err
+    assert shop("loop", "list", "--format", "json").json == []
+
+
+def test_each_reason_has_its_exit_code_and_meaning() -> None:
+    assert EXIT_CODES.keys() == MEANINGS.keys() == set(Reason)
+    assert 2 not in EXIT_CODES.values()
+    table = cli.codes()
+    assert all(f"| {EXIT_CODES[reason]} | `{reason.value}` |" in table for reason in Reason)
+
+
+def test_a_run_that_gives_up_exits_with_its_code_and_can_be_resumed(shop: Project) -> None:
+    said = shop(*START, "--max-iterations", "1")
+    assert (said.code, "max_iterations: 1 iteration of at most 1" in said.err) == (12, True), said.err
+    again = shop("loop", "resume", "--feedback", "it is nearly done")
+    assert again.code == 0, again.err
+    assert "it is nearly done" in shop("loop", "show", "-i", "2").out
+
+
+def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
+    shop(*START, "--max-iterations", "1")
+    run, *_ = runs.newest(shop.root)[0]
+    runs.save(shop.root, run, replace(run, status=RunStatus.RUNNING, reason="", words="", ended_at="", born="x", step="agent"))
+    said = shop("loop", "status")
+    assert f"{run.id} was killed in iteration 2; `ralph loop resume {run.id}` goes on with it" in said.err
+    assert "stopped (died)" in said.out
+    assert "2. interrupted" in said.out
+    assert "was killed" not in shop("loop", "status").err, "it is told once"
+    steps = [STEPS[0], STEPS[0], *STEPS[1:]]
+    shop.put("steps.json", json.dumps(steps))
+    again = shop("loop", "resume", "--max-iterations", "9")
+    assert (again.code, runs.read(shop.root, run.id).iterations) == (0, 3), again.err
+
+
+def test_to_stop_a_dead_run_marks_it(shop: Project) -> None:
+    dead(shop)
+    said = shop("loop", "stop")
+    assert (said.code, "is not running: died" in said.err) == (1, True)
+
+
+def test_to_stop_one_of_several_it_has_to_be_named(shop: Project) -> None:
+    for name in ("run-00000001", "run-00000002"):
+        runs.save(shop.root, None, runs.mine(Run(name, "x", started_at="2026-01-01T00:00:00Z")))
+    said = shop("loop", "stop")
+    assert (said.code, "2 runs are running" in said.err) == (1, True)
+    named = shop("loop", "stop", "run-00000001", "--now")
+    assert (named.code, named.out) == (0, "run-00000001 will stop now\n")
+    assert runs.stop_asked(shop.root, "run-00000001") == "now"
+    assert runs.stop_asked(shop.root, "run-00000002") == ""
+
+
+def test_a_command_of_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
+    shop.put("ralph.yml", "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: custom, command: touch run-it}\n")
+    words = ("loop", "start", "x", "--agent", "scripted", "--command", "steps.json", "--max-iterations", "1")
+    said = shop(*words)
+    assert not shop.file("run-it").exists()
+    assert "is not used until you trust it" in said.err
+    assert "no criteria" in said.err
+
+
+def test_an_agents_program_in_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
+    shop.put("ralph.yml", "ralph:\n  agent: command\n  agent_command: touch run-it\n")
+    said = shop("loop", "start", "x")
+    assert said.code == 2
+    assert not shop.file("run-it").exists()
+
+
+def test_the_settings_of_the_loop_are_shown_and_changed(shop: Project) -> None:
+    assert "ralph.max_iterations" in shop("loop", "config").out
+    assert shop("loop", "config", "max_iterations").out == "10\n"
+    assert shop("loop", "config", "max_iterations", "20").code == 0
+    assert shop("loop", "config", "ralph.max_iterations").out == "20\n"
+    assert shop("loop", "config", "--format", "json").json["ralph.max_iterations"] == 20
+
+
+def test_slash_commands(shop: Project) -> None:
+    assert shop("loop", "slash", "status").out == "No run yet.\n"
+    assert shop("loop", "slash", "").out == "No run yet.\n"
+    assert shop("loop", "slash", "config max_iterations").out == "10\n"
+    assert shop("loop", "slash", "dance").code == 2
+    assert "there is no run yet" in shop("loop", "slash", "stop").err
+
+
+def test_a_program_that_closes_its_ears_does_not_end_the_loop(shop: Project) -> None:
+    steps = [{"say": "word " * 20_000}, *STEPS]
+    shop.put("steps.json", json.dumps(steps))
+    words = shlex.join([sys.executable, "-m", "ralph", *START])
+    subprocess.run(["/bin/sh", "-c", f"{words} 2>&1 | head -n 1"], cwd=shop.root, check=True, capture_output=True)
+    [run], _ = runs.newest(shop.root)
+    assert (run.status, run.iterations) == (RunStatus.SUCCESS, 3)
+
+
+def test_on_a_disk_that_cannot_be_written_it_says_so_without_a_traceback(shop: Project) -> None:
+    shop.file(".ralph").write_text("not a folder", encoding="utf-8")
+    said = shop(*START)
+    assert (said.code, said.out) == (1, "")
+    assert "error: " in said.err
+    assert "bug" not in said.err
+
+
+def test_help_has_examples_for_every_verb(shop: Project) -> None:
+    for verb in ("start", "resume", "stop", "status", "list", "show", "logs", "config"):
+        said = shop("loop", verb, "--help")
+        assert "Examples:" in said.out, verb
+
+
+def test_files_of_a_run_are_where_the_documentation_says(shop: Project) -> None:
+    shop(*START)
+    [run], _ = runs.newest(shop.root)
+    folder = shop.file(".ralph/log/runs")
+    assert {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()} == {
+        Path(f"{run.id}.jsonl"), Path(f"{run.id}.log"), Path(f"{run.id}/0001.md"), Path(f"{run.id}/0002.md"),
+    }  # fmt: skip

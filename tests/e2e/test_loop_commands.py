@@ -1,0 +1,82 @@
+"""`/ralph start`, `/ralph status` and `/ralph stop` typed into the real Claude Code, short and from the plugin.
+
+A loop that was started so is a process of its own: the session that started it ends, and the loop works on with
+Claude Code as its agent until it is done or stopped. Then nothing is left of it but what is on the disk.
+"""
+
+import re
+import sys
+
+import pytest
+from tests.e2e.clients import Claude, Run
+from tests.e2e.loops import GOAL, PASS, Looping, begun, claim, on_path
+from tests.e2e.messages_server import MessagesServer
+from tests.e2e.ralphs import PLUGIN, Ralph, went_well
+from tests.e2e.scripted import Pause, say
+
+pytestmark = pytest.mark.e2e
+
+MAKEFILE = f"test:\n\t{sys.executable} -B -m unittest -q test_till\n"
+
+
+def run_in(run: Run) -> str:
+    """The id of the run that the model was told of, in the first request."""
+    went_well(run)
+    found = re.search(r"\brun-[0-9a-f]{8}\b", run.requests[0].text)
+    assert found, run.requests[0].text
+    return found[0]
+
+
+def test_a_loop_is_started_shown_and_stopped_by_slash_commands(claude: Claude, messages: MessagesServer) -> None:
+    on_path(claude, claude.program, "claude")
+    looping = begun(claude)
+    looping.till()
+    claude.write("Makefile", MAKEFILE)
+    pause = Pause(say("<journal>\nThe total is mended.\n</journal>"))
+    looping.script(1, *looping.mends("one", "return sum(prices)"), pause)
+    messages.script(say("STARTED"), say("SHOWN"), say("STOPPED"))
+
+    name = run_in(claude.run(f"/ralph start {GOAL}; it's $HOME `id`"))
+    pause.wait()
+    shown = claude.run("/ralph status")
+    stopped = claude.run("/ralph stop")
+    pause.release()
+    known = looping.ended(name)
+
+    assert run_in(shown) == run_in(stopped) == name
+    print(shown.requests[0].text[-1500:])
+    assert "iteration 1, waiting for the agent" in shown.requests[0].text
+    assert f"{name} will stop after iteration 1" in stopped.requests[0].text
+    assert (known["status"], known["reason"], known["iterations"]) == ("stopped", "stopped", 1)
+    assert (known["agent"], known["goal"]) == ("claude", f"{GOAL}; it's $HOME `id`")
+    assert looping.outcomes(name) == [(1, "blocked")]
+    assert not claude.leftovers()
+
+
+def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude, messages: MessagesServer) -> None:
+    assert (PLUGIN / "commands/ralph.md").is_file()
+    valid = claude.plugin("validate", "--strict", PLUGIN)
+    assert valid.returncode == 0, valid.stdout + valid.stderr
+    on_path(claude, claude.program, "claude")
+    ralph = Ralph(claude)
+    ralph("init")
+    ralph("install", "claude", "--plugin")
+    ralph("config", "set", "ralph.cooldown_ms", "0")
+    looping = Looping(claude, ralph)
+    looping.till()
+    claude.write("Makefile", MAKEFILE)
+    claude.write("ralph/__main__.py", "raise SystemExit('the project\\'s own ralph was run')\n")
+    looping.script(1, *looping.mends("one", "return sum(prices)"), say("One of two."))
+    looping.script(2, *looping.mends("two", "return paid - due"), claim())
+    looping.verifies(PASS)
+    messages.script(say("STARTED"))
+
+    name = run_in(claude.run(f"/ralph:ralph start {GOAL}", plugin_dir=PLUGIN))
+    known = looping.ended(name)
+
+    assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), ralph("loop", "logs")
+    assert known["agent"] == "claude"
+    assert looping.outcomes(name) == [(1, "blocked"), (2, "done")]
+    assert "return paid - due" in (claude.project / "till.py").read_text(encoding="utf-8")
+    assert messages.unscripted == []
+    assert not claude.leftovers()
