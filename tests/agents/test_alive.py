@@ -63,7 +63,11 @@ def test_a_process_that_has_ended_does_not_live_even_before_it_is_reaped() -> No
 
 @needs_proc
 def test_those_who_bear_a_variable_are_found_and_ended_and_nobody_else() -> None:
-    ours, other, stubborn = begun(SLEEPS, RALPH_RUN="run-1"), begun(SLEEPS, RALPH_RUN="run-12"), begun(STUBBORN, RALPH_RUN="run-1")
+    ours, other, stubborn = (
+        begun(SLEEPS, RALPH_RUN="run-1"),
+        begun(SLEEPS, RALPH_RUN="run-12"),
+        begun(STUBBORN, RALPH_RUN="run-1"),
+    )
     found = alive.bearing("RALPH_RUN", "run-1")
     assert found.keys() == {ours.pid, stubborn.pid}
     alive.end(found)

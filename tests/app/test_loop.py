@@ -1,21 +1,20 @@
 """Whole loops with the scripted agent in real projects: how work is done, believed, tried again and given up."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.app.looping import GOAL, PASSES, Workshop, ends, git, project, says_done, texts
 
 from ralph import paths
-from ralph.app import board, index, runs, scratchpad, search, task
+from ralph.app import board, feature, index, loop, runs, scratchpad, search, task
 from ralph.app.board import status_of
-from ralph.app.loop import Wish
+from ralph.app.loop import Wish, wished
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.agent import Ask, Reply, StopReason
 from ralph.model.query import Query
 from ralph.model.work import RunStatus, TaskStatus
-from ralph.settings import Criterion, CriterionType
+from ralph.settings import Config, Criterion, CriterionType
 from ralph.testing import Step
 
 CHECK = "custom:test -f ok"
@@ -105,8 +104,6 @@ def test_after_a_failed_task_the_next_one_is_taken(shop: Workshop) -> None:
 
 
 def test_the_tasks_of_one_feature_are_taken_and_no_others(shop: Workshop) -> None:
-    from ralph.app import feature
-
     wanted = feature.add(shop.root, "payments").feature.id
     inside = task.add(shop.root, "pay", feature_id=wanted).task.id
     outside = task.add(shop.root, "something else").task.id
@@ -187,8 +184,6 @@ def test_an_unknown_criterion_agent_task_or_feature_leaves_no_trace(shop: Worksh
         (Wish(goal="<private>all of it</private>"), UsageError),
     ):
         with pytest.raises(error):
-            from ralph.app import loop
-
             loop.start(shop.root, shop.config, wish, shop.teller())
     assert shop.said == []
     assert not paths.runs_folder(shop.root).exists()
@@ -206,11 +201,16 @@ def test_a_crash_and_a_hang_use_up_a_retry_and_are_told(shop: Workshop) -> None:
 
 
 def test_an_agent_that_hangs_is_ended_with_all_that_it_started(shop: Workshop) -> None:
-    from ralph.app import loop
-
     shop.put("agent.sh", "sleep 600 & echo $! >child; sleep 600\n")
     shop.retries(0)
-    run = Run("run-00000001", GOAL, status=RunStatus.STOPPED, reason="stopped", seconds=59.8, started_at="2026-01-01T00:00:00Z")
+    run = Run(
+        "run-00000001",
+        GOAL,
+        status=RunStatus.STOPPED,
+        reason="stopped",
+        seconds=59.8,
+        started_at="2026-01-01T00:00:00Z",
+    )
     runs.save(shop.root, None, run)
     wish = Wish(goal=GOAL, criteria=("none",), agent="command", command="sh agent.sh", max_minutes=1)
     ended = loop.resume(shop.root, shop.config, run.id, shop.teller(), wish=wish, rest=shop.rests.append)
@@ -374,9 +374,6 @@ def test_the_index_knows_how_runs_ended(shop: Workshop) -> None:
 
 
 def test_config_is_replaced_by_what_was_wished() -> None:
-    from ralph.app.loop import wished
-    from ralph.settings import Config
-
     config = wished(Config(), Wish(max_iterations=3, verify=False, agent="codex", permission="plan"))
     assert (config.loop.max_iterations, config.execution.verify, config.loop.agent) == (3, False, "codex")
-    assert wished(Config(), Wish()) == replace(Config())
+    assert wished(Config(), Wish()) == Config()

@@ -49,7 +49,14 @@ def test_a_raised_limit_outlives_a_kill(shop: Workshop) -> None:
 
 
 def test_the_limit_of_time_ends_a_run(shop: Workshop) -> None:
-    run = Run("run-00000001", GOAL, status=RunStatus.STOPPED, reason="stopped", seconds=61.0, started_at="2026-01-01T00:00:00Z")
+    run = Run(
+        "run-00000001",
+        GOAL,
+        status=RunStatus.STOPPED,
+        reason="stopped",
+        seconds=61.0,
+        started_at="2026-01-01T00:00:00Z",
+    )
     runs.save(shop.root, None, run)
     ended = shop.resume(writing(1), wish=Wish(goal=GOAL, criteria=("none",), max_minutes=1))
     assert (ended.reason, exit_code(ended), shop.agent.asks) == ("time", 13, [])
@@ -97,7 +104,12 @@ def test_a_request_to_stop_is_heard_after_the_iteration(shop: Workshop) -> None:
         return Reply("hm")
 
     run = shop.start(asked, says_done(), PASSES)
-    assert (run.reason, run.status, shop.outcomes(run), exit_code(run)) == ("stopped", RunStatus.STOPPED, ["blocked"], 18)
+    assert (run.reason, run.status, shop.outcomes(run), exit_code(run)) == (
+        "stopped",
+        RunStatus.STOPPED,
+        ["blocked"],
+        18,
+    )
     assert shop.rests == []
     again = shop.resume(Step(), says_done(), PASSES)
     assert (again.id, again.reason, again.iterations) == (run.id, "success", 2)

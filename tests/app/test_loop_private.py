@@ -63,7 +63,11 @@ def test_what_a_verifier_and_an_absent_agent_say(shop: Workshop) -> None:
 
 def test_what_criteria_print(shop: Workshop) -> None:
     shop.put("said.txt", everything("FAILED"))
-    run = shop.start(says_done(), says_done(), wish=Wish(goal="x y z", criteria=("custom:cat said.txt >&2; false",), max_iterations=2))
+    run = shop.start(
+        says_done(),
+        says_done(),
+        wish=Wish(goal="x y z", criteria=("custom:cat said.txt >&2; false",), max_iterations=2),
+    )
     assert run.iterations == 2
     assert leaked(shop) == []
 

@@ -69,7 +69,12 @@ def test_status_list_and_show_tell_the_same_run(shop: Project) -> None:
     shown = shop("loop", "show", "--format", "json").json
     assert [status] == listed
     assert {name: shown[name] for name in status} == status
-    assert (status["status"], status["reason"], status["iterations"], status["alive"]) == ("success", "success", 2, False)
+    assert (status["status"], status["reason"], status["iterations"], status["alive"]) == (
+        "success",
+        "success",
+        2,
+        False,
+    )
     assert [entry["outcome"] for entry in shown["journal"]] == ["blocked", "done"]
     assert shown["context_snapshots"] == [1, 2]
     text = shop("loop", "status").out
@@ -101,7 +106,11 @@ def test_asking_leaves_no_trace(shop: Project) -> None:
     ("words", "code", "part"),
     [
         (("start", "x", "--agent", "nobody"), 2, "there is no agent 'nobody'"),
-        (("start", "x", "--agent", "command", "--command", "no-such-thing"), 2, "no-such-thing: there is no such program"),
+        (
+            ("start", "x", "--agent", "command", "--command", "no-such-thing"),
+            2,
+            "no-such-thing: there is no such program",
+        ),
         (("start", "x", "-c", "tests"), 2, "do you mean test_pass?"),
         (("start", "x", "--task", "t-000000"), 2, "exclude each other"),
         (("start", "--task", "t-000000"), 1, "there is no task t-000000"),
@@ -137,7 +146,9 @@ def test_a_run_that_gives_up_exits_with_its_code_and_can_be_resumed(shop: Projec
 def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
     shop(*START, "--max-iterations", "1")
     run, *_ = runs.newest(shop.root)[0]
-    runs.save(shop.root, run, replace(run, status=RunStatus.RUNNING, reason="", words="", ended_at="", born="x", step="agent"))
+    runs.save(
+        shop.root, run, replace(run, status=RunStatus.RUNNING, reason="", words="", ended_at="", born="x", step="agent")
+    )
     said = shop("loop", "status")
     assert f"{run.id} was killed in iteration 2; `ralph loop resume {run.id}` goes on with it" in said.err
     assert "stopped (died)" in said.out
@@ -167,7 +178,9 @@ def test_to_stop_one_of_several_it_has_to_be_named(shop: Project) -> None:
 
 
 def test_a_command_of_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
-    shop.put("ralph.yml", "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: custom, command: touch run-it}\n")
+    shop.put(
+        "ralph.yml", "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: custom, command: touch run-it}\n"
+    )
     words = ("loop", "start", "x", "--agent", "scripted", "--command", "steps.json", "--max-iterations", "1")
     said = shop(*words)
     assert not shop.file("run-it").exists()

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -32,12 +33,27 @@ KILLS = 3
 
 
 @dataclass
+class Moments:
+    """Random moments within a loop; how long one takes is learned from those that were not killed."""
+
+    chance: random.Random
+    whole: float = 5.0
+
+    def next(self) -> float:
+        """Seconds after which to kill."""
+        return self.chance.uniform(0.1, self.whole)
+
+    def took(self, seconds: float) -> None:
+        """A loop came to its end in so many seconds."""
+        self.whole = min(self.whole, seconds)
+
+
+@dataclass
 class Loop:
     """One project with its loop, and what was printed."""
 
     root: Path
-    chance: random.Random
-    longest: float
+    moments: Moments
     said: list[str] = field(default_factory=list)
 
     def process(self, *words: str, kill: bool) -> int | None:
@@ -49,8 +65,11 @@ class Loop:
                 stderr=output, env={"PATH": os.environ["PATH"], "HOME": str(self.root.parent), "NO_COLOR": "1"},
             )  # fmt: skip
             code: int | None
+            began = os.times().elapsed
             try:
-                code = process.wait(self.chance.uniform(0.05, self.longest) if kill else 120)
+                code = process.wait(self.moments.next() if kill else 120)
+                if words[0] == "start":
+                    self.moments.took(os.times().elapsed - began)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -60,7 +79,7 @@ class Loop:
         return code
 
 
-def made(root: Path, goal: bool, chance: random.Random, longest: float) -> tuple[Loop, list[str]]:
+def made(root: Path, goal: bool, moments: Moments) -> tuple[Loop, list[str]]:
     """A project with tasks, or with none for a goal; and the words that start its loop."""
     root.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
@@ -74,18 +93,18 @@ def made(root: Path, goal: bool, chance: random.Random, longest: float) -> tuple
         steps.append({"when": "Assigned Task", "say": f"{learned}\n<promise>COMPLETE</promise>", "write": {"ok": ""}})
     for number in range(0 if goal else 3):
         name = task.add(root, f"part {number}").task.id
-        steps.append({"when": f"The task's id is {name}.", "say": f"<task-done>{name}</task-done>", "run": [["sleep", "0.05"]],
-                      "write": {f"{name}.txt": "done\n"}})  # fmt: skip
+        step = {"when": f"The task's id is {name}.", "say": f"<task-done>{name}</task-done>"}
+        steps.append({**step, "run": [["sleep", "0.05"]], "write": {f"{name}.txt": "done\n"}})
     (root / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
     words = ["start", *(["add it up"] if goal else []), "--agent", "scripted", "--command", "steps.json"]
-    return Loop(root, chance, longest), [*words, "-c", "none"]
+    return Loop(root, moments), [*words, "-c", "none"]
 
 
 def until_done(loop: Loop, start: list[str]) -> int:
     """Start, kill, resume, kill ... and at last let it end; how often it was killed."""
     kills = 0
     for number in range(KILLS + 3):
-        kill = number < KILLS and (number == 0 or loop.chance.random() < 0.6)
+        kill = number < KILLS and (number == 0 or loop.moments.chance.random() < 0.6)
         begun, _ = runs.newest(loop.root)
         if begun and begun[0].status is RunStatus.SUCCESS:
             return kills
@@ -119,15 +138,14 @@ def check(loop: Loop) -> None:
 
 @pytest.mark.soak
 def test_a_loop_that_is_killed_at_any_moment_is_resumed_until_all_is_done(in_memory: Path, rounds: Rounds) -> None:
-    chance = random.Random(os.environ.get("RALPH_SEED", "5"))
-    calm, words = made(in_memory / "calm", False, chance, 0)
-    before = os.times()
+    moments = Moments(random.Random(os.environ.get("RALPH_SEED", "5")))
+    calm, words = made(in_memory / "calm", False, moments)
     assert calm.process(*words, kill=False) == 0, calm.said[-1]
     check(calm)
-    longest = 1.1 * (os.times().elapsed - before.elapsed)
     kills = 0
     for number in range(rounds(200, 8)):
-        loop, words = made(in_memory / f"p{number}", number % 4 == 3, chance, longest)
+        loop, words = made(in_memory / f"p{number}", number % 4 == 3, moments)
         kills += until_done(loop, words)
         check(loop)
-    assert kills >= rounds(200, 8) // 2, "they were hardly ever killed in the middle"
+        shutil.rmtree(loop.root)
+    assert kills >= rounds(200, 8) // 3, "they were hardly ever killed in the middle"

@@ -77,13 +77,15 @@ _TAG_LENGTH = 600
 """A `<private` with no `>` for so long is not a tag."""
 _ROUNDS = 16
 """More than any text needs; only a pattern that looks at its neighbours may ask for a second round."""
+_TAG_HEAD = rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+"
 _TAG = (
-    rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+private"
+    rf"{_TAG_HEAD}private"
     rf"(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}"
 )
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 _BEFORE_WORD = 260
 """No spelling of what stands before the word in a tag is longer."""
+_LONGEST_VEILED = 4_000_000
 _MOST_TAGS = 20_000
 """Nobody hides so many parts: what follows is private."""
 _FOLDED = {"İ": "i", "ı": "i", "＜": "<", "＞": ">", "﹤": "<", "﹥": ">", "／": "/"}
@@ -145,15 +147,12 @@ def _tags(text: str) -> "Iterator[re.Match[str]]":
     lowered, at = lower(text), 0
     word = lowered.find("private")
     while word >= 0:
-        first = max(at, word - _BEFORE_WORD)
-        before = text[first:word]
-        tag = None
-        if "<" in before or "\\" in before or "&" in before or "%" in before:
-            tag = regex(_TAG).search(text, first, word + _TAG_LENGTH)
-        if tag and tag.end() - tag.start() <= _TAG_LENGTH:
+        head = regex(rf"{_TAG_HEAD}\Z").search(text, max(at, word - _BEFORE_WORD), word)
+        tag = regex(_TAG).match(text, head.start(), head.start() + _TAG_LENGTH) if head else None
+        if tag:
             yield tag
-            at = tag.end()
-        word = lowered.find("private", max(at, word + 7))
+        at = tag.end() if tag else word + 7
+        word = lowered.find("private", at)
 
 
 def strip_private(text: str) -> tuple[str, int]:
@@ -222,7 +221,11 @@ def _outside(
 
 def may_have_tags(text: str) -> bool:
     """Whether a tag could be in a text, told at once however long it is."""
-    return "private" in lower(_folded(text)) or any(sign in text for sign in _UNSEEN)
+    if "private" not in lower(_folded(text)) and any(sign in text for sign in _UNSEEN):
+        from ralph.capture.veils import bare  # noqa: PLC0415 - few texts have a veil
+
+        return len(text) > _LONGEST_VEILED or "private" in lower(_folded(bare(text)))
+    return "private" in lower(_folded(text))
 
 
 def tags_alone(text: str) -> str:

@@ -24,9 +24,9 @@ _REMOVED = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 _HALF = "[\ud800-\udfff]"
 WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is looked at; what stands at the inner edges is dropped."""
-_LONGEST = 4_000_000
+_LONGEST = 1_000_000
 """So much of either end is looked through for private parts."""
-_MOST_SIGNS, _MOST_TEXTS = 640_000, 12_000
+_MOST_SIGNS, _MOST_TEXTS = 320_000, 12_000
 """What the rules are asked to look at in one event: they take some 2 seconds for it in the worst case."""
 _OWN_WINDOW = 160_000
 DEEPEST = 24

@@ -1,0 +1,143 @@
+"""What Ralph itself costs an iteration of the loop, and whether a long run becomes slower or larger.
+
+`python bench/loop.py [iterations]`. The agent is the scripted one and does nothing but change a file; there are no
+criteria, no verifier and no cooldown. From the end of one of its turns to the beginning of the next is what Ralph
+takes. In each of its turns the agent does what this is compared with: one search, three git calls and five
+fsyncs; so both are measured on the same disk at the same moments, whatever else the machine is doing.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from ralph.app import index, journal, loop, memory, search
+from ralph.app.loop import Wish
+from ralph.app.loop_parts import Teller
+from ralph.model.agent import Ask, Reply
+from ralph.model.kinds import MemoryKind, Outcome
+from ralph.model.query import Query
+from ralph.model.work import JournalEntry
+from ralph.search.measure import speed
+from ralph.search.measure.sessions import Words
+from ralph.settings import Config
+from ralph.store import files
+
+RECORDS, ENTRIES, MEMORIES = 10_000, 1_000, 200
+SHORT, LONG = 40, 1_000
+OVERHEAD, GROWTH, MEMORY = 10.0, 1.2, 1.1
+"""The most that an iteration may take of what it is compared with, a late one of an early one, and memory likewise."""
+_A_RUN = 50
+
+
+@dataclass
+class Clock:
+    """An agent that measures who uses it."""
+
+    questions: list[str]
+    name: str = "clock"
+    reads_only: bool = False
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    _left: float = 0.0
+
+    def run(self, ask: Ask) -> Reply:
+        """Note how long Ralph took since the last turn, and do what that is compared with."""
+        came = time.perf_counter()
+        if self._left:
+            self.ours.append(came - self._left)
+        number = len(self.theirs) + 1
+        self._compared(ask.folder, number)
+        self.theirs.append(time.perf_counter() - came)
+        self.sizes.append(_size())
+        (ask.folder / "work.txt").write_text(f"{number}\n", encoding="utf-8")
+        said = f"<journal>Step {number}: {self.questions[number % len(self.questions)]}.</journal>"
+        self._left = time.perf_counter()
+        return Reply(said, model="clock")
+
+    def _compared(self, folder: Path, number: int) -> None:
+        search.search(folder, Query(text=self.questions[number % len(self.questions)]))
+        for _ in range(3):
+            subprocess.run(["git", "status", "--porcelain"], cwd=folder, check=True, capture_output=True)
+        with (folder / ".git" / "synced").open("ab", buffering=0) as file:
+            for _ in range(5):
+                file.write(b"x" * 200)
+                os.fsync(file.fileno())
+
+
+def run(long: int = LONG) -> list[str]:
+    """The table and the promises."""
+    with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
+        short = _measured(Path(folder) / "full", SHORT, RECORDS, ENTRIES)
+        grown = _measured(Path(folder) / "long", long, 0, 0)
+    lines = [f"the loop with {RECORDS:,} records and {ENTRIES:,} journal entries"]
+    lines += [
+        f"  {'Ralph, an iteration':<44} {1000 * median(short.ours):9.1f} ms",
+        f"  {'one search, three git calls, five fsyncs':<44} {1000 * median(short.theirs):9.1f} ms",
+        _bar("an iteration / search, git and fsyncs", median(short.ours) / median(short.theirs), OVERHEAD),
+        f"a run of {long:,} iterations",
+    ]
+    part = max(10, len(grown.ours) // 10)
+    first, last = median(grown.ours[:part]), median(grown.ours[-part:])
+    slower = median(grown.theirs[-part:]) / median(grown.theirs[:part])
+    lines += [
+        f"  {f'the first {part} iterations, median':<44} {1000 * first:9.1f} ms",
+        f"  {f'the last {part} iterations, median':<44} {1000 * last:9.1f} ms",
+        f"  {'what the machine itself became slower by':<44} {slower:9.2f}",
+        _bar("last / first, as the machine was", last / first / slower, GROWTH),
+        _bar("memory at the end / after a tenth", grown.sizes[-1] / grown.sizes[part], MEMORY),
+    ]
+    return lines
+
+
+def _bar(what: str, ratio: float, most: float) -> str:
+    return f"  {what:<60} {ratio:5.2f} (at most {most:g}) {'ok' if ratio <= most else 'BROKEN'}"
+
+
+def _measured(root: Path, iterations: int, records: int, entries: int) -> Clock:
+    """A run of so many iterations in a project that holds so much."""
+    words = Words(7)
+    _made(root, records, entries, words)
+    clock = Clock([words.prose(8) for _ in range(_A_RUN)])
+    config = replace(Config(), loop=replace(Config().loop, max_iterations=iterations, cooldown_ms=0))
+    teller = Teller(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
+    ended = loop.start(root, config, Wish(goal=words.prose(8), criteria=("none",)), teller, agent=clock)
+    if ended.reason != "max_iterations":
+        raise SystemExit(f"the run ended otherwise: {ended.reason}: {ended.words}")
+    return clock
+
+
+def _made(root: Path, records: int, entries: int, words: Words) -> None:
+    """A project with a repository, sessions, memories and the journals of earlier runs."""
+    files.make_folder(root)
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    if not records:
+        return
+    speed.write(root, records, words)
+    for _ in range(MEMORIES):
+        memory.add(root, words.prose(25), MemoryKind.FIX, force=True)
+    for number in range(entries):
+        entry = JournalEntry(
+            f"run-{number // _A_RUN:08x}", number % _A_RUN + 1, Outcome.BLOCKED, task="t-000000",
+            title=words.question(), notes=words.prose(40), created_at="2026-01-01T00:00:00Z",
+        )  # fmt: skip
+        journal.append(root, entry)
+    index.sync(root)
+
+
+def _size() -> int:
+    """The memory that this process has now, in pages; where the system does not tell, the most that it had."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    print("\n".join(run(int(sys.argv[1]) if sys.argv[1:] else LONG)))

@@ -1,0 +1,125 @@
+"""The graph's words: which nodes and relations there are, and when a fact holds.
+
+A node is a record of the memory family, or something that records speak of (a file, a symbol, a task, a session,
+a tag), named by a prefix and its own name: `file:src/a.ts`, `symbol:src/a.ts#name`, `tag:db`, `task:t-1a2b3c`,
+`session:...`. Facts have times: when they were recorded, from when and until when they are valid, and when another
+one explicitly took their place; a fact is never taken to be outdated for being similar to a newer one. Times are
+compared as far as both are known: a day that is asked for means all of it, and an unknown time excludes nothing.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ralph.model.kinds import MemoryKind
+
+
+class NodeType(StrEnum):
+    """What a node is."""
+
+    PATTERN = "pattern"
+    DECISION = "decision"
+    GOTCHA = "gotcha"
+    DISCOVERY = "discovery"
+    FILE = "file"
+    SYMBOL = "symbol"
+    TASK = "task"
+    SESSION = "session"
+    TAG = "tag"
+
+
+class Relation(StrEnum):
+    """How one node relates to another."""
+
+    RELATED_TO = "related_to"
+    DISCOVERED_IN = "discovered_in"
+    AFFECTS = "affects"
+    FIXES = "fixes"
+    SUPERSEDES = "supersedes"
+    CONTRADICTS = "contradicts"
+    MENTIONS = "mentions"
+    DEPENDS_ON = "depends_on"
+
+
+TYPE_OF = {
+    MemoryKind.PATTERN: NodeType.PATTERN,
+    MemoryKind.DECISION: NodeType.DECISION,
+    MemoryKind.FIX: NodeType.GOTCHA,
+    MemoryKind.CONTEXT: NodeType.DISCOVERY,
+}
+"""The type of a record's node, by its kind."""
+
+NAMED = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
+"""The types of nodes that are no records; their ids begin with the type and a colon."""
+
+_SECOND = len("2026-01-01T00:00:00")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node; `replaced` says since when it is superseded ("" when nobody knows, None when it is not).
+
+    `since` is from when it holds: as its file says, else when it was recorded, else when it replaced an older text.
+    """
+
+    id: str
+    type: NodeType
+    name: str
+    recorded: str = ""
+    valid_from: str = ""
+    valid_until: str = ""
+    since: str = ""
+    replaced: str | None = None
+    retired: bool = False
+    task: str = ""
+
+    def holds(self, at: str) -> bool:
+        """Whether it is true at a time; what was retired at an unknown time holds never."""
+        if self.retired and not self.valid_until:
+            return False
+        if self.replaced is not None and not _before(at, self.replaced):
+            return False
+        return _within(at, self.since or self.valid_from or self.recorded, self.valid_until)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One fact about two nodes; `explicit` ones were stated by somebody, the others follow from the records."""
+
+    source: str
+    relation: Relation
+    target: str
+    recorded: str = ""
+    valid_from: str = ""
+    valid_until: str = ""
+    explicit: bool = False
+
+    def holds(self, at: str) -> bool:
+        """Whether it is true at a time, as far as the edge itself knows."""
+        return _within(at, self.valid_from or self.recorded, self.valid_until)
+
+
+def named(kind: NodeType, name: str) -> str:
+    """The id of a node that is no record."""
+    return f"{kind.value}:{name}"
+
+
+def type_named(node_id: str) -> NodeType | None:
+    """The type that an id's prefix names, or None for a record's id."""
+    prefix, colon, rest = node_id.partition(":")
+    return NodeType(prefix) if colon and rest and prefix in NAMED else None
+
+
+def relation_named(word: str) -> Relation | None:
+    """The relation that somebody's word means: `affects`, `Depends-On`, `related to`."""
+    plain = "_".join(word.strip().lower().replace("-", " ").replace("_", " ").split())
+    return Relation(plain) if plain in tuple(Relation) else None
+
+
+def _within(at: str, since: str, until: str) -> bool:
+    return not _before(at, since) and not (until and _before(until, at))
+
+
+def _before(one: str, other: str) -> bool:
+    """Whether a time is before another, as far as both are known."""
+    size = min(len(one), len(other), _SECOND)
+    return one[:size] < other[:size]

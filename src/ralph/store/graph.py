@@ -1,0 +1,355 @@
+"""The graph in a database of its own: nodes and edges, brought up to date source by source.
+
+It is a cache over the index: each source of the index that changed is taken out and told anew (what its rows mean
+is for `search/facts.py` to know), so that a session's new line costs that session, and a rebuild is linear. Ends
+that are words are looked up at the end of every change, with the times that superseding gives: the result depends
+on the rows alone, never on the order in which they came. A file that is damaged, or was made by another version,
+is deleted and made again without a word. `tests/store/test_graph.py` compares every state with a graph made anew.
+"""
+
+import sqlite3
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
+from ralph.store import db
+from ralph.store.lookup import marks, parts
+
+VERSION = 1
+_NODE = "key, id, type, name, recorded, valid_from, valid_until, since, replaced, retired, task"
+_EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An edge as a source tells it; an end may be words (an id or a title) instead of a node's own id."""
+
+    source: str
+    relation: Relation
+    target: str
+    recorded: str = ""
+    valid_from: str = ""
+    valid_until: str = ""
+    explicit: bool = False
+    source_is_words: bool = False
+    target_is_words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one source says: its nodes, each with the title that links may call it by, and its edges."""
+
+    nodes: tuple[tuple[Node, str], ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An edge between two keys, as walking needs it."""
+
+    source: int
+    target: int
+    relation: str
+    recorded: str
+    valid_from: str
+    valid_until: str
+    explicit: bool
+
+
+Tell = Callable[[int, str], Told]
+"""What a source of the index says, by its key there and its path."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The graph's database, made when there is none or another version's."""
+    try:
+        return _prepared(path)
+    except db.Damaged:
+        db.remove(path)
+        return _prepared(path)
+
+
+def in_memory() -> sqlite3.Connection:
+    """A graph that is never written to disk."""
+    connection = db.connect_memory()
+    _create(connection)
+    return connection
+
+
+def _prepared(path: Path) -> sqlite3.Connection:
+    connection = db.connect(path)
+    try:
+        with db.explained(path):
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version not in (0, VERSION):
+                raise db.Damaged(f"{path}: made by another version", hint="it is made again")
+            if version == 0:
+                _create(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    script = resources.files("ralph.store").joinpath("graph.sql").read_text(encoding="utf-8")
+    with db.atomic(connection):
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for statement in script.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def sync(graph: sqlite3.Connection, index: sqlite3.Connection, tell: Tell) -> int:
+    """Bring the graph up to date with the index; how many sources were taken out or told anew."""
+    present = {row[0]: (row[1], f"{row[2]} {row[3]}") for row in index.execute(_SOURCES)}
+    if not _changes(graph, present):
+        return 0
+    with db.atomic(graph):
+        changes = _changes(graph, present)  # once more: another process may have been faster
+        for path in changes:
+            _clear(graph, path)
+        for path in sorted(changes & present.keys()):
+            key, stamp = present[path]
+            added = graph.execute("INSERT INTO sources(path, stamp) VALUES (?, ?)", (path, stamp))
+            _put(graph, int(added.lastrowid or 0), tell(key, path))
+        _look_up(graph)
+        _supersede(graph)
+        graph.execute(_UNUSED)
+    return len(changes)
+
+
+_SOURCES = "SELECT path, key, digest, offset FROM sources"
+_UNUSED = """
+DELETE FROM nodes WHERE origin IS NULL
+AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.key) AND NOT EXISTS (SELECT 1 FROM edges WHERE target = nodes.key)
+"""  # noqa: E501  (one sentence of SQL)
+
+
+def _changes(graph: sqlite3.Connection, present: Mapping[str, tuple[int, str]]) -> set[str]:
+    known = {row[0]: row[1] for row in graph.execute("SELECT path, stamp FROM sources")}
+    fresh = {path for path, (_, stamp) in present.items() if known.get(path) != stamp}
+    return fresh | (known.keys() - present.keys())
+
+
+def _clear(graph: sqlite3.Connection, path: str) -> None:
+    row = graph.execute("SELECT key FROM sources WHERE path = ?", (path,)).fetchone()
+    if row is None:
+        return
+    graph.execute("DELETE FROM edges WHERE origin = ?", (row[0],))
+    graph.execute(
+        "UPDATE nodes SET origin = NULL, name = id, title = '', recorded = '', valid_from = '', valid_until = '', "
+        "since = '', retired = 0, task = '' WHERE origin = ?",
+        (row[0],),
+    )
+    graph.execute("DELETE FROM sources WHERE key = ?", (row[0],))
+
+
+def _put(graph: sqlite3.Connection, origin: int, told: Told) -> None:
+    graph.executemany(
+        "INSERT INTO nodes(id, type, name, title, recorded, valid_from, valid_until, since, retired, task, origin) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET type = excluded.type, "
+        "name = excluded.name, title = excluded.title, recorded = excluded.recorded, "
+        "valid_from = excluded.valid_from, valid_until = excluded.valid_until, since = excluded.since, "
+        "retired = excluded.retired, task = excluded.task, origin = excluded.origin",
+        (
+            (each.id, each.type.value, each.name, folded(title), each.recorded, each.valid_from, each.valid_until,
+             each.valid_from or each.recorded, each.retired, each.task, origin)
+            for each, title in told.nodes
+        ),
+    )  # fmt: skip
+    spoken = {name for fact in told.facts for name in _names(fact)}
+    graph.executemany(
+        "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)",
+        ((name, kind.value, name) for name in sorted(spoken) if (kind := type_named(name)) is not None),
+    )
+    end = "(SELECT key FROM nodes WHERE id = ?)"
+    graph.executemany(
+        f"INSERT INTO edges VALUES ({end}, {end}, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608  (our own names)
+        (
+            (None if fact.source_is_words else fact.source, None if fact.target_is_words else fact.target,
+             fact.relation.value, fact.recorded, fact.valid_from, fact.valid_until, fact.explicit,
+             fact.source if fact.source_is_words else "", fact.target if fact.target_is_words else "", origin)
+            for fact in told.facts
+        ),
+    )  # fmt: skip
+
+
+def _names(fact: Fact) -> Iterator[str]:
+    if not fact.source_is_words:
+        yield fact.source
+    if not fact.target_is_words:
+        yield fact.target
+
+
+def _look_up(graph: sqlite3.Connection) -> None:
+    """Find the node of every end that is words: a record by its id, else by its title; nobody means itself."""
+    wanted = graph.execute(
+        "SELECT rowid, source_words, target_words, source, target FROM edges WHERE target_words <> '' OR source_words <> ''"  # noqa: E501
+    ).fetchall()
+    if not wanted:
+        return
+    names = _Names(graph)
+    found = []
+    for edge, source_words, target_words, source, target in wanted:
+        one = names.key(source_words) if source_words else source
+        other = names.key(target_words) if target_words else target
+        if one == other:
+            one = other = None
+        if target_words and not source_words:
+            one = source
+        if source_words and not target_words:
+            other = target
+        if (one, other) != (source, target):
+            found.append((one, other, edge))
+    graph.executemany("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", found)
+
+
+class _Names:
+    """Records by what words may call them; of several with one title, the first by its id."""
+
+    def __init__(self, graph: sqlite3.Connection) -> None:
+        sql = "SELECT id, key, title FROM nodes WHERE origin IS NOT NULL ORDER BY id DESC"
+        self._ids: dict[str, int] = {}
+        self._titles: dict[str, int] = {}
+        for name, key, title in graph.execute(sql):
+            self._ids[folded(name)] = key
+            if title:
+                self._titles[title] = key
+
+    def key(self, words: str) -> int | None:
+        """The key of what is meant; `Title#part` and `Title|other words` mean the title."""
+        bare = words.partition("|")[0]
+        for spelling in dict.fromkeys((words, bare, bare.partition("#")[0])):
+            name = folded(spelling)
+            for found in (self._ids.get(name), self._titles.get(name), self._ids.get(f"know-{name}")):
+                if found is not None:
+                    return found
+        return None
+
+
+def _supersede(graph: sqlite3.Connection) -> None:
+    """The times that superseding gives: a text that was replaced ends then, and its successor begins."""
+    own = "coalesce(nullif(valid_from, ''), recorded)"
+    graph.execute(f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}")
+    pairs = graph.execute(
+        "SELECT e.source_words <> '', e.source, e.target, old.valid_until FROM edges e "
+        "JOIN nodes old ON old.key = e.target WHERE e.relation = ? AND e.source IS NOT NULL",
+        (Relation.SUPERSEDES.value,),
+    ).fetchall()
+    began: dict[int, str] = {}
+    for is_text, new, _, ended in pairs:
+        if is_text:
+            began[new] = max(began.get(new, ""), ended)
+    graph.executemany("UPDATE nodes SET since = ? WHERE key = ?", ((at, key) for key, at in began.items() if at))
+    starts = {key: since for key, since in graph.execute("SELECT key, since FROM nodes") } if pairs else {}
+    ends: dict[int, str] = {}
+    for is_text, new, old, ended in pairs:
+        at = ended if is_text and ended else starts.get(new, "")
+        ends[old] = min(ends.get(old, at), at)
+    graph.executemany("UPDATE nodes SET replaced = ? WHERE key = ?", ((at, key) for key, at in ends.items()))
+
+
+def folded(title: str) -> str:
+    """A title as links are compared: in any case and spacing."""
+    if not title.isascii():
+        title = unicodedata.normalize("NFC", title)
+    return " ".join(title.casefold().split())
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def key_of(graph: sqlite3.Connection, node_id: str) -> int | None:
+    """The key of a node, by its id."""
+    row = graph.execute("SELECT key FROM nodes WHERE id = ?", (node_id,)).fetchone()
+    return int(row[0]) if row is not None else None
+
+
+def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
+    """The keys of nodes, by their ids."""
+    found: dict[str, int] = {}
+    for start in range(0, len(ids), 900):
+        part = ids[start : start + 900]
+        sql = f"SELECT id, key FROM nodes WHERE id IN ({marks(part)})"  # noqa: S608  (marks only)
+        found.update((row[0], row[1]) for row in graph.execute(sql, part))
+    return found
+
+
+def meant(graph: sqlite3.Connection, words: str) -> int | None:
+    """The key of the record that an id or a title in any case means."""
+    return _Names(graph).key(words)
+
+
+def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
+    """The nodes behind keys, or all of them."""
+    graph_rows: list[tuple[object, ...]] = []
+    if keys is None:
+        graph_rows = list(map(tuple, graph.execute(f"SELECT {_NODE} FROM nodes")))  # noqa: S608  (our own names)
+    else:
+        for part in parts(list(keys)):
+            sql = f"SELECT {_NODE} FROM nodes WHERE key IN ({marks(part)})"  # noqa: S608  (our own names)
+            graph_rows += map(tuple, graph.execute(sql, part))
+    return {int(str(row[0])): _node(row) for row in graph_rows}
+
+
+def _node(row: tuple[object, ...]) -> Node:
+    _, name, kind, title, recorded, since, until, began, replaced, retired, task = row
+    return Node(
+        str(name), NodeType(str(kind)), str(title), str(recorded), str(since), str(until), str(began),
+        None if replaced is None else str(replaced), bool(retired), str(task),
+    )  # fmt: skip
+
+
+def around(graph: sqlite3.Connection, keys: Sequence[int]) -> Iterator[Row]:
+    """Every edge at some nodes, of whichever end; one between two of them comes once an end."""
+    for part in parts(keys):
+        listed = marks(part)
+        sql = (
+            f"SELECT {_EDGE} FROM edges WHERE source IN ({listed}) AND target IS NOT NULL "  # noqa: S608
+            f"UNION ALL SELECT {_EDGE} FROM edges WHERE target IN ({listed}) AND source IS NOT NULL"
+        )
+        for row in graph.execute(sql, (*part, *part)):
+            yield Row(*row)
+
+
+def edges(graph: sqlite3.Connection) -> list[Row]:
+    """Every edge that has both of its ends."""
+    sql = f"SELECT {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608
+    return [Row(*row) for row in graph.execute(sql)]
+
+
+def edge_of(row: Row, names: Mapping[int, Node]) -> Edge:
+    """An edge with the ids of its ends."""
+    return Edge(
+        names[row.source].id, Relation(row.relation), names[row.target].id, row.recorded, row.valid_from,
+        row.valid_until, bool(row.explicit),
+    )  # fmt: skip
+
+
+def counts(graph: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int]]:
+    """How many nodes there are of each type, and edges of each relation."""
+    kinds = {row[0]: int(row[1]) for row in graph.execute("SELECT type, count(*) FROM nodes GROUP BY type")}
+    sql = "SELECT relation, count(*) FROM edges WHERE source IS NOT NULL AND target IS NOT NULL GROUP BY relation"
+    return kinds, {row[0]: int(row[1]) for row in graph.execute(sql)}
+
+
+def busiest(graph: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
+    """The nodes with the most edges, and how many each has."""
+    sql = (
+        "SELECT n.key, (SELECT count(*) FROM edges WHERE source = n.key AND target IS NOT NULL) + "
+        "(SELECT count(*) FROM edges WHERE target = n.key AND source IS NOT NULL) AS degree "
+        "FROM nodes n ORDER BY degree DESC, n.id LIMIT ?"
+    )
+    return [(row[0], row[1]) for row in graph.execute(sql, (limit,)) if row[1]]
+
+
+def own(graph: sqlite3.Connection, task: str) -> list[int]:
+    """The keys of what is a task's own."""
+    return [row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))]
