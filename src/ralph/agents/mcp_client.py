@@ -117,7 +117,10 @@ class _Call:
         try:
             with anyio.fail_after(self._seconds):
                 reader, writer = await program.connect()
-                async with _lines(reader, writer) as streams, ClientSession(*streams, client_info=_me()) as session:
+                async with (
+                    _lines(reader, writer) as (hear, say),
+                    ClientSession(hear, say, client_info=_me()) as session,
+                ):
                     await self._shake(session)
         finally:
             with anyio.CancelScope(shield=True):
@@ -130,15 +133,15 @@ class _Call:
     async def _call_address(self) -> None:
         if self._server.way is Way.SSE:
             async with (
-                sse_client(self._server.url, httpx_client_factory=self._client) as streams,
-                ClientSession(*streams, client_info=_me()) as session,
+                sse_client(self._server.url, httpx_client_factory=self._client) as (hear, say),
+                ClientSession(hear, say, client_info=_me()) as session,
             ):
                 await self._shake(session)
         else:
             async with (
                 self._client() as client,
-                streamable_http_client(self._server.url, http_client=client) as streams,
-                ClientSession(*streams, client_info=_me()) as session,
+                streamable_http_client(self._server.url, http_client=client) as (hear, say),
+                ClientSession(hear, say, client_info=_me()) as session,
             ):
                 await self._shake(session)
 

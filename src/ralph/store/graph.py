@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
 from ralph.store import db
@@ -46,8 +47,7 @@ class Told:
     facts: tuple[Fact, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """An edge between two keys, as walking needs it."""
 
     source: int
@@ -144,7 +144,7 @@ def _clear(graph: sqlite3.Connection, path: str) -> None:
         return
     graph.execute("DELETE FROM edges WHERE origin = ?", (row[0],))
     graph.execute(
-        "UPDATE nodes SET origin = NULL, name = id, title = '', recorded = '', valid_from = '', valid_until = '', "
+        "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', valid_from = '', valid_until = '', "
         "since = '', retired = 0, task = '' WHERE origin = ?",
         (row[0],),
     )
@@ -167,7 +167,11 @@ def _put(graph: sqlite3.Connection, origin: int, told: Told) -> None:
     spoken = {name for fact in told.facts for name in _names(fact)}
     graph.executemany(
         "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)",
-        ((name, kind.value, name) for name in sorted(spoken) if (kind := type_named(name)) is not None),
+        (
+            (name, kind.value, name.partition(":")[2])
+            for name in sorted(spoken)
+            if (kind := type_named(name)) is not None
+        ),
     )
     end = "(SELECT key FROM nodes WHERE id = ?)"
     graph.executemany(
@@ -201,11 +205,7 @@ def _look_up(graph: sqlite3.Connection) -> None:
         one = names.key(source_words) if source_words else source
         other = names.key(target_words) if target_words else target
         if one == other:
-            one = other = None
-        if target_words and not source_words:
-            one = source
-        if source_words and not target_words:
-            other = target
+            one, other = (None if source_words else one), (None if target_words else other)
         if (one, other) != (source, target):
             found.append((one, other, edge))
     graph.executemany("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", found)
@@ -289,22 +289,22 @@ def meant(graph: sqlite3.Connection, words: str) -> int | None:
 
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
     """The nodes behind keys, or all of them."""
-    graph_rows: list[tuple[object, ...]] = []
     if keys is None:
-        graph_rows = list(map(tuple, graph.execute(f"SELECT {_NODE} FROM nodes")))  # noqa: S608  (our own names)
-    else:
-        for part in parts(list(keys)):
-            sql = f"SELECT {_NODE} FROM nodes WHERE key IN ({marks(part)})"  # noqa: S608  (our own names)
-            graph_rows += map(tuple, graph.execute(sql, part))
-    return {int(str(row[0])): _node(row) for row in graph_rows}
+        return {row[0]: _node(row) for row in graph.execute(f"SELECT {_NODE} FROM nodes")}  # noqa: S608  (our own names)
+    found: dict[int, Node] = {}
+    for part in parts(list(keys)):
+        sql = f"SELECT {_NODE} FROM nodes WHERE key IN ({marks(part)})"  # noqa: S608  (our own names)
+        found.update((row[0], _node(row)) for row in graph.execute(sql, part))
+    return found
 
 
-def _node(row: tuple[object, ...]) -> Node:
-    _, name, kind, title, recorded, since, until, began, replaced, retired, task = row
-    return Node(
-        str(name), NodeType(str(kind)), str(title), str(recorded), str(since), str(until), str(began),
-        None if replaced is None else str(replaced), bool(retired), str(task),
-    )  # fmt: skip
+def _node(row: sqlite3.Row) -> Node:
+    _, name, kind, title, recorded, valid_from, valid_until, since, replaced, retired, task = row
+    times = (recorded, valid_from, valid_until, since, replaced)
+    return Node(name, _TYPES[kind], title, *times, retired=bool(retired), task=task)
+
+
+_TYPES = {kind.value: kind for kind in NodeType}
 
 
 def around(graph: sqlite3.Connection, keys: Sequence[int]) -> Iterator[Row]:
@@ -315,14 +315,13 @@ def around(graph: sqlite3.Connection, keys: Sequence[int]) -> Iterator[Row]:
             f"SELECT {_EDGE} FROM edges WHERE source IN ({listed}) AND target IS NOT NULL "  # noqa: S608
             f"UNION ALL SELECT {_EDGE} FROM edges WHERE target IN ({listed}) AND source IS NOT NULL"
         )
-        for row in graph.execute(sql, (*part, *part)):
-            yield Row(*row)
+        yield from map(Row._make, graph.execute(sql, (*part, *part)))
 
 
 def edges(graph: sqlite3.Connection) -> list[Row]:
     """Every edge that has both of its ends."""
     sql = f"SELECT {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608
-    return [Row(*row) for row in graph.execute(sql)]
+    return list(map(Row._make, graph.execute(sql)))
 
 
 def edge_of(row: Row, names: Mapping[int, Node]) -> Edge:

@@ -1,0 +1,274 @@
+"""Whether something that an agent wrote down is worth knowing tomorrow, and what sort of thing it is.
+
+A sentence is kept when it says something lasting (a rule, a reason, a trap: words such as "must", "because",
+"otherwise", in seven languages) about something particular (a name, a number, a path, or several words that are
+not everybody's). Advice that holds for every project has nothing particular; a report of what was done, a plan,
+a passing trouble and a sentence that only repeats what the code says have nothing lasting, however particular
+they are. What was meant for others (a learning, an entry of knowledge) may do without the lasting word; what
+was merely noted may not. It is a guess by design: what is kept is proposed, and a person decides.
+`tests/capture/test_statements.py` holds the sentences on both sides.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+
+from ralph.capture.values import words_of
+from ralph.search.everyday import WORDS as EVERYDAY
+from ralph.search.terms import STOP_WORDS, is_cjk, words
+
+
+class Meant(IntEnum):
+    """For whom something was written: a note in passing, or a lesson for those who come later."""
+
+    NOTED = 0
+    LESSON = 1
+
+
+_LASTING = re.compile(
+    r"""(?ix)
+    \b(?:must(?:n't)?|always|never|do\ not|don['’]?t|doesn['’]t|does\ not|cannot|can['’]?t|won['’]t|requires?|required
+    |needs?\ (?:to|a|an|the|its)|has\ to|have\ to|had\ to|because|otherwise|or\ else|unless|instead\ of|rather\ than
+    |turns?\ out|turned\ out|gotchas?|pitfalls?|beware|careful|make\ sure|ensure|note\ that|remember\ (?:to|that)
+    |conventions?|decided|decision|chose|chosen|opted|agreed|prefer(?:s|red)?|avoid|silently|ignored|ignores
+    |(?:fails?|breaks?|crashes|hangs?|works?|applies|starts?|allowed)\ (?:if|when|only|unless|without|with|on|under)
+    |only\ (?:works?|if|when|after|on|in|with|one|the)|so\ that|in\ order\ to|workaround|caused\ by|root\ cause
+    |due\ to|the\ trick|the\ reason|reason|depends?\ on|whenever|every\ time|each\ time|even\ (?:though|if)
+    |before\ (?:running|the|you|any|each|every|starting|calling|it|they|tests?|\w+ing)|after\ (?:each|every|changing
+    |editing|adding|any|pulling)|first|not\ \S+\ but|(?:we|this\ project|this\ repo\w*)\ (?:uses?|keeps?|names?|pins?)
+    |should|beforehand|lives?\ in|is\ pinned|are\ pinned|belongs?\ (?:in|to)|go(?:es)?\ (?:in|into|under|through)
+    |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?))\b
+    |\b(?:immer|niemals|nie|muss|müssen|darf|dürfen|weil|sonst|andernfalls|statt|anstatt|damit|erst|vorher|bevor
+    |Achtung|Vorsicht|entschieden|Entscheidung|nur\ wenn|nur\ mit|braucht|benötigt|Konvention|sobald|außer|ohne|Grund
+    |denn|deshalb|daher|zuerst|vermeiden|nicht\ \w+,?\ sondern)\b
+    |반드시|항상|절대|때문|대신|해야|하지\ ?않으면|않으면|먼저|주의|결정|규칙|필요|만\ |경우|없으면|금지|하면\ 안|이유|안\ 된다|안\ 됨
+    |전에|써야|있어야|써야|둬야|맞춰야|돌려야|실패한다|깨진다
+    |必须|总是|始终|永远|不要|不能|因为|否则|需要|注意|决定|而不是|只有|务必|之前|先|禁止|避免|约定|原因|才能|一律|不得|会导致|由于|以免
+    |必ず|常に|決して|しないと|ため|代わりに|前に|注意|必要|なければ
+    |\b(?:toujours|jamais|doit|doivent|parce\ que|sinon|au\ lieu|avant\ de|siempre|nunca|debe|porque|antes\ de|en\ vez)\b
+    """
+)
+_RULE = re.compile(
+    r"""(?ix)\b(?:must|always|never|requires?|needs?\ to|has\ to|have\ to|because|otherwise|instead\ of|unless
+    |do\ not|don['’]t|so\ that|silently|immer|nie|muss|müssen|weil|sonst|statt)\b
+    |반드시|항상|절대|때문|해야|않으면|必须|总是|因为|否则|不要"""
+)
+_DONE = re.compile(
+    r"""(?ix)^\W*(?:(?:i|we|then|now|next|also|just|today|so|ok(?:ay)?|first|finally|and|done:?)[\ ,:]+)*
+    (?:have\ |has\ |had\ |'ve\ )?
+    (?:implement(?:ed|ing)|add(?:ed|ing)|fix(?:ed|ing)|updat(?:ed|ing)|refactor(?:ed|ing)|creat(?:ed|ing)
+    |mov(?:ed|ing)|renam(?:ed|ing)|remov(?:ed|ing)|delet(?:ed|ing)|clean(?:ed|ing)|wrote|writing|written|ran|running
+    |re-?ran|finish(?:ed|ing)|complet(?:ed|ing)|start(?:ed|ing)|work(?:ed|ing)\ (?:on|through)|continu(?:ed|ing)
+    |going\ to|will|let\ me|let['’]s|look(?:ed|ing)|check(?:ed|ing)|review(?:ed|ing)|read(?:ing)?|investigat(?:ed|ing)
+    |commit(?:ted|ting)|push(?:ed|ing)|merg(?:ed|ing)|open(?:ed|ing)|done|wip|made|got|pick(?:ed|ing)\ up|resum(?:ed|ing)
+    |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all|green)
+    |all\ (?:tests?|checks?|green|good|done)|everything|progress|status|iteration|step\ \d|looks\ good|lgtm|halfway
+    |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
+    |^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
+    |^[^.]{0,60}(?:했다|했음|하였다|완료|진행\ ?중|작업\ ?중|마쳤|끝났|추가함|수정함|구현함)\W*$
+    |^\W*(?:已经?|完成了?|添加了|修复了|更新了|正在|开始|继续|今天)
+    """
+)
+_PLAN = re.compile(
+    r"""(?ix)^\W*(?:to-?do|fixme|next(?:\ steps?|\ up|\ iteration|:|,)|tomorrow|remaining|plan(?::|\ is)|follow[-\ ]?ups?
+    |still\ (?:need|to|have|open|missing)|(?:i|we)?\ ?(?:need|want|have)\ to\ (?:look|check|finish|add|write|implement
+    |investigate|think|come\ back|revisit|see|ask|figure)|(?:i|we)\ (?:will|should|could|might|may)|maybe|perhaps
+    |should\ (?:look|check|revisit|probably|be\ (?:easy|done|fine|good|enough|quick))|hopefully|als\ nächstes|noch\ offen
+    |다음|남은|接下来|下一步|待办|todo)"""
+)
+_PASSING = re.compile(
+    r"""(?ix)\b(?:network|wi-?fi|internet|vpn|registry|mirror|proxy|dns|disk|port|api|server|service|ci|runner|github
+    |npm|pypi|docker\ hub)\b.{0,40}\b(?:was|were|is|got|seems?|seemed|went)\b.{0,20}
+    \b(?:down|slow|slower|full|busy|unreachable|unavailable|flaky|taken|in\ use|overloaded|throttled|back|rate[-\ ]?limit\w*)\b
+    |\b(?:blip|hiccup|glitch|outage|one-?off|transient|temporar(?:y|ily)|intermittent)\b
+    |\b(?:worked|passed|fine|green|ok|succeeded)\ (?:on|after|at)\ (?:the\ |a\ )?(?:re-?run|re-?try|second|next|another)
+    |\b(?:retr(?:y|ied|ying)|re-?r[au]n(?:ning)?)\b.{0,40}\b(?:worked|passed|fixed|helped|fine|ok|succeeded|green)\b
+    |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
+)
+_PART = (
+    r"(?:functions?|methods?|class(?:es)?|components?|modules?|files?|constructors?|hooks?|endpoints?|structs?|enums?"
+    r"|interfaces?|helpers?|types?|variables?|constants?|routes?|handlers?|propert(?:y|ies)|fields?|params?|parameters?"
+    r"|arguments?|packages?|folders?|director(?:y|ies)|decorators?|tables?|models?|schemas?|objects?|scripts?|tests?"
+    r"|reducers?|services?|controllers?|props?|middleware|loops?|imports?)"
+)
+_SAYS = (
+    r"(?:takes?|accepts?|returns?|has|have|contains?|defines?|exports?|imports?|inherits?|extends?|implements?|renders?"
+    r"|calls?|receives?|wraps?|holds?|consists?|stores?|loops?|iterates?|converts?|parses?|maps?|sets?|gets?|reads?"
+    r"|writes?|prints?|logs?|validates?|computes?|calculates?|checks?|uses?|handles?|sends?|fetches|loads?|creates?|adds?"
+    r"|is\ (?:a|an|the|defined|declared|located|called|used|in|imported|exported|responsible|named)|are\ (?:defined|in)"
+    r"|expects?|provides?|represents?|builds?|formats?|lists?|declares?)"
+)
+_CODE_NAME = r"(?:`[^`]{1,80}`|\w+\(\w{0,40}[^)]{0,40}\)|\w+_\w+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[\w/.-]+\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h|cs|kt|php|sql|vue))"
+_RESTATED = re.compile(
+    rf"""(?x)
+    ^\W*(?:(?:The|This|A|An|Each|In|Here,?|Our|And|Also,?)\ )?(?:\w+\ ){{0,2}}
+    (?:(?i:{_PART})\ {_CODE_NAME}|{_CODE_NAME}(?:\ (?i:{_PART}))?|(?i:{_PART}))
+    (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?{_SAYS}\b
+    |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
+    |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul)\b.{{0,60}}
+     \b(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt)\b
+    |(?:함수|클래스|메서드|파일|모듈|컴포넌트).{{0,60}}(?:받|반환|정의|포함|호출|돌려)
+    |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出)
+    """
+)
+_GENERIC = words_of(
+    """test tests testing tested tester code codes coding coded codebase quality clean cleaner good better best practice
+    practices review reviews function functions method methods class classes file files project projects feature
+    features task tasks work works working bug bugs issue issues error errors fix fixes fixed problem problems app
+    application system systems user users data change changes changed implement implementation implemented add added
+    update updated improve improved improvement refactor refactoring run runs running build builds check checks
+    checked pass passes passed passing fail fails failed failing failure write writing written read reading
+    documentation docs document comment comments name names naming simple small readable readability maintainable team
+    communication time plan planning step steps edge cases case input inputs output outputs validate validation
+    handle handling careful carefully important importance help helps helpful learn learned learning lesson lessons
+    lot great nice progress done finish finished complete completed iteration story stories session understand
+    understanding existing logic line lines big large long short deep commit commits branch pull request merge
+    design architecture structure structured consistent consistency debug debugging debugger log logs logging message
+    messages performance fast slow easy hard tricky useful useless value values result results thing things way ways
+    always never must should make sure because since before after otherwise instead everything everyone people keep
+    early late later first often proper properly correct correctly right wrong software developer developers future
+    requirements requirement spec specs clear clearly think thinking patience patient attention detail details effort
+    module modules component components library libraries tool tools command commands script scripts started starting
+    green red coverage cover solid robust safe safer stable order crucial key essential matter matters whole sense
+    today yesterday morning afternoon moment again suite needed need needs required require requires save saves saving
+    frequently regularly possible approach solution solutions start end dependency dependencies version versions
+    variable variables parameter parameters return returns type types object objects string strings list lists
+    implementing writing reviewing understanding functionality meaningful descriptive modular duplicated duplication
+    duplicate avoid prefer follow following conventions convention standard standards style guide guidelines
+    trust double twice focus smaller bigger quickly slowly care forget remember"""
+)
+_ACRONYMS = words_of("TODO OK PR PRS WIP LGTM I A FYI BTW IMO ASAP TDD DRY KISS SOLID YAGNI NOTE DONE API UI ID AM PM")
+_PARTICULAR = re.compile(
+    r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]*/[\w./-]+ | \b\w+\.(?:[a-z]{1,5}\d?)\b(?!\.\w)
+    | \b[A-Za-z]\w*_\w+ | \b[a-z]+[A-Z]\w* | \b[A-Z][a-z]+[A-Z]\w* | \b[A-Z][A-Z0-9]{1,}(?:_[A-Z0-9]+)*\b
+    | (?<![\w.])v?\d[\w.:%-]*
+    """
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\s\d])|(?<=[。！？])|\n+")
+_MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+(?:\[[ x]\]\s*)?")
+_NAMED = re.compile(r"[*_]{0,3}([^\W\d_][\w /-]{1,24}?)[*_]{0,3}\s?[:：][*_]{0,3}\s")
+
+_ENOUGH = 1.3
+"""How particular a sentence must be, for which one name or four rare words are enough."""
+_FULL = 2.0
+"""How particular a lesson must be that has no lasting word."""
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, without the marks of lists."""
+    for part in _SENTENCE.split(text):
+        bare = _MARK.sub("", part).strip()
+        if bare:
+            yield bare
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """The items and paragraphs of a text: what belongs together."""
+    held: list[str] = []
+    for line in text.split("\n"):
+        if held and (not line.strip() or _MARK.match(line)):
+            yield " ".join(held)
+            held = []
+        if line.strip():
+            held.append(_MARK.sub("", line).strip())
+    if held:
+        yield " ".join(held)
+
+
+def worth(text: str, meant: Meant) -> str:
+    """The sentences of a text that are worth knowing, in their order; "" when there are none.
+
+    Of a lesson that has one, all that is no report and no plan is kept: its author chose the words together.
+    """
+    found = list(sentences(text))
+    kept = [each for each in found if is_lasting(each, meant)]
+    if kept and meant is Meant.LESSON:
+        kept = [each for each in found if each in kept or not _is_passing_by(each)]
+    return " ".join(kept)
+
+
+def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
+    """Whether one sentence says something that will still hold, about something particular."""
+    if _PLAN.search(sentence):
+        return False
+    lasting, rule = _LASTING.search(_bare(sentence)) is not None, _RULE.search(sentence) is not None
+    how = particular(sentence)
+    if _RESTATED.search(sentence) and not rule:
+        return False
+    if _PASSING.search(sentence) and not rule:
+        return False
+    if _DONE.search(sentence):
+        return rule and how >= _FULL
+    if lasting:
+        return how >= _ENOUGH
+    return meant is Meant.LESSON and how >= _FULL
+
+
+def _bare(sentence: str) -> str:
+    """The sentence without quoted code: words in there are nobody's advice."""
+    return re.sub(r"`[^`\n]*`", "`", sentence)
+
+
+def _is_passing_by(sentence: str) -> bool:
+    return any(each.search(sentence) for each in (_PLAN, _DONE, _PASSING))
+
+
+def particular(text: str) -> float:
+    """How much a text is about this project and no other: names, numbers and words that are not everybody's."""
+    names = {found for found in _PARTICULAR.findall(text) if found.strip("`\"'") not in _ACRONYMS}
+    rest = _PARTICULAR.sub(" ", text)
+    rare: set[str] = set()
+    pairs: set[str] = set()
+    for word in words(rest):
+        low = word.lower()
+        if is_cjk(word):
+            pairs.update(low[at : at + 2] for at in range(len(low) - 1))
+        elif len(low) > 2 and low not in EVERYDAY and low not in STOP_WORDS and low not in _GENERIC:
+            rare.add(low)
+    return len(names) + 0.34 * len(rare) + 0.12 * len(pairs)
+
+
+# --- what sort of thing ------------------------------------------------------------------------
+
+_LABELS = tuple(
+    (label, re.compile(shape))
+    for label, shape in (
+        (
+            "decision",
+            r"(?i)\b(?:decided|decision|chose|chosen|opted|went with|going with|we agreed|picked \S+ over|entschieden"
+            r"|Entscheidung)\b|결정|선택|决定|选择|選択",
+        ),
+        (
+            "gotcha",
+            r"(?i)\b(?:gotchas?|pitfalls?|beware|careful|fails?|breaks?|broken|crash\w*|silently|otherwise|hangs?"
+            r"|wrong|error\w*|does not|doesn['’]t|cannot|can['’]t|won['’]t|unless|turns? out|turned out|ignored|stale"
+            r"|sonst|Achtung|Vorsicht|schlägt|bricht|Fehler|flaky|corrupt\w*|deadlock\w*)\b"
+            r"|주의|실패|오류|않으면|없으면|깨|안 된|否则|注意|失败|报错|错误|会导致|不能",
+        ),
+        (
+            "pattern",
+            r"(?i)\b(?:always|never|conventions?|must|every|all|prefer\w*|we (?:use|name|keep)|use|uses|goes? (?:in|into)"
+            r"|lives? in|belongs?|immer|nie|müssen|muss|Konvention)\b|항상|규칙|반드시|해야|必须|总是|约定|一律|始终",
+        ),
+    )
+)
+KNOWN = {
+    "gotcha": "gotcha", "pitfall": "gotcha", "trap": "gotcha", "warning": "gotcha", "caution": "gotcha",
+    "beware": "gotcha", "achtung": "gotcha", "주의": "gotcha", "注意": "gotcha", "fix": "gotcha", "decision": "decision",
+    "decided": "decision", "entscheidung": "decision", "결정": "decision", "决定": "decision", "adr": "decision",
+    "convention": "pattern", "pattern": "pattern", "rule": "pattern", "규칙": "pattern", "约定": "pattern",
+    "konvention": "pattern", "tip": "tip", "hint": "tip", "discovery": "discovery", "learning": "tip",
+    "learned": "tip", "lesson": "tip", "til": "tip", "insight": "tip",
+}  # fmt: skip
+"""Words before a colon by which people say what follows."""
+
+
+def named(text: str) -> str:
+    """The label that a text gives itself at its start (`Gotcha: ...`), or ""."""
+    found = _NAMED.match(text)
+    return KNOWN.get(found[1].strip().lower(), "") if found is not None else ""
+
+
+def label(text: str) -> str:
+    """What sort of thing a text says: what it calls itself, else what its words are like."""
+    return named(text) or next((name for name, shape in _LABELS if shape.search(text)), "tip")

@@ -1,0 +1,104 @@
+"""The prompt of an iteration: its sections in their order, within the budget, and the same bytes for the same state."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.app.looping import Workshop, project
+
+from ralph import paths
+from ralph.app import feature, guardrails, knowledge, loop_prompt, memory, scratchpad, task
+from ralph.context.tokens import estimate
+from ralph.loop.state import Run
+from ralph.model.kinds import MemoryKind
+from ralph.model.work import Task
+from ralph.settings import Config, Inject
+
+RUN = Run("run-00000001", "make the cart add up", failure="2 tests fail", feedback="use decimals", iterations=2)
+ORDER = (
+    "# Ralph loop: iteration 3 of at most 10", "## Assigned Task", "## Specification", "## Plan", "## Retry Information",
+    "## Feedback", "## Guardrails", "## Project Knowledge", "## Memories", "## Scratchpad", "## Global Patterns", "## Memory",
+)  # fmt: skip
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    """A project that remembers something of every kind."""
+    made = project(tmp_path / "shop")
+    root = made.root
+    about = feature.add(root, "cart").feature.id
+    (paths.features_folder(root) / about / "spec.md").write_text("The cart adds up cents.\n", encoding="utf-8")
+    (paths.features_folder(root) / about / "plan.md").write_text("First the sum.\n", encoding="utf-8")
+    task.add(root, "make the cart add up", "with tax", feature_id=about)
+    guardrails.add(root, "never touch the payment keys")
+    memory.add(root, "the cart keeps integer cents", MemoryKind.DECISION)
+    scratchpad.set_(root, "half way there")
+    from ralph.formats.sigils import read
+
+    said = '<knowledge tags="cart" title="Rounding of the cart">banker rounding</knowledge>'
+    knowledge.learn(root, read(said).knowledge, run="run-00000002")
+    paths.global_patterns(root).parent.mkdir(parents=True, exist_ok=True)
+    paths.global_patterns(root).write_text("# Global Patterns\n\n## Tests\n- run them twice\n", encoding="utf-8")
+    return made
+
+
+def work(shop: Workshop) -> Task:
+    [found] = task.ready(shop.root)
+    return replace(found, attempts=1)
+
+
+def text(shop: Workshop, config: Config | None = None, run: Run = RUN) -> str:
+    return loop_prompt.text(shop.root, config or Config(), run, work(shop), ["custom: make test"], 10)
+
+
+def test_sections_stand_in_the_order_of_the_specification(shop: Workshop) -> None:
+    said = text(shop)
+    places = [said.find(f"{heading}\n") for heading in ORDER]
+    assert -1 not in places, [heading for heading, place in zip(ORDER, places, strict=True) if place < 0]
+    assert places == sorted(places)
+    for part in ("integer cents", "payment keys", "banker rounding", "half way there", "run them twice", "adds up cents",
+                 "First the sum", "2 tests fail", "use decimals", "retry 1 of 3", "custom: make test", "with tax"):  # fmt: skip
+        assert part in said, part
+
+
+def test_the_same_state_gives_the_same_bytes(shop: Workshop) -> None:
+    assert text(shop) == text(shop)
+
+
+@pytest.mark.parametrize("window", [500, 1_500, 3_000, 6_000, 200_000])
+def test_a_small_window_keeps_the_task_and_how_to_answer(shop: Workshop, window: int) -> None:
+    config = replace(Config(), context=replace(Config().context, window=window))
+    said = text(shop, config)
+    for heading in ("# Ralph loop:", "## Assigned Task", "## Retry Information", "## Feedback", "## Memory\n"):
+        assert heading in said
+    always = estimate(text(shop, replace(config, context=replace(config.context, window=1))))
+    assert estimate(said) <= max(int(window * 0.6), always) + 10
+
+
+def test_memories_come_by_the_setting_and_memory_instructions_always(shop: Workshop) -> None:
+    for inject, there in ((Inject.AUTO, True), (Inject.MANUAL, False), (Inject.NONE, False)):
+        said = text(shop, replace(Config(), memories=replace(Config().memories, inject=inject)))
+        assert ("integer cents" in said) is there
+        assert "## Memory\n" in said
+        assert "banker rounding" in said, "knowledge is not a memory"
+    off = text(shop, replace(Config(), memories=replace(Config().memories, enabled=False)))
+    assert "integer cents" not in off
+    assert "CLAUDE.md" in off
+    assert ".claude/skills/" in off
+
+
+def test_only_the_end_of_a_long_scratchpad_is_told(shop: Workshop) -> None:
+    scratchpad.set_(shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000)))
+    said = text(shop)
+    assert "line 2999 of my notes" in said
+    assert "line 10 of my notes" not in said
+    section = said.split("## Scratchpad")[1].split("\n## ")[0]
+    assert estimate(section) <= loop_prompt.SCRATCHPAD + 20
+
+
+def test_finished_prerequisites_are_told(shop: Workshop) -> None:
+    first = task.add(shop.root, "lay the ground").task.id
+    waiting = task.add(shop.root, "build on it", blocked_by=[first]).task
+    task.done(shop.root, first)
+    said = loop_prompt.text(shop.root, Config(), RUN, waiting, [], 10)
+    assert f"- {first}: lay the ground" in said
