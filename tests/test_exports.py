@@ -4,12 +4,19 @@ import subprocess
 import sys
 
 import ralph
+from ralph import testing
 
 
 def test_every_public_name_is_there_and_has_a_docstring() -> None:
     for name in ralph.__all__:
         value = getattr(ralph, name)
         assert name == "__version__" or value.__doc__, name
+
+
+def test_the_public_fakes_are_there_and_have_a_docstring() -> None:
+    assert set(testing.__all__) >= {"HashEmbedder", "ScriptedAgent"}
+    for name in testing.__all__:
+        assert getattr(testing, name).__doc__, name
 
 
 def test_dir_lists_the_public_names() -> None:

@@ -1,6 +1,7 @@
 """Whether a process lives, and is the same; and who was left behind by one that was killed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,20 @@ def test_a_process_that_has_ended_does_not_live_even_before_it_is_reaped() -> No
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert not alive.lives(process.pid, began)
     over(process)
+
+
+def test_another_space_of_numbers_is_another_place() -> None:
+    words = [sys.executable, "-c", "from ralph.agents import alive; print(alive.place())"]
+    same = subprocess.run(words, capture_output=True, check=True, encoding="utf-8").stdout.strip()
+    assert same == alive.place()
+    if shutil.which("unshare") is None:
+        pytest.skip("no sandbox can be made here")
+    sandboxed = subprocess.run(
+        ["unshare", "--pid", "--fork", "--mount-proc", *words], capture_output=True, check=False, encoding="utf-8"
+    )
+    if sandboxed.returncode != 0:
+        pytest.skip("no sandbox can be made here")
+    assert sandboxed.stdout.strip() not in ("", same)
 
 
 @needs_proc

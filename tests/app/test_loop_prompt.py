@@ -9,6 +9,7 @@ from tests.app.looping import Workshop, project
 from ralph import paths
 from ralph.app import feature, guardrails, knowledge, loop_prompt, memory, scratchpad, task
 from ralph.context.tokens import estimate
+from ralph.formats import sigils
 from ralph.loop.state import Run
 from ralph.model.kinds import MemoryKind
 from ralph.model.work import Task
@@ -16,8 +17,13 @@ from ralph.settings import Config, Inject
 
 RUN = Run("run-00000001", "make the cart add up", failure="2 tests fail", feedback="use decimals", iterations=2)
 ORDER = (
-    "# Ralph loop: iteration 3 of at most 10", "## Assigned Task", "## Specification", "## Plan", "## Retry Information",
-    "## Feedback", "## Guardrails", "## Project Knowledge", "## Memories", "## Scratchpad", "## Global Patterns", "## Memory",
+    "# Ralph loop: iteration 3 of at most 10", "## Assigned Task", "## Specification", "## Plan",
+    "## Retry Information", "## Feedback", "## Guardrails", "## Project Knowledge", "## Memories", "## Scratchpad",
+    "## Global Patterns", "## Memory",
+)  # fmt: skip
+PARTS = (
+    "integer cents", "payment keys", "banker rounding", "half way there", "run them twice", "adds up cents",
+    "First the sum", "2 tests fail", "use decimals", "retry 1 of 3", "custom: make test", "with tax",
 )  # fmt: skip
 
 
@@ -33,10 +39,8 @@ def shop(tmp_path: Path) -> Workshop:
     guardrails.add(root, "never touch the payment keys")
     memory.add(root, "the cart keeps integer cents", MemoryKind.DECISION)
     scratchpad.set_(root, "half way there")
-    from ralph.formats.sigils import read
-
     said = '<knowledge tags="cart" title="Rounding of the cart">banker rounding</knowledge>'
-    knowledge.learn(root, read(said).knowledge, run="run-00000002")
+    knowledge.learn(root, sigils.read(said).knowledge, run="run-00000002")
     paths.global_patterns(root).parent.mkdir(parents=True, exist_ok=True)
     paths.global_patterns(root).write_text("# Global Patterns\n\n## Tests\n- run them twice\n", encoding="utf-8")
     return made
@@ -56,8 +60,7 @@ def test_sections_stand_in_the_order_of_the_specification(shop: Workshop) -> Non
     places = [said.find(f"{heading}\n") for heading in ORDER]
     assert -1 not in places, [heading for heading, place in zip(ORDER, places, strict=True) if place < 0]
     assert places == sorted(places)
-    for part in ("integer cents", "payment keys", "banker rounding", "half way there", "run them twice", "adds up cents",
-                 "First the sum", "2 tests fail", "use decimals", "retry 1 of 3", "custom: make test", "with tax"):  # fmt: skip
+    for part in PARTS:
         assert part in said, part
 
 

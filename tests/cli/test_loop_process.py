@@ -133,6 +133,19 @@ def test_a_run_that_was_interrupted_is_resumed_with_feedback(shop: Project) -> N
     assert (run.iterations, outcomes(shop, run)) == (2, ["interrupted", "done"])
 
 
+def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_will_not_end(shop: Project) -> None:
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('not me', flush=True))\n"
+    shop.put("agent.py", deaf + AGENT.replace("time.sleep(600)", "[time.sleep(600) for _ in range(9)]"))
+    with running(shop, *START) as loop:
+        loop.process.send_signal(signal.SIGINT)
+        loop.until(b"not me")
+        loop.process.send_signal(signal.SIGINT)
+        assert loop.end() == 130
+    assert b"left at once" in loop.seen
+    run = newest(shop)
+    assert (run.reason, outcomes(shop, run), agents_gone(shop)) == ("interrupted", ["interrupted"], True)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_leaves_nothing_behind(shop: Project, number: signal.Signals) -> None:
     with running(shop, *START) as loop:

@@ -4,6 +4,7 @@
 model is the scripted server. Each test says what reached the model and what is on the disk.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ MEMORY = "The till counts in whole cents, never in fractions."
 FIRST = "The total is mended, the CHANGE is left."
 WHY = "The change of a customer who pays too little is not refused."
 MARMALADE = "I, the MARMALADE verifier, have read it."
-READERS = {"Read", "Glob", "Grep"}
+WRITERS = {"Bash", "Write", "Edit", "NotebookEdit", "Agent", "ExitPlanMode"}
 
 
 @pytest.fixture(params=["claude", "acp"])
@@ -72,9 +73,10 @@ def test_three_iterations_and_then_success(looping: Looping) -> None:
     assert {each.files for each in entries} == {("till.py",)}
     assert len({each.session for each in entries}) == 3
     assert sorted(looping.logged()) == sorted(each.session for each in entries)
-    assert looping.ralph("task", "list", "--format", "json").count('"done"') == 1
-    record = looping.state(known["id"])[-1]
-    assert (record["type"], record["id"]) != ("run", "")
+    [work] = json.loads(looping.ralph("task", "list", "--format", "json"))
+    assert (work["id"], work["status"]) == (known["task"], "done")
+    [record] = [line for line in looping.state(known["id"]) if line["type"] == "journal" and line["id"] == known["id"]]
+    assert record["text"].startswith(f"Goal: {GOAL}\nEnded: success")
 
 
 def test_a_verifier_that_does_not_agree_is_heard_by_the_next_iteration(looping: Looping) -> None:
@@ -100,7 +102,7 @@ def test_a_verifier_that_does_not_agree_is_heard_by_the_next_iteration(looping: 
     # The verifier reads, and nothing else: no memory, no record of it, no file.
     verified = looping.verified()
     assert len(verified) == 4
-    assert {tool["name"] for tool in verified[0].body["tools"]} <= READERS
+    assert not WRITERS & {tool["name"] for request in verified for tool in request.body["tools"]}
     assert "- till.py" in verified[0].text
     assert not any(MEMORY in request.text for request in verified)
     assert [looping.asked(number).text.count(MEMORY) for number in (1, 2)] == [1, 1]

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.clients import Claude, Run
 from tests.e2e.loops import GOAL, PASS, Looping, begun, claim, on_path
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import PLUGIN, Ralph, went_well
+from tests.e2e.ralphs import PLUGIN, Ralph, printed, went_well
 from tests.e2e.scripted import Pause, say
 
 pytestmark = pytest.mark.e2e
@@ -32,19 +32,21 @@ def test_a_loop_is_started_shown_and_stopped_by_slash_commands(claude: Claude, m
     looping = begun(claude)
     looping.till()
     claude.write("Makefile", MAKEFILE)
+    looping.ralph.remember(f"To {GOAL}, count in whole cents.", "decision")
     pause = Pause(say("<journal>\nThe total is mended.\n</journal>"))
     looping.script(1, *looping.mends("one", "return sum(prices)"), pause)
     messages.script(say("STARTED"), say("SHOWN"), say("STOPPED"))
 
-    name = run_in(claude.run(f"/ralph start {GOAL}; it's $HOME `id`"))
+    started = claude.run(f"/ralph start {GOAL}; it's $HOME `id`")
     pause.wait()
     shown = claude.run("/ralph status")
     stopped = claude.run("/ralph stop")
     pause.release()
+    name = run_in(started)
     known = looping.ended(name)
 
     assert run_in(shown) == run_in(stopped) == name
-    print(shown.requests[0].text[-1500:])
+    assert printed(started, "UserPromptSubmit") == []
     assert "iteration 1, waiting for the agent" in shown.requests[0].text
     assert f"{name} will stop after iteration 1" in stopped.requests[0].text
     assert (known["status"], known["reason"], known["iterations"]) == ("stopped", "stopped", 1)
@@ -65,7 +67,8 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude,
     looping = Looping(claude, ralph)
     looping.till()
     claude.write("Makefile", MAKEFILE)
-    claude.write("ralph/__main__.py", "raise SystemExit('the project\\'s own ralph was run')\n")
+    for name in ("__init__", "__main__"):
+        claude.write(f"ralph/{name}.py", "raise SystemExit('a folder of this name is not us')\n")
     looping.script(1, *looping.mends("one", "return sum(prices)"), say("One of two."))
     looping.script(2, *looping.mends("two", "return paid - due"), claim())
     looping.verifies(PASS)
@@ -76,6 +79,7 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude,
 
     assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), ralph("loop", "logs")
     assert known["agent"] == "claude"
+    assert "checks test_pass: make" in (claude.project / f".ralph/log/runs/{name}.log").read_text(encoding="utf-8")
     assert looping.outcomes(name) == [(1, "blocked"), (2, "done")]
     assert "return paid - due" in (claude.project / "till.py").read_text(encoding="utf-8")
     assert messages.unscripted == []

@@ -68,6 +68,7 @@ def test_a_killed_run_is_found_and_finished(looping: Looping) -> None:
     pause.wait()
     interrupt(running, signal.SIGKILL)
     assert running.wait().code == -signal.SIGKILL
+    assert looping.client.leftovers(grace=0), "the client does not know that its loop is gone"
 
     found = looping.ralph.call("loop", "status", "--format", "json")
 

@@ -14,6 +14,7 @@ from tests.e2e.scripted import say
 
 pytestmark = pytest.mark.e2e
 
+COUNT = "count the till in whole cents"
 PLAIN = ("-c", "none", "--no-verify")
 MEMORY = "The till counts in whole cents, never in fractions."
 FACT = "The drawer opens only after PULSE 42 was sent to the printer."
@@ -58,7 +59,7 @@ def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
     looping.script(1, bash("echo one-and-twenty"), say("<journal>\nNot yet.\n</journal>"))
     looping.script(2, FAILING, FAILING, claim())
 
-    run = looping.run("count the till in whole cents", *PLAIN, "--permission", "bypass")
+    run = looping.run(COUNT, *PLAIN, "--permission", "bypass")
 
     assert run.code == 0, run.errors
     assert looping.server.unscripted == []
@@ -66,13 +67,22 @@ def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
     assert [request.text.count(MEMORY) for request in run.requests] == [1] * 5
     assert [request.text.count(FIX) for request in run.requests] == [0, 0, 0, 1, 1]
     first, second = looping.journal()
+    assert sorted(looping.logged()) == sorted([first.session, second.session])
     for entry in (first, second):
-        origins = [line["origin"] for line in looping.logged()[entry.session] if line["type"] == "observation"]
-        print(looping.logged()[entry.session])
-    hits = json.loads(looping.ralph("search", "one-and-twenty", "--format", "json"))["hits"]
-    print(json.dumps(hits, indent=1))
-    print(looping.ralph.injections(second.session))
-    assert 0
+        lines = looping.logged()[entry.session]
+        told = [line.get("origin", line) for line in lines if line["type"] in ("event", "observation")]
+        assert {(each["run"], each["iteration"], each["task"]) for each in told} == {
+            (known["id"], entry.iteration, known["task"])
+        }
+    # What is found later: what was done, with its run; of the loop's own prompt only the goal.
+    prompt, used, _ = looping.ralph.observations(first.session)
+    assert (prompt.title, prompt.text) == ("prompt", COUNT)
+    best = json.loads(looping.ralph("search", "one-and-twenty", "--format", "json"))["hits"][0]
+    assert (best["id"], best["session"]) == (used.id, first.session)
+    assert (best["run"], best["iteration"], best["task"]) == (known["id"], 1, known["task"])
+    assert [each["summary"].splitlines()[0] for each in looping.ralph.sessions()] == [f"Goal: {COUNT}"] * 2
+    assert [event for event, _ in looping.ralph.injections(first.session)] == []
+    assert [event for event, _ in looping.ralph.injections(second.session)] == ["PostToolUseFailure"]
 
 
 def test_a_fix_that_the_prompt_has_is_not_told_again_at_the_failing_command(looping: Looping) -> None:
@@ -100,5 +110,5 @@ def test_the_next_model_is_for_the_next_iteration_alone_and_costs_are_journaled(
     assert all(each.cost > 0 for each in entries)
     [known] = looping.runs()
     assert known["cost_usd"] == pytest.approx(sum(each.cost for each in entries))
-    print(looping.state(known["id"])[-1])
-    assert 0
+    [record] = [line for line in looping.state(known["id"]) if line["type"] == "journal" and line["id"] == known["id"]]
+    assert record["extra"]["cost_usd"] == known["cost_usd"]

@@ -1,7 +1,8 @@
 """Whether a process that wrote its number down somewhere still lives, and is the same one.
 
 A number alone is not enough: after a crash or a reboot another process may have it. So the moment at which a
-process began is written down with it (`/proc` on Linux, with the boot's own id; `ps` elsewhere).
+process began is written down with it (`/proc` on Linux, with the boot's own id; `ps` elsewhere). And numbers mean
+something only where they were given: a sandbox with numbers of its own is another place (`place`), as is a machine.
 
 What a killed loop left running is known by a variable that it was started with (`bearing`), where the system tells
 that: on Linux. `tests/agents/test_alive.py` starts processes and ends them.
@@ -10,6 +11,7 @@ that: on Linux. `tests/agents/test_alive.py` starts processes and ends them.
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Collection
@@ -55,6 +57,14 @@ def lives(pid: int, began: str) -> bool:
 def here() -> tuple[int, str]:
     """This process: its number and when it began."""
     return os.getpid(), born(os.getpid())
+
+
+def place() -> str:
+    """Where numbers of processes mean the same: this machine, and on Linux this space of numbers."""
+    try:
+        return f"{socket.gethostname()} {(_PROC / 'self' / 'ns' / 'pid').readlink()}"
+    except OSError:
+        return socket.gethostname()
 
 
 def bearing(name: str, value: str) -> dict[int, str]:

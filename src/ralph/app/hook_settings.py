@@ -103,6 +103,7 @@ def said(settings: Config, *, capture: bool = True) -> dict[str, str]:
         "recent": memories.filter.recent,
         "enabled": int(memories.enabled),
         "window": settings.context.window,
+        "share": settings.context.shares.memory,
     }
     return {key: str(value) for key, value in known.items()}
 

@@ -7,6 +7,7 @@ it is written. `tests/app/test_loop.py` runs whole loops with the scripted agent
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ralph.agents import process
 from ralph.app import journal, knowledge, loop_prompt, runs, task, task_file
 from ralph.app.task_claims import LEASE
 from ralph.capture.privacy import redact
+from ralph.errors import RalphError
 from ralph.formats import sigils
 from ralph.loop import changes, criteria, prompt
 from ralph.loop.criteria import Criterion, Verdict
@@ -264,14 +266,16 @@ class Workbench:
             self.beat()
 
     def beat(self) -> None:
-        """Say now and then that the run lives, and keep its claim."""
+        """Say now and then that the run lives, and keep its claim; that failing is no reason to end an agent."""
         now = time.monotonic()
         if now - self._beaten >= BEAT or not self._beaten:
             self._beaten = now
-            runs.beat(self.root, self.run)
+            with suppress(RalphError):
+                runs.beat(self.root, self.run)
         if self.run.task and now - self._renewed > LEASE / 6:
             self._renewed = now
-            task.renew(self.root, self.run.task, self.run.id)
+            with suppress(RalphError):
+                task.renew(self.root, self.run.task, self.run.id)
 
     # --- processes -----------------------------------------------------------------------------
 

@@ -144,8 +144,9 @@ class _Reading:
         way = _WAYS.get(kind, Way.OTHER) if isinstance(kind, str) else Way.HTTP if url and not command else Way.STDIO
         made = Server(
             name=file.prefix + name, whose=file.whose, way=way, command=command, url=url,
-            env=fill.pairs(spec.get("env")), headers=fill.pairs(spec.get("headers")), 
-            spec=json.dumps(_located(spec, file.plugin), ensure_ascii=False), where=paths.shown(file.path, self._root), written=_written(file.path),
+            env=fill.pairs(spec.get("env")), headers=fill.pairs(spec.get("headers")),
+            spec=json.dumps(_located(spec, file.plugin), ensure_ascii=False),
+            where=paths.shown(file.path, self._root), written=_written(file),
         )  # fmt: skip
         trusted = file.whose is not Whose.PROJECT or self.named(name, spec).trusted
         return replace(made, why_not=_why_not(made, spec, trusted))
@@ -180,9 +181,12 @@ def _located(spec: Mapping[str, object], plugin: str) -> object:
     return json.loads(json.dumps(spec).replace("${CLAUDE_PLUGIN_ROOT}", quoted))
 
 
-def _written(path: Path) -> int:
+def _written(file: _File) -> int:
+    """When a file was written; of Claude Code's own, which it writes at every turn, that tells nothing."""
+    if file.whose in (Whose.LOCAL, Whose.USER):
+        return 0
     try:
-        return path.stat().st_mtime_ns // 1_000_000
+        return file.path.stat().st_mtime_ns // 1_000_000
     except OSError:
         return 0
 

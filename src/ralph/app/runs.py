@@ -9,7 +9,6 @@ released by whoever looks next. `tests/app/test_runs.py` and `tests/soak/test_lo
 
 import json
 import re
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -148,7 +147,7 @@ def _from_index(root: Path, sql: str) -> list[str]:
 def mine(run: Run) -> Run:
     """The run as one of this process."""
     pid, born = alive.here()
-    return replace(run, pid=pid, born=born, host=socket.gethostname())
+    return replace(run, pid=pid, born=born, host=alive.place())
 
 
 def beat(root: Path, run: Run) -> None:
@@ -170,7 +169,7 @@ def lives(root: Path, run: Run) -> bool:
     """Whether the process of a run is there: by its number and birth here, by its heartbeat elsewhere."""
     if run.status is not RunStatus.RUNNING:
         return False
-    if run.host == socket.gethostname():
+    if run.host == alive.place():
         return alive.lives(run.pid, run.born)
     try:
         at = datetime.fromisoformat(last_beat(root, run.id) or run.started_at)
@@ -215,7 +214,7 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
         before = read(root, run_id)
         if before.status is not RunStatus.RUNNING or lives(root, before):
             return None
-        if before.host == socket.gethostname():
+        if before.host == alive.place():
             alive.end(alive.bearing("RALPH_RUN", run_id))
         at = last_beat(root, run_id) or ids.timestamp()
         run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)

@@ -4,7 +4,8 @@ A session is what its observations are: it is listed also when the line about it
 written because the host was killed. Start and end are those of its line where it has them, else the times
 of its first and last observation. The summary is the stored one (written at Stop and PreCompact), else it is
 made now, the same way. What was done several times running is shown once, with a count. An id may be shortened
-as long as one session is meant.
+as long as one session is meant. A session belongs to the task that its line names, or in which its observations were
+made. What was said in it, turn by turn, is told by `app/chat.py`.
 """
 
 import json
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ralph.app import index
+from ralph.app import chat_log, index
 from ralph.app import search as searching
 from ralph.app.search import Answer, Shown
 from ralph.capture import summarize
@@ -29,7 +30,7 @@ SUMMARY = 600
 """Tokens that a summary which is made now may cost."""
 
 _CANDIDATES = 5
-_COLUMNS = "id, session_id, project_path, mode, started_at, ended_at, host, summary, tags, updated_at"
+_COLUMNS = "id, session_id, project_path, task_id, mode, started_at, ended_at, host, summary, tags, updated_at"
 _SESSIONS = f"""
 SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
     (SELECT session_id AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
@@ -39,6 +40,10 @@ UNION ALL
 SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
     WHERE id NOT IN (SELECT session_id FROM observations)
 """  # noqa: S608  (our own names)
+_OF_TASK = """
+SELECT id FROM sessions WHERE task_id = ?
+UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,9 @@ class Session:
     prompt: str = ""
     summary: str = ""
     tags: tuple[str, ...] = ()
+    task: str = ""
+    messages: int = 0
+    """What was asked and answered, both counted."""
 
     @property
     def seconds(self) -> int | None:
@@ -75,20 +83,45 @@ class Summarized:
     stored: bool
 
 
-def list_(root: Path, *, limit: int | None = 20, since: str = "") -> tuple[tuple[Session, ...], int]:
-    """The sessions, newest first, with how they began; and how many there are in all."""
+def list_(
+    root: Path, *, limit: int | None = 20, since: str = "", task: str = ""
+) -> tuple[tuple[Session, ...], int]:
+    """The sessions (of a task), newest first, with how they began; and how many there are in all."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
         found = [each for each in _sessions(connection) if not since or each.started_at >= since]
+        if task:
+            named = f'"task":{json.dumps(task, ensure_ascii=False)}'
+            own = {row[0] for row in connection.execute(_OF_TASK, (rows.safe(task), rows.safe(named)))}
+            found = [each for each in found if each.id in own]
         shown = found if limit is None else found[:limit]
         return tuple(_with_prompt(connection, each) for each in shown), len(found)
 
-    return index.ask(root, question)
+    found, total = index.ask(root, question)
+    return tuple(_as_begun(root, each) for each in found), total
+
+
+def _as_begun(root: Path, session: Session) -> Session:
+    """The session in the mode in which it was begun, if it is a chat: hooks know the host's word alone."""
+    chat = chat_log.told(root, session.id) if session.task else None
+    return session if chat is None else replace(session, mode=chat.mode.value, host=chat.agent or session.host)
 
 
 def find(root: Path, session_id: str = "") -> Session:
     """The session with this id or the only one whose id begins so; without an id, the newest."""
-    return index.ask(root, lambda connection: _with_prompt(connection, _found(connection, session_id)))
+    found = index.ask(root, lambda connection: _with_prompt(connection, _found(connection, session_id)))
+    return _as_begun(root, found)
+
+
+def happened(root: Path, session_id: str) -> tuple[Session, list[Record]]:
+    """A session with everything that is recorded of it, in its order."""
+
+    def question(connection: sqlite3.Connection) -> tuple[Session, list[Record]]:
+        session = _with_prompt(connection, _found(connection, session_id))
+        return session, observations(connection, session.id)
+
+    session, held = index.ask(root, question)
+    return _as_begun(root, session), held
 
 
 def show(
@@ -165,6 +198,7 @@ def _session(row: sqlite3.Row) -> Session:
         host=row["host"] or "",
         mode=row["mode"] or "",
         project=row["project_path"] or "",
+        task=row["task_id"] or "",
         observations=row["count"],
         summary=row["summary"] or "",
         tags=tags,
@@ -172,16 +206,12 @@ def _session(row: sqlite3.Row) -> Session:
 
 
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
-    """The session with what was asked first; only the notes are read for it."""
+    """The session with what was asked first, how much was said, and its task; only the notes are read for it."""
     where = "session_id = ? AND type = 'note' ORDER BY seq"
-    notes = rows.stored(connection, Family.OBSERVATION, where, (rows.safe(session.id),))
-    first: list[Record] = []
-    for _, record in notes:
-        if summarize.is_prompt(record):
-            first.append(record)
-            if not record.text.lstrip().startswith("/"):
-                break
-    return replace(session, prompt=summarize.goal(first))
+    notes = [record for _, record in rows.stored(connection, Family.OBSERVATION, where, (rows.safe(session.id),))]
+    said = [record for record in notes if summarize.is_prompt(record) or summarize.is_message(record)]
+    task = session.task or next((record.origin.task for record in notes if record.origin.task), "")
+    return replace(session, prompt=summarize.goal(notes), messages=len(said), task=task)
 
 
 def _found(connection: sqlite3.Connection, session_id: str) -> Session:

@@ -33,7 +33,7 @@ class Hidden:
 
     def holds(self, name: str, cwd: str) -> bool:
         """Whether a name is that of a hidden file, or of something in a hidden folder."""
-        full = os.path.normpath(os.path.join(cwd, os.path.expanduser(name)))  # noqa: PTH111, PTH118  (names, not files)
+        full = os.path.normpath(os.path.join(cwd, os.path.expanduser(name))).lower()  # noqa: PTH111, PTH118  (names, not files)
         inner = full.removeprefix(cwd.rstrip("/") + "/") if cwd else full
         if self.anywhere.search(full.strip("/")):
             return True
@@ -71,7 +71,7 @@ def _names(texts: Iterable[str]) -> Iterator[str]:
             name = _PLACE.sub("", found[0]).removeprefix("file://")
             yield name
             if name.startswith(("a/", "b/", "@")):
-                yield name.partition("/")[2] if name[1] == "/" else name[1:]
+                yield name.partition("/")[2] if name[1:2] == "/" else name[1:]
             if ":" in name:
                 yield from (part for part in name.split(":") if part)
 

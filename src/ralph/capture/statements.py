@@ -28,7 +28,7 @@ class Meant(IntEnum):
 _LASTING = re.compile(
     r"""(?ix)
     \b(?:must(?:n't)?|always|never|do\ not|don['’]?t|doesn['’]t|does\ not|cannot|can['’]?t|won['’]t|requires?|required
-    |needs?\ (?:to|a|an|the|its)|has\ to|have\ to|had\ to|because|otherwise|or\ else|unless|instead\ of|rather\ than
+    |needs?\ \S+|has\ to|have\ to|had\ to|because|otherwise|or\ else|unless|instead\ of|rather\ than
     |turns?\ out|turned\ out|gotchas?|pitfalls?|beware|careful|make\ sure|ensure|note\ that|remember\ (?:to|that)
     |conventions?|decided|decision|chose|chosen|opted|agreed|prefer(?:s|red)?|avoid|silently|ignored|ignores
     |(?:fails?|breaks?|crashes|hangs?|works?|applies|starts?|allowed)\ (?:if|when|only|unless|without|with|on|under)
@@ -37,7 +37,8 @@ _LASTING = re.compile(
     |before\ (?:running|the|you|any|each|every|starting|calling|it|they|tests?|\w+ing)|after\ (?:each|every|changing
     |editing|adding|any|pulling)|first|not\ \S+\ but|(?:we|this\ project|this\ repo\w*)\ (?:uses?|keeps?|names?|pins?)
     |should|beforehand|lives?\ in|is\ pinned|are\ pinned|belongs?\ (?:in|to)|go(?:es)?\ (?:in|into|under|through)
-    |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?))\b
+    |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?|set|call|pass|add))\b
+    |,\ not\b|\bonly\b
     |\b(?:immer|niemals|nie|muss|müssen|darf|dürfen|weil|sonst|andernfalls|statt|anstatt|damit|erst|vorher|bevor
     |Achtung|Vorsicht|entschieden|Entscheidung|nur\ wenn|nur\ mit|braucht|benötigt|Konvention|sobald|außer|ohne|Grund
     |denn|deshalb|daher|zuerst|vermeiden|nicht\ \w+,?\ sondern)\b
@@ -137,7 +138,12 @@ _GENERIC = words_of(
     duplicate avoid prefer follow following conventions convention standard standards style guide guidelines
     trust double twice focus smaller bigger quickly slowly care forget remember"""
 )
-_ACRONYMS = words_of("TODO OK PR PRS WIP LGTM I A FYI BTW IMO ASAP TDD DRY KISS SOLID YAGNI NOTE DONE API UI ID AM PM")
+_ACRONYMS = words_of("TODO OK PR PRS WIP LGTM I A FYI BTW IMO ASAP TDD DRY KISS SOLID YAGNI NOTE DONE UI ID AM PM QA US")
+_EVERYBODYS = words_of(
+    """TypeScript JavaScript GitHub GitLab PostgreSQL MySQL JSON YAML API APIs CI CD HTTP HTTPS HTML CSS SQL README IDE AI
+    LLM UX DB OS URL CLI SDK NPM DevOps VSCode OOP e2e 1 2 3"""
+)
+"""Names that stand in every project: no more than a rare word."""
 _PARTICULAR = re.compile(
     r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]*/[\w./-]+ | \b\w+\.(?:[a-z]{1,5}\d?)\b(?!\.\w)
     | \b[A-Za-z]\w*_\w+ | \b[a-z]+[A-Z]\w* | \b[A-Z][a-z]+[A-Z]\w* | \b[A-Z][A-Z0-9]{1,}(?:_[A-Z0-9]+)*\b
@@ -206,7 +212,7 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
 
 def _bare(sentence: str) -> str:
     """The sentence without quoted code: words in there are nobody's advice."""
-    return re.sub(r"`[^`\n]*`", "`", sentence)
+    return re.sub(r"`[^`\n]*`", "x", sentence)
 
 
 def _is_passing_by(sentence: str) -> bool:
@@ -215,7 +221,8 @@ def _is_passing_by(sentence: str) -> bool:
 
 def particular(text: str) -> float:
     """How much a text is about this project and no other: names, numbers and words that are not everybody's."""
-    names = {found for found in _PARTICULAR.findall(text) if found.strip("`\"'") not in _ACRONYMS}
+    names = {bare for found in _PARTICULAR.findall(text) if (bare := found.strip("`\"'.")) not in _ACRONYMS}
+    common = names & _EVERYBODYS
     rest = _PARTICULAR.sub(" ", text)
     rare: set[str] = set()
     pairs: set[str] = set()
@@ -225,7 +232,7 @@ def particular(text: str) -> float:
             pairs.update(low[at : at + 2] for at in range(len(low) - 1))
         elif len(low) > 2 and low not in EVERYDAY and low not in STOP_WORDS and low not in _GENERIC:
             rare.add(low)
-    return len(names) + 0.34 * len(rare) + 0.12 * len(pairs)
+    return len(names - common) + 0.34 * (len(rare) + len(common)) + 0.12 * len(pairs)
 
 
 # --- what sort of thing ------------------------------------------------------------------------

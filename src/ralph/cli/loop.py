@@ -338,7 +338,9 @@ def _detached(call: Invocation, wish: Wish) -> None:
     _find_dead(call)
     verbs.prepare(root, verbs.wished(call.config, wish), wish)
     run_id = runs.mint(root)
-    argv = [sys.executable, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id, *_arguments(wish)]
+    alone = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not us
+    argv = [sys.executable, alone, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]
+    argv += _arguments(wish)
     output = files.output(paths.run_output(root, run_id), root=paths.state_root(root))
     try:
         child = subprocess.Popen(

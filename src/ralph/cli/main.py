@@ -35,6 +35,7 @@ COMMANDS = {
     "loop": "ralph.cli.loop",
     "journal": "ralph.cli.journal",
     "forget": "ralph.cli.forget",
+    "check": "ralph.cli.check",
     "index": "ralph.cli.index",
     "scratchpad": "ralph.cli.scratchpad",
     "skill": "ralph.cli.skill",
@@ -47,6 +48,7 @@ COMMANDS = {
     "config": "ralph.cli.config",
     "trust": "ralph.cli.trust",
     "agent": "ralph.cli.agent",
+    "mcp": "ralph.cli.mcp",
     "bench": "ralph.cli.bench",
 }
 """Every command and the module whose `cli` it is."""

@@ -19,6 +19,7 @@ from ralph import paths
 from ralph.app.loop_parts import Teller
 from ralph.capture.privacy import redact
 from ralph.cli.output import visible
+from ralph.errors import WriteFailed
 from ralph.store import files
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -95,7 +96,8 @@ class Voice:
         if text:
             clean = redact(text, self._patterns).text
             ended = clean if clean.endswith("\n") else clean + "\n"
-            files.append(paths.run_output(self.root, self.run), ended, root=paths.state_root(self.root))
+            with suppress(WriteFailed):  # what a run does is in its journal, which would not do without the disk
+                files.append(paths.run_output(self.root, self.run), ended, root=paths.state_root(self.root))
 
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""

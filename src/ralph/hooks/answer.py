@@ -134,7 +134,7 @@ def _wanted(place: "Place", session: str) -> "Wanted":
     wanted = recall.Wanted(light.stamp()[:10], session, _seen(place, session))
     wanted.enabled = settings.enabled
     wanted.types, wanted.tags = settings.types, settings.tags
-    wanted.budget = recall.within_window(settings.window, settings.budget)
+    wanted.budget = recall.within_window(settings.window, settings.budget, settings.share)
     if settings.recent:
         then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
         wanted.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"

@@ -26,8 +26,8 @@ _LARGEST = 65_536
 class Settings:
     """What the cache holds."""
 
-    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "prepared", "recent", "tags", "types",
-                 "window")  # fmt: skip
+    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "prepared", "recent", "share", "tags",
+                 "types", "window")  # fmt: skip
 
     def __init__(self, said: "Mapping[str, str]", folder: str = "") -> None:
         self.prepared = (f"{folder}/cache/rules", said.get("rules", ""))
@@ -39,6 +39,7 @@ class Settings:
         self.budget = int(said["budget"])
         self.recent = int(said["recent"])
         self.window = int(said["window"])
+        self.share = float(said["share"])
         self.types = tuple(word for word in said["types"].split(",") if word)
         self.tags = tuple(word for word in said["tags"].split(",") if word)
 

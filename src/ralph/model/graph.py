@@ -51,6 +51,8 @@ TYPE_OF = {
 NAMED = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
 """The types of nodes that are no records; their ids begin with the type and a colon."""
 
+_BY_PREFIX = {kind.value: kind for kind in NAMED}
+_BY_WORD = {relation.value: relation for relation in Relation}
 _SECOND = len("2026-01-01T00:00:00")
 
 
@@ -58,7 +60,8 @@ _SECOND = len("2026-01-01T00:00:00")
 class Node:
     """One node; `replaced` says since when it is superseded ("" when nobody knows, None when it is not).
 
-    `since` is from when it holds: as its file says, else when it was recorded, else when it replaced an older text.
+    `since` is from when it holds: as its file says, else when it was recorded, or when it replaced an older text.
+    `task` is whose own it is, and `text` a record's words, where they are asked for.
     """
 
     id: str
@@ -71,6 +74,7 @@ class Node:
     replaced: str | None = None
     retired: bool = False
     task: str = ""
+    text: str = ""
 
     def holds(self, at: str) -> bool:
         """Whether it is true at a time; what was retired at an unknown time holds never."""
@@ -105,14 +109,13 @@ def named(kind: NodeType, name: str) -> str:
 
 def type_named(node_id: str) -> NodeType | None:
     """The type that an id's prefix names, or None for a record's id."""
-    prefix, colon, rest = node_id.partition(":")
-    return NodeType(prefix) if colon and rest and prefix in NAMED else None
+    prefix, _, rest = node_id.partition(":")
+    return _BY_PREFIX.get(prefix) if rest else None
 
 
 def relation_named(word: str) -> Relation | None:
     """The relation that somebody's word means: `affects`, `Depends-On`, `related to`."""
-    plain = "_".join(word.strip().lower().replace("-", " ").replace("_", " ").split())
-    return Relation(plain) if plain in tuple(Relation) else None
+    return _BY_WORD.get(word) or _BY_WORD.get("_".join(word.lower().replace("-", " ").replace("_", " ").split()))
 
 
 def _within(at: str, since: str, until: str) -> bool:

@@ -2,9 +2,9 @@
 
 A memory is a node. It is related to its tags, to the files it cites (a gotcha was discovered in them) and to what
 its `[[links]]` name; it was discovered in its session and its task; what its text speaks of in passing (a path, a
-function of the one file that it is about) it mentions; what its metadata state is said explicitly. A session affects the
-files that it wrote and mentions those it read; a task affects the files of its journal and depends on the tasks
-that block it. Observations and journal entries are no nodes: there are too many, and they say nothing by
+function of the one file that it is about) it mentions; what its metadata state is said explicitly. A session
+affects the files that it wrote and mentions those it read; a task affects the files of its journal and depends on
+the tasks that block it. Observations and journal entries are no nodes: there are too many, and they say nothing by
 themselves. Paths outside of the project are nobody's business. Pure but for the rows that are read;
 `tests/search/test_facts.py` has a case for each sentence.
 """
@@ -28,7 +28,9 @@ _LOOKED_AT = 20_000
 _MOST = 20
 """Of one kind, a text mentions at most so many."""
 _NAME = 80
-_PATH = re.compile(r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])")
+_PATH = re.compile(
+    r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
+)
 _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
 _CHANGES = frozenset({"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"})
 """Tools that write what they name; the first word of an observation's title."""

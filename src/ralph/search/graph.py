@@ -194,9 +194,7 @@ def _step_order(step: tuple[int, int, Row], known: Mapping[int, Node]) -> tuple[
     return (known[key].id, node.id if node is not None else "", row.relation, row.recorded)
 
 
-def _way(
-    came: Mapping[int, tuple[int, Row] | None], end: int, known: Mapping[int, Node]
-) -> list[Edge]:
+def _way(came: Mapping[int, tuple[int, Row] | None], end: int, known: Mapping[int, Node]) -> list[Edge]:
     found: list[Edge] = []
     step = came[end]
     while step is not None:

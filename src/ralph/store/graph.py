@@ -144,8 +144,8 @@ def _clear(graph: sqlite3.Connection, path: str) -> None:
         return
     graph.execute("DELETE FROM edges WHERE origin = ?", (row[0],))
     graph.execute(
-        "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', valid_from = '', valid_until = '', "
-        "since = '', retired = 0, task = '' WHERE origin = ?",
+        "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', "
+        "valid_from = '', valid_until = '', since = '', retired = 0, task = '' WHERE origin = ?",
         (row[0],),
     )
     graph.execute("DELETE FROM sources WHERE key = ?", (row[0],))
@@ -237,7 +237,8 @@ class _Names:
 def _supersede(graph: sqlite3.Connection) -> None:
     """The times that superseding gives: a text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
-    graph.execute(f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}")
+    sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"  # noqa: S608
+    graph.execute(sql)
     pairs = graph.execute(
         "SELECT e.source_words <> '', e.source, e.target, old.valid_until FROM edges e "
         "JOIN nodes old ON old.key = e.target WHERE e.relation = ? AND e.source IS NOT NULL",
@@ -248,7 +249,7 @@ def _supersede(graph: sqlite3.Connection) -> None:
         if is_text:
             began[new] = max(began.get(new, ""), ended)
     graph.executemany("UPDATE nodes SET since = ? WHERE key = ?", ((at, key) for key, at in began.items() if at))
-    starts = {key: since for key, since in graph.execute("SELECT key, since FROM nodes") } if pairs else {}
+    starts = dict(graph.execute("SELECT key, since FROM nodes").fetchall()) if pairs else {}
     ends: dict[int, str] = {}
     for is_text, new, old, ended in pairs:
         at = ended if is_text and ended else starts.get(new, "")
@@ -305,6 +306,7 @@ def _node(row: sqlite3.Row) -> Node:
 
 
 _TYPES = {kind.value: kind for kind in NodeType}
+_RELATIONS = {relation.value: relation for relation in Relation}
 
 
 def around(graph: sqlite3.Connection, keys: Sequence[int]) -> Iterator[Row]:
@@ -327,7 +329,7 @@ def edges(graph: sqlite3.Connection) -> list[Row]:
 def edge_of(row: Row, names: Mapping[int, Node]) -> Edge:
     """An edge with the ids of its ends."""
     return Edge(
-        names[row.source].id, Relation(row.relation), names[row.target].id, row.recorded, row.valid_from,
+        names[row.source].id, _RELATIONS[row.relation], names[row.target].id, row.recorded, row.valid_from,
         row.valid_until, bool(row.explicit),
     )  # fmt: skip
 

@@ -1,0 +1,322 @@
+"""`ralph graph ...`: how what is known hangs together, as of now or of any other time.
+
+The graph is a cache beside the index, brought up to date by whoever asks (`asked`); where it cannot be written it
+is made in memory for one question. People name a node by its id, by a record's title, or by the bare path, task or
+tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true, and say what no longer is;
+`search` answers with what holds now. It looks for words and meaning with the engine of `ralph search`, and then
+walks from the hits. `tests/app/test_graph.py` proves it.
+"""
+
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ralph import paths
+from ralph.app import index, meaning
+from ralph.errors import NotFound, WriteFailed
+from ralph.model import ids
+from ralph.model.graph import NAMED, Edge, Node, NodeType, Relation, named, type_named
+from ralph.model.query import Query
+from ralph.model.record import Family, Record
+from ralph.search import facts, rank
+from ralph.search import graph as walking
+from ralph.search.graph import Reached
+from ralph.store import db, rows
+from ralph.store import graph as stored
+from ralph.store.index import FAMILIES, Progress
+
+if TYPE_CHECKING:
+    from ralph.settings import Embedding
+
+T = TypeVar("T")
+HOPS = 2
+LIMIT = 10
+_SEEDS = 20
+_BUSIEST = 10
+_FADED = 0.05
+"""What is nearer to a hit than this is told; the rest is chance."""
+_NAMED_OUTRIGHT = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How large the graph is: nodes by type, edges by relation, and the nodes with the most edges."""
+
+    nodes: dict[str, int]
+    edges: dict[str, int]
+    busiest: tuple[tuple[Node, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One node, the record behind it, if it is one, and every edge at it with the node at its other end."""
+
+    node: Node
+    record: Record | None
+    edges: tuple[tuple[Edge, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A shortest way between two nodes: its edges in order, or none when there is no way."""
+
+    start: Node
+    end: Node
+    edges: tuple[Edge, ...]
+    found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a search of the graph found, the best first, and what its reader should know about it."""
+
+    hits: tuple[Reached, ...]
+    at: str
+    warnings: tuple[str, ...] = ()
+
+
+def asked(
+    root: Path, question: Callable[[sqlite3.Connection, sqlite3.Connection], T], progress: Progress | None = None
+) -> T:
+    """Ask the graph and the index something, both up to date."""
+
+    def ask(connection: sqlite3.Connection) -> T:
+        with closing(beside(root, connection)) as graph:
+            return question(graph, connection)
+
+    return index.ask(root, ask, progress)
+
+
+def beside(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The graph of an open index, brought up to date; in memory when the index is, or the disk does not let us."""
+    path = paths.cache_folder(root) / "graph.db"
+    if connection.execute("PRAGMA database_list").fetchone()[2]:
+        for _ in range(2):
+            with suppress(WriteFailed, OSError):
+                try:
+                    return _current(stored.connect(path), connection, path)
+                except db.Damaged:
+                    db.remove(path)
+    return _current(stored.in_memory(), connection, path)
+
+
+def _current(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    try:
+        with db.explained(path):
+            stored.sync(graph, connection, lambda key, name: facts.told(connection, key, name))
+    except BaseException:
+        graph.close()
+        raise
+    return graph
+
+
+def rebuild(root: Path) -> dict[str, int]:
+    """Delete the graph and make it again; how many nodes of each type it has."""
+    db.remove(paths.cache_folder(root) / "graph.db")
+    return asked(root, lambda graph, _: stored.counts(graph)[0])
+
+
+# --- questions ---------------------------------------------------------------------------------
+
+
+def overview(root: Path) -> Overview:
+    """How large the graph is, and what it hangs on."""
+
+    def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Overview:
+        busiest = stored.busiest(graph, _BUSIEST)
+        nodes = stored.nodes(graph, [key for key, _ in busiest])
+        return Overview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
+
+    return asked(root, question)
+
+
+def show(root: Path, name: str, *, at: str = "") -> Shown:
+    """A node with all that is said of it, edges that somebody stated first."""
+
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
+        key = found(graph, name)
+        rows_there = sorted(set(stored.around(graph, [key])))
+        nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in row[:2]})
+        edges = [
+            (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
+        ]
+        held = [(edge, other) for edge, other in edges if not at or (edge.holds(at) and other.holds(at))]
+        held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
+        return Shown(nodes[key], _record(connection, nodes[key]), tuple(held))
+
+    return asked(root, question)
+
+
+def neighbors(
+    root: Path,
+    name: str,
+    *,
+    hops: int = HOPS,
+    types: Collection[NodeType] = (),
+    relations: Collection[Relation] = (),
+    at: str = "",
+) -> list[Reached]:
+    """What is within some hops of a node, the nearest first."""
+
+    def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> list[Reached]:
+        key = found(graph, name)
+        return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at)
+
+    return asked(root, question)
+
+
+def path(root: Path, start: str, end: str, *, at: str = "") -> Way:
+    """A shortest way between two nodes."""
+
+    def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Way:
+        keys = found(graph, start), found(graph, end)
+        nodes = stored.nodes(graph, keys)
+        way = walking.path(graph, *keys, at=at)
+        return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
+
+    return asked(root, question)
+
+
+def search(
+    root: Path,
+    words: str,
+    *,
+    at: str = "",
+    types: Collection[NodeType] = (),
+    hops: int = HOPS,
+    limit: int | None = LIMIT,
+    embedding: "Embedding | None" = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """What answers some words, and what hangs together with that: all that held at a time, or that holds now."""
+    when = at or ids.today()
+    told: list[str] = []
+
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Answer:
+        told.clear()
+        query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL))
+        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, told.append)
+        ranked = rank.rank(
+            connection, words, today=when[:10], keep=((0, "", ()), (2, "", ())), limit=_SEEDS, meaning=near
+        )
+        seeds = _seeds(graph, connection, ranked) | _outright(graph, words)
+        known = stored.nodes(graph, seeds)
+        kept = {key: score for key, score in seeds.items() if known[key].holds(when)}
+        hits = walking.walk(graph, kept, hops=hops, at=when, hub=walking.HUB)
+        fit = [each for each in hits if each.score >= _FADED and (not types or each.node.type in types)]
+        return Answer(tuple(fit[:limit]), when, tuple(told))
+
+    return asked(root, question, progress)
+
+
+def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranked) -> dict[int, float]:
+    """The nodes of the records that were found; a journal entry's is its task."""
+    scores: dict[str, float] = {}
+    for each in ranked.best:
+        if rank.answers(each) or each.link:
+            scores.setdefault(_node_of(connection, each.row.key, each.row.id), each.score)
+    keys = stored.keys_of(graph, list(scores))
+    return {keys[name]: score for name, score in scores.items() if name in keys}
+
+
+def _node_of(connection: sqlite3.Connection, key: int, name: str) -> str:
+    if FAMILIES[key % len(FAMILIES)] is not Family.JOURNAL:
+        return name
+    row = connection.execute("SELECT task_id FROM journal WHERE id = ?", (key,)).fetchone()
+    return named(NodeType.TASK, row[0] or "")
+
+
+def _outright(graph: sqlite3.Connection, words: str) -> dict[int, float]:
+    """The files, tags, tasks and sessions that the words name outright."""
+    spellings = {words.strip(), *words.split()}
+    wanted = [named(kind, name) for name in spellings for kind in NAMED]
+    wanted += [name for name in spellings if type_named(name) is not None]
+    return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_OUTRIGHT)
+
+
+def found(graph: sqlite3.Connection, name: str) -> int:
+    """The key of the node that somebody names; NotFound says which one may be meant."""
+    bare = name.strip()
+    for spelling in spellings(bare):
+        key = stored.key_of(graph, spelling)
+        if key is not None:
+            return key
+    key = stored.meant(graph, bare)
+    if key is None:
+        raise NotFound(f"the graph has no node {name}", hint=_nearest(graph, bare))
+    return key
+
+
+def spellings(name: str) -> list[str]:
+    """The ids that a name may stand for: itself, and as a file, a task, a session or a tag."""
+    kind = type_named(name)
+    if kind is not None:
+        rest = name.partition(":")[2].strip()
+        return [name, named(kind, rest.removeprefix("./") if kind is NodeType.FILE else rest.lower())]
+    tidy = name.removeprefix("./")
+    return [
+        name, named(NodeType.FILE, tidy), named(NodeType.TASK, name), named(NodeType.SESSION, name),
+        named(NodeType.TAG, name.lower()), named(NodeType.SYMBOL, tidy),
+    ]  # fmt: skip
+
+
+def _nearest(graph: sqlite3.Connection, name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
+
+    names = {spelling.casefold(): node.id for node in stored.nodes(graph).values() for spelling in (node.id, node.name)}
+    near = get_close_matches(name.casefold(), list(names)[:20_000], n=1)
+    return f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
+
+
+def _record(connection: sqlite3.Connection, node: Node) -> Record | None:
+    if type_named(node.id) is not None:
+        return None
+    return records(connection, [node.id]).get(node.id)
+
+
+def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, Record]:
+    """The memories behind nodes, by the nodes' ids."""
+    keys = {name: key for name in names if (key := _row(connection, name)) is not None}
+    held = rows.records(connection, list(keys.values()))
+    return {name: held[key] for name, key in keys.items() if key in held}
+
+
+def _row(connection: sqlite3.Connection, name: str) -> int | None:
+    row = connection.execute("SELECT key FROM records WHERE id = ?", (name,)).fetchone()
+    return int(row[0]) if row is not None else None
+
+
+# --- for programs ------------------------------------------------------------------------------
+
+
+def node_json(node: Node) -> dict[str, object]:
+    """A node for a program."""
+    shape: dict[str, object] = {
+        "id": node.id,
+        "type": node.type.value,
+        "name": node.name,
+        "recorded": node.recorded or None,
+        "valid_from": node.since or node.valid_from or node.recorded or None,
+        "valid_until": node.valid_until or None,
+        "superseded": node.replaced is not None,
+        "superseded_at": node.replaced or None,
+        "retired": node.retired,
+        "task": node.task or None,
+    }
+    return shape
+
+
+def edge_json(edge: Edge) -> dict[str, object]:
+    """An edge for a program."""
+    return {
+        "source": edge.source,
+        "relation": edge.relation.value,
+        "target": edge.target,
+        "recorded": edge.recorded or None,
+        "valid_from": edge.valid_from or edge.recorded or None,
+        "valid_until": edge.valid_until or None,
+        "explicit": edge.explicit,
+    }

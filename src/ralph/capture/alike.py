@@ -1,0 +1,94 @@
+"""Whether two texts say the same in other words: by their stems, without a model.
+
+Every word counts by how much it tells: a name, a path or a number most, a word of everybody's hardly. Two texts
+are alike when the shorter one's weight is mostly in the other as well, and the other is not about much else. That
+finds a gotcha which a second session met and worded anew; it does not know that two words mean the same, and it
+does not have to: what is not found alike stands twice and is seen by a person. `Shelf` finds the likeness of one
+text among many by the terms that they share. `tests/capture/test_alike.py` holds the pairs on both sides.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ralph.capture.values import words_of
+from ralph.search.everyday import WORDS as EVERYDAY
+from ralph.search.terms import STOP_WORDS, is_cjk, unaccented, word_terms, words
+
+_NAME, _WORD, _COMMON, _PAIR = 2.5, 1.0, 0.35, 0.6
+_SHARED = 0.55
+"""How much of the lighter text's weight must be in the other one."""
+_WHOLE = 0.3
+"""How much of the heavier text's weight it must be."""
+_LEAST = 3.0
+"""Weight that must be shared in all: of two texts of three words nothing can be told."""
+_COMMON_WORDS = words_of(
+    """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
+    running file files code need needs must always never because otherwise before after make sure work works add
+    added fix fixed set use used should build check step first gotcha decision convention learned pattern tip note
+    npm python git command commands project value values call called calls function class method it's don't instead
+    without only every all new old same still also then when than into its this that"""
+)
+
+
+def weights(text: str) -> dict[str, float]:
+    """The terms of a text and how much each of them tells."""
+    found: dict[str, float] = {}
+    for word in words(unaccented(text)):
+        low = word.lower()
+        weight = _weight(word, low)
+        if weight:
+            for term in word_terms(word):
+                found[term] = max(found.get(term, 0.0), weight)
+    return found
+
+
+def _weight(word: str, low: str) -> float:
+    if low in STOP_WORDS or (len(low) < 2 and not low.isdigit()):
+        return 0.0
+    if is_cjk(word):
+        return _PAIR
+    if low in EVERYDAY or low in _COMMON_WORDS:
+        return _COMMON
+    return _WORD if word.isalpha() and (len(word) == 1 or word[1:].islower()) else _NAME
+
+
+def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How alike two texts are, as their weights tell it: 0 when they are not."""
+    if not one or not other:
+        return 0.0
+    shared = sum(min(weight, other[term]) for term, weight in one.items() if term in other)
+    light, heavy = sorted((sum(one.values()), sum(other.values())))
+    if shared < min(_LEAST, light) or shared / light < _SHARED or shared / heavy < _WHOLE:
+        return 0.0
+    return shared / light
+
+
+class Shelf:
+    """Texts by their terms, each under a number, to find the one that says the same as another."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._held: list[dict[str, float]] = []
+        self._by_term: dict[str, list[int]] = {}
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> int:
+        """Keep a text; gives its number."""
+        number = len(self._held)
+        self._held.append(weights(text))
+        for term, weight in self._held[number].items():
+            if weight > _COMMON:
+                self._by_term.setdefault(term, []).append(number)
+        return number
+
+    def nearest(self, text: str) -> int | None:
+        """The number of the text that is most alike, the earliest of equals; None when none is."""
+        wanted = weights(text)
+        near = dict.fromkeys(
+            number for term, weight in wanted.items() if weight > _COMMON for number in self._by_term.get(term, ())
+        )
+        best, found = 0.0, None
+        for number in sorted(near):
+            score = alike(wanted, self._held[number])
+            if score > best:
+                best, found = score, number
+        return found

@@ -1,0 +1,319 @@
+"""Errors and what resolved them: a command failed, something was done, and the same command passed.
+
+Two runs are the same command when the program and its arguments are, whatever stands in front (`cd x &&`, a
+variable, `uv run`) and behind (`| tail`); what newly stands in front is then what resolved it, and so may be an
+option that was added. Between the last failure of one sort and the next run, edits and commands that change
+something count; when there are none it was chance. Then `junk` is asked: what was expected, passed by itself, was
+interrupted or misspelt is no lesson, and neither is code that was not finished yet and then was. An error about
+what stands around the code (a variable, a version, an order) is one, and so is whatever was resolved by a
+command or in a file of settings. What the agent said about it in between is kept with it.
+`tests/capture/test_fixes.py` holds a session for each rule.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ralph.capture import junk
+from ralph.capture.commands import Check, Part, Words, check_of, parts, programs
+from ralph.capture.statements import Meant, worth
+from ralph.capture.trim import first_line
+from ralph.capture.values import words_of
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Record
+from ralph.search.terms import query_terms
+
+_CALL, _HOW, _DETAIL, _SAID = 120, 200, 110, 300
+_ACTIONS = 3  # commands and files that are named
+_AFTER = 3  # records after the pass in which the agent may still explain it
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
+_VERBOSE = words_of("-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf")
+_SELECTING = re.compile(r"--(?:grep|filter|tests?|only|testNamePattern|testPathPattern|run|match|name|lf|ff|deselect|ignore|maxfail|bail|fix|write|update\w*|snapshot-update|watch\w*|force|yes)\b")
+_EDITS = words_of(
+    """edit multiedit write notebookedit apply_patch create_file create replace str_replace write_file
+    str_replace_editor str_replace_based_edit_tool update patch"""
+)
+_NAMED = re.compile(r"\b\w*(?:Error|Exception|Warning)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\b[EW][A-Z]{4,}\b|✖|\bERR\w*")
+_TROUBLE = re.compile(
+    r"(?i)\b(?:errors?|fail(?:ed|ure|s)?|cannot|can't|could not|not (?:found|set|installed|supported|allowed)|no such|refused"
+    r"|denied|undefined|unable|missing|must|expected|invalid|unsupported|out of|too many|does not|doesn't|mismatch|locked"
+    r"|timed? ?out|unknown|exceeded|required|stale|fehl\w*|nicht)\b|실패|오류|없|失败|错误|找不到|未"
+)
+_EXIT = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
+_FRAME = re.compile(r"(?:at |File \"|\.\.\. |\^+|\d+ \||> \d+ \||-{3,}|={3,}|\+{3,})")
+_BARE_COUNT = re.compile(r"(?i)^\W*(?:exit (?:code|status)\W*\d+|\d+ \w+|error|failed|failure|npm err!.{0,20})\W*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command that was run: its main program with arguments, what stood in front of it, and how it ended."""
+
+    record: Record
+    command: str
+    program: Words
+    front: tuple[str, ...]
+    failed: bool
+
+    @property
+    def key(self) -> Words:
+        """What makes it the same command as another one."""
+        return tuple(word for word in self.program if word not in _VERBOSE and word != "--")
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A failure and what resolved it, with the observations that show both."""
+
+    call: str
+    error: str
+    commands: tuple[str, ...]
+    files: tuple[str, ...]
+    front: tuple[str, ...]
+    details: tuple[str, ...]
+    said: str
+    evidence: tuple[Record, ...] = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The lesson in a sentence or two."""
+        how = f"`{self.call}` failed: {self.error}." if self.error else f"`{self.call}` failed."
+        steps = [*(f"with `{each}`" for each in self.front), *(f"after `{each}`" for each in self.commands)]
+        if self.files:
+            steps.append(f"after a change of {', '.join(self.files[:_ACTIONS])}")
+        told = f"{how} It passed {' and '.join(steps)}."
+        more = [f"({'; '.join(self.details)})"] if self.details else []
+        return " ".join([told, *more, *([self.said] if self.said else [])])
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def is_edit(record: Record) -> bool:
+    """Whether an observation changed files with a tool for it."""
+    tool = str(record.extra.get("tool") or record.title.partition(" ")[0]).lower()
+    return tool in _EDITS and record.kind is not ObservationKind.ERROR
+
+
+def error_line(record: Record) -> str:
+    """The line of an output that says most about why it failed, or ""."""
+    sign = str(record.extra.get("error") or "").strip()
+    shown = [line.strip() for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
+    lines = [line for line in (*shown, sign) if line and not _EXIT.fullmatch(line)]
+    best = max(range(len(lines)), key=lambda at: (_tells(lines[at]), -at), default=None)
+    return lines[best] if best is not None else ""
+
+
+def _tells(line: str) -> int:
+    """How much a line of an output says: what is named, about what stands around the code, and no mere count."""
+    score = 2 * (junk.of_setup(line) and _TROUBLE.search(line) is not None)
+    score += 2 * (_NAMED.search(line) is not None) + (_TROUBLE.search(line) is not None)
+    return score - 3 * (_BARE_COUNT.match(line) is not None) - 2 * (_FRAME.match(line) is not None)
+
+
+def _run(record: Record) -> Run | None:
+    command = record.extra.get("command")
+    if not isinstance(command, str) or not command.strip() or not isinstance(record.kind, ObservationKind):
+        return None
+    main, before = _main(parts(command))
+    if main is None:
+        return None
+    words = list(main.words)
+    front = [shlex.join(part.words) for part in before if part.words[0] not in ("cd", "pushd", "echo", "set", "sleep")]
+    while words and _ASSIGNED.fullmatch(words[0]):
+        front.append(words.pop(0))
+    program = next(iter(programs(shlex.join(words))), ()) if words else ()
+    if not program:
+        return None
+    started = shlex.join(words).removesuffix(shlex.join(words[-len(program) + 1 :])) if len(program) > 1 else ""
+    runner = " ".join(started.split()[:-1])
+    if runner and not runner.startswith(("timeout", "time", "nohup", "nice", "sudo")):
+        front.append(runner)
+    return Run(record, " ".join(command.split()), program, tuple(front), record.kind is ObservationKind.ERROR)
+
+
+def _main(line: Sequence[Part]) -> tuple[Part | None, list[Part]]:
+    """The part of a line whose end is the line's, what a pipe or `||` leads to aside, and those before it."""
+    kept = [part for number, part in enumerate(line) if number == 0 or line[number - 1].after not in ("|", "|&", "||")]
+    return (kept[-1], kept[:-1]) if kept else (None, [])
+
+
+# --- pairs -------------------------------------------------------------------------------------
+
+
+def fixes(records: Sequence[Record]) -> list[Fix]:
+    """The lessons of one session's observations, which are given in the order in which they happened."""
+    runs = [_run(record) for record in records]
+    waiting: dict[Words, list[int]] = {}
+    found: list[Fix] = []
+    for number, run in enumerate(runs):
+        if run is None:
+            continue
+        if run.failed:
+            waiting.setdefault(run.key, []).append(number)
+            continue
+        key = run.key if run.key in waiting else _plainer(run, waiting)
+        for at in _sorts(records, waiting.pop(key, []), number) if key is not None else ():
+            fix = _fix(records, runs, at, number)
+            if fix is not None:
+                found.append(fix)
+    return found
+
+
+def _plainer(run: Run, waiting: dict[Words, list[int]]) -> Words | None:
+    """The failed command that this one is with one or two long options more."""
+    for key in waiting:
+        more = [word for word in run.key if word not in key]
+        same = [word for word in run.key if word in key] == list(key)
+        if same and 0 < len(more) <= 2 and all(word.startswith("--") and not _SELECTING.match(word) for word in more):
+            return key
+    return None
+
+
+def _sorts(records: Sequence[Record], failures: Sequence[int], passed: int) -> Iterator[tuple[int, int, int]]:
+    """Of the failures before a pass, the last of each sort: its place, the place of the next run, and the first's.
+
+    An error that does not come back was resolved by what was done before the next run, although that failed, too.
+    """
+    signs = [_sign(records[at]) for at in failures]
+    for place, at in enumerate(failures):
+        if signs[place] not in signs[place + 1 :]:
+            until = failures[place + 1] if place + 1 < len(failures) else passed
+            yield at, until, failures[signs.index(signs[place])]
+
+
+def _sign(record: Record) -> str:
+    return re.sub(r"\d+", "0", error_line(record)).strip()
+
+
+def _fix(
+    records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int, int, int], passed: int
+) -> Fix | None:
+    """What resolved one failure, unless nothing did, or nothing is to be learned from it."""
+    at, until, first = place
+    failure, success = runs[at], runs[passed]
+    if failure is None or success is None:
+        return None
+    commands = tuple(dict.fromkeys(each.command for each in runs[at + 1 : until] if each and _helps(each, failure)))
+    edits = [each for each in records[at + 1 : until] if is_edit(each)]
+    files = tuple(dict.fromkeys(file for each in edits for file in each.origin.files if not junk.is_prose(file)))
+    added = tuple(word for word in success.key if word not in failure.key)
+    front = tuple(each for each in (*success.front, *added) if each not in failure.front) if until == passed else ()
+    error = error_line(failure.record)
+    said = _explained(records, at, passed, error)
+    done = _Done(failure, error, commands, files, front, said, _driven(records, runs, first, failure))
+    if not done.teaches:
+        return None
+    return Fix(
+        first_line(failure.command, _CALL),
+        "" if _BARE_COUNT.match(error) else first_line(error, _HOW).rstrip("."),
+        tuple(first_line(each, _CALL) for each in commands[-_ACTIONS:]),
+        files,
+        tuple(first_line(each, _CALL) for each in front),
+        tuple(_details(edits)),
+        said,
+        (failure.record, *(each for each in records[at + 1 : until] if _counts(each, commands)), success.record),
+    )
+
+
+def _helps(run: Run, failure: Run) -> bool:
+    return not run.failed and run.key != failure.key and junk.changes_something(run.program) and not _is_check(run)
+
+
+def _is_check(run: Run) -> bool:
+    """Whether a run only looks whether something holds; a build is a check that also makes something."""
+    check = check_of(run.command)
+    return check is not None and check.kind is not Check.BUILD
+
+
+def _counts(record: Record, commands: Sequence[str]) -> bool:
+    return is_edit(record) or " ".join(str(record.extra.get("command", "")).split()) in commands
+
+
+def _details(edits: Sequence[Record]) -> Iterator[str]:
+    """What was written into files of settings, a line each."""
+    for edit in edits[:_ACTIONS]:
+        if any(junk.is_around(file) for file in edit.origin.files):
+            lines = [line for line in edit.text.splitlines() if line.strip() and line.strip() not in edit.origin.files]
+            added = [line[1:] for line in lines if line.startswith("+ ")] or [
+                line for line in lines if not line.startswith("- ")
+            ]
+            if added:
+                yield first_line(added[0], _DETAIL)
+
+
+def _explained(records: Sequence[Record], at: int, passed: int, error: str) -> str:
+    """What the agent said about it that is worth keeping: between the failure and a little after the pass."""
+    around = {term for record in records[at : passed + 1] if record.kind is not ObservationKind.NOTE
+              for word in query_terms(f"{record.title} {' '.join(record.origin.files)} {error}") for term in word.terms}
+    for record in records[at + 1 : passed + 1 + _AFTER]:
+        if record.kind is ObservationKind.NOTE and record.origin.by != "human":
+            kept = worth(record.text, Meant.NOTED)
+            theirs = {term for word in query_terms(kept) for term in word.terms}
+            if kept and len(theirs & around) >= 2:
+                return first_line(kept, _SAID)
+    return ""
+
+
+def _driven(records: Sequence[Record], runs: Sequence[Run | None], first: int, failure: Run) -> bool:
+    """Whether a test was written just before it failed: the last change before the failure is one of a test."""
+    for number in range(first - 1, -1, -1):
+        run = runs[number]
+        if run is not None and run.key == failure.key:
+            return False
+        if is_edit(records[number]):
+            return any(junk.is_test(file) for file in records[number].origin.files)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A failure with what was done about it, to be judged."""
+
+    failure: Run
+    error: str
+    commands: tuple[str, ...]
+    files: tuple[str, ...]
+    front: tuple[str, ...]
+    said: str
+    driven: bool
+
+    @property
+    def teaches(self) -> bool:
+        """Whether somebody who meets the same failure would want to know."""
+        text = f"{self.error}\n{self.failure.record.text}"
+        outside = bool(self.commands or self.front or self._around)
+        if not outside and not self._code:
+            return False  # chance
+        if junk.looks(self.failure.program) or junk.interrupted(text):
+            return False
+        if self._is_passing(text) or (junk.misspelt(self.error) and not (self.commands or self.front)):
+            return False
+        if junk.is_git(self.failure.program) and not (self.commands or self._around):
+            return False
+        check = check_of(self.failure.command)
+        if check is not None and check.kind in (Check.LINT, Check.TYPES) and (self._code or not outside):
+            return False
+        return not self._code or self._is_more_than_work(outside)
+
+    def _is_more_than_work(self, outside: bool) -> bool:
+        """Whether a failure that also code was edited for was more than code that was not finished yet."""
+        if self.driven or (junk.unfinished(self.error) and not (outside and junk.of_setup(self.error))):
+            return False
+        if _BARE_COUNT.match(self.error) or not self.error:
+            return False
+        return outside or junk.of_setup(self.error) or bool(self.said)
+
+    def _is_passing(self, text: str) -> bool:
+        if junk.refused(text) and any(junk.starts_a_service(each) for each in self.commands):
+            return False
+        lasting = self._around or any("=" in each for each in self.front)
+        return (junk.passing(text) or junk.refused(text)) and not lasting
+
+    @property
+    def _around(self) -> tuple[str, ...]:
+        return tuple(file for file in self.files if junk.is_around(file) and not junk.is_test(file))
+
+    @property
+    def _code(self) -> tuple[str, ...]:
+        return tuple(file for file in self.files if file not in self._around)

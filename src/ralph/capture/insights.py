@@ -1,0 +1,220 @@
+"""What a task has taught, proposed from what is on record, without a model.
+
+Pure: records in (observations of sessions, entries of the journal, learnings and patterns of progress.txt, entries
+of knowledge), proposed insights out, the same for the same records in any order. `fixes` finds errors and what
+resolved them, `statements` the sentences that are worth keeping, `alike` what says the same: that becomes one
+insight with all of its evidence. An insight counts as well-evidenced when it was seen in two sessions or iterations,
+or when it is an error whose command then passed; only such a one is promoted without a person's word. The words of
+an insight are those of its oldest evidence, so that they stay when more is found.
+`tests/capture/test_insights.py` proves it; `tests/capture/test_noisy_log.py` measures it on a log that was made
+by somebody who did not know the rules.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from ralph.capture.alike import Shelf
+from ralph.capture.commands import check_of, programs
+from ralph.capture.fixes import Fix, fixes
+from ralph.capture.observation import when
+from ralph.capture.statements import Meant, label, named, paragraphs, worth
+from ralph.capture.trim import trim
+from ralph.formats.lines import said
+from ralph.model.kinds import MemoryKind, ObservationKind, kind_of
+from ralph.model.record import Family, Origin, Record, Scope, Status
+
+TEXT = 700
+"""Characters of an insight's words."""
+EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
+"""Members of an insight beside those of a record."""
+_KEPT = 50  # ids of evidence that an insight names
+_FILES = 12
+_TAGS = 6
+_RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something that may be an insight: its words, what they are, and the records that they come from."""
+
+    text: str
+    label: str
+    evidence: tuple[Record, ...]
+    tags: tuple[str, ...] = ()
+    proven: bool = False
+
+    @property
+    def at(self) -> tuple[str, str]:
+        """Where it stands in time."""
+        return self.evidence[0].created_at, self.evidence[0].id
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Candidates that say the same, the oldest first."""
+
+    first: Candidate
+    others: list[Candidate] = field(default_factory=list)
+
+    @property
+    def all(self) -> tuple[Candidate, ...]:
+        return (self.first, *self.others)
+
+
+def propose(records: Iterable[Record]) -> list[Record]:
+    """The insights that these records give, the oldest first; what says the same is one of them."""
+    found = sorted(candidates(list(records)), key=lambda each: each.at)
+    shelf = Shelf()
+    gathered: list[_Gathered] = []
+    for each in found:
+        same = shelf.nearest(each.text)
+        if same is None:
+            shelf.add(each.text)
+            gathered.append(_Gathered(each))
+        else:
+            gathered[same].others.append(each)
+    return [_insight(each) for each in gathered]
+
+
+def is_proven(record: Record) -> bool:
+    """Whether an insight is an error whose command passed after what resolved it."""
+    return record.extra.get(PROVEN) is True
+
+
+def places(record: Record) -> tuple[str, ...]:
+    """The sessions and iterations in which an insight was seen."""
+    return texts(record.extra.get(PLACES))
+
+
+def evidence(record: Record) -> tuple[str, ...]:
+    """The ids of the records that an insight comes from."""
+    return texts(record.extra.get(EVIDENCE))
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """A list of texts, as somebody's file has it."""
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list | tuple) else ()
+
+
+def is_well_evidenced(record: Record) -> bool:
+    """Whether an insight was seen in two sessions or iterations, or is proven by a command that passed."""
+    return is_proven(record) or len(places(record)) > 1
+
+
+def place(record: Record) -> str:
+    """The session, or else the iteration or the block of progress, in which something was seen."""
+    origin = record.origin
+    if origin.session:
+        return origin.session
+    if origin.run and origin.iteration is not None:
+        return f"{origin.run}#{origin.iteration}"
+    block = next((link.target for link in record.links if link.relation == "learned_in"), "")
+    return block or origin.run or record.id
+
+
+# --- candidates --------------------------------------------------------------------------------
+
+
+def candidates(records: Sequence[Record]) -> Iterator[Candidate]:
+    """Everything in these records that may be an insight."""
+    sessions: dict[str, list[Record]] = {}
+    for record in records:
+        if record.family is Family.OBSERVATION:
+            sessions.setdefault(record.origin.session, []).append(record)
+        elif record.family is Family.JOURNAL:
+            yield from _noted(record)
+        else:
+            yield from _taught(record)
+    for held in sessions.values():
+        yield from map(_of_fix, fixes(held))
+        yield from (each for record in held if record.kind is ObservationKind.NOTE for each in _called(record))
+
+
+def _of_fix(fix: Fix) -> Candidate:
+    program = next(programs(fix.call), ("",))[0]
+    check = check_of(fix.call)
+    tags = [program, check.kind.value if check is not None else ""]
+    return Candidate(fix.text, "gotcha", fix.evidence, tuple(filter(None, dict.fromkeys(tags))), proven=True)
+
+
+def _noted(record: Record) -> Iterator[Candidate]:
+    """What a journal entry says that will still hold tomorrow; each of its paragraphs for itself."""
+    if record.label == _RUN:
+        return
+    for paragraph in paragraphs(record.text):
+        kept = worth(paragraph, Meant.LESSON if named(paragraph) else Meant.NOTED)
+        if kept:
+            yield Candidate(kept, label(kept), (record,))
+
+
+def _taught(record: Record) -> Iterator[Candidate]:
+    """A learning, a pattern or an entry of knowledge."""
+    text = " ".join(record.text.split()) if record.label != "knowledge" else record.text
+    whole = f"{record.title}: {text}" if record.title else text
+    if worth(whole, Meant.LESSON):
+        kept = worth(text, Meant.LESSON) or text
+        words = f"{record.title}: {kept}" if record.title else kept
+        own = "pattern" if record.kind is MemoryKind.PATTERN and record.label != "learning" else ""
+        yield Candidate(words, own or label(text), (record,), record.tags)
+
+
+def _called(record: Record) -> Iterator[Candidate]:
+    """What the agent said under a name of its own (`Gotcha: ...`); all else that it says is talk."""
+    if record.origin.by == "human":
+        return
+    for paragraph in paragraphs(record.text):
+        kept = worth(paragraph, Meant.LESSON) if named(paragraph) else ""
+        if kept:
+            yield Candidate(kept, label(kept), (record,))
+
+
+# --- insights ----------------------------------------------------------------------------------
+
+
+def _insight(gathered: _Gathered) -> Record:
+    first, held = gathered.first, gathered.all
+    records = list({record.id: record for each in held for record in each.evidence}.values())
+    text = trim(" ".join(first.text.split()), TEXT)
+    seen = list(dict.fromkeys(place(each.evidence[0]) for each in held))
+    files = list(dict.fromkeys(file for record in records for file in record.origin.files))
+    tags = dict.fromkeys(tag for each in held for tag in each.tags)
+    newest = max((record.created_at for record in records), default="")
+    source = first.evidence[0].origin
+    return Record(
+        id=_id(first.evidence[0].created_at, text),
+        kind=kind_of(first.label) or MemoryKind.CONTEXT,
+        text=text,
+        label=first.label,
+        tags=tuple(tags)[:_TAGS],
+        status=Status.PROPOSED,
+        scope=Scope.TASK,
+        origin=replace(source, by="tool" if first.proven else "agent", files=tuple(_near(files))),
+        created_at=first.evidence[0].created_at,
+        updated_at=newest if newest != first.evidence[0].created_at else "",
+        extra={
+            EVIDENCE: [record.id for record in records][:_KEPT],
+            COUNT: len(held),
+            PLACES: seen[:_KEPT],
+            **({PROVEN: True} if any(each.proven for each in held) else {}),
+            PROMOTED: None,
+        },
+    )
+
+
+def _near(files: Sequence[str]) -> Iterator[str]:
+    """The files as the project names them, as many as are worth naming."""
+    yield from (PurePosixPath(file).as_posix() for file in files[:_FILES])
+
+
+def _id(at: str, text: str) -> str:
+    moment = when(at)
+    unix = max(0, int(moment.timestamp())) if moment is not None else 0
+    digest = hashlib.sha256(said(text).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"ins-{unix}-{digest[:6]}"
+
+
+def of_origin(record: Record, origin: Origin) -> Record:
+    """A record as something of another origin: a learning as of its block's session, knowledge as of its iteration."""
+    return replace(record, origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files))

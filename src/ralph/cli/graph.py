@@ -1,0 +1,390 @@
+"""`ralph graph`: how what is known hangs together."""
+
+import click
+
+from ralph import paths
+from ralph.app import graph as verbs
+from ralph.app import graph_export, graph_link
+from ralph.app.entries import record_json
+from ralph.app.graph import HOPS, LIMIT, Overview, Shown, edge_json, node_json
+from ralph.app.graph_link import Linked
+from ralph.cli.context import Invocation, invocation, say, warn
+from ralph.cli.options import Group, format_option
+from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.cli.progress import bar
+from ralph.cli.search import said, when
+from ralph.errors import UsageError
+from ralph.model import ids
+from ralph.model.graph import Edge, Node, NodeType, Relation, relation_named
+from ralph.search.graph import Reached
+
+_as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
+_hops = click.option(
+    "--hops", type=click.IntRange(1, 6), default=HOPS, show_default=True, help="How many edges away, at most."
+)
+_types = click.option(
+    "-t", "--type", "types", multiple=True, metavar="TYPE", help="Only nodes of these types, comma-separated."
+)
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the change to the file, and write nothing.")
+
+
+@click.group(name="graph", cls=Group)
+def cli() -> None:
+    """See how records, files, symbols, tags, tasks and sessions hang together, now or at another time.
+
+    A node is named by its id, a record also by its title; files, symbols, tags, tasks and sessions as
+    file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix.
+
+    \b
+    Examples:
+      ralph graph show src/db/schema.ts
+      ralph graph neighbors mem-1705751400-a3f8 --hops 2
+      ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts
+      ralph graph search "similar database problem" --as-of 2026-01-31
+    """
+
+
+@cli.command("show")
+@click.argument("name", metavar="[ID]", required=False, default="")
+@_as_of
+@format_option("table", "json")
+@click.pass_context
+def show(ctx: click.Context, name: str, as_of: str, form: str) -> None:
+    """Show a node with its times and every edge at it; without ID, how large the graph is.
+
+    \b
+    Examples:
+      ralph graph show
+      ralph graph show mem-1705751400-a3f8
+      ralph graph show tag:db --as-of 2026-01-31 --format json
+    """
+    root = invocation(ctx).root
+    if not name.strip():
+        _print_overview(verbs.overview(root), form)
+        return
+    at = _time(as_of)
+    shown = verbs.show(root, name, at=at)
+    if form == "json":
+        record = record_json(shown.record) if shown.record is not None else None
+        edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in shown.edges]
+        click.echo(json_text({**node_json(shown.node), "record": record, "edges": edges}))
+    else:
+        _print_shown(shown, at or ids.today())
+
+
+@cli.command("neighbors")
+@click.argument("name", metavar="ID")
+@_hops
+@_types
+@click.option("--relation", "relations", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
+@click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many.")
+@_as_of
+@format_option("table", "json", "quiet")
+@click.pass_context
+def neighbors(
+    ctx: click.Context, name: str, hops: int, types: tuple[str, ...], relations: tuple[str, ...], limit: int | None,
+    as_of: str, form: str,
+) -> None:  # fmt: skip
+    """List what is near a node, the nearest first, with the edge that leads there.
+
+    \b
+    Examples:
+      ralph graph neighbors file:src/db/schema.ts
+      ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern
+      ralph graph neighbors t-1a2b3c --relation depends_on --format json
+    """
+    found = verbs.neighbors(
+        invocation(ctx).root, name, hops=hops, types=_node_types(types), relations=_relations(relations),
+        at=_time(as_of),
+    )  # fmt: skip
+    _print_reached(found[:limit], form, "Nothing is near it.")
+    if limit is not None and len(found) > limit:
+        say(f"{len(found) - limit} more")
+
+
+@cli.command("path")
+@click.argument("start", metavar="A")
+@click.argument("end", metavar="B")
+@_as_of
+@format_option("table", "json")
+@click.pass_context
+def path(ctx: click.Context, start: str, end: str, as_of: str, form: str) -> None:
+    """Show a shortest way from A to B; exit code 1 when there is none.
+
+    \b
+    Examples:
+      ralph graph path mem-1705751400-a3f8 tag:db
+      ralph graph path src/a.ts src/b.ts --format json
+    """
+    way = verbs.path(invocation(ctx).root, start, end, at=_time(as_of))
+    if form == "json":
+        ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
+        click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
+    elif way.found:
+        here = way.start.id
+        click.echo(f"{one_line(here)}  {one_line(way.start.name)}")
+        for edge in way.edges:
+            here = edge.target if edge.source == here else edge.source
+            click.echo(f"  {_arrow(edge, here)}")
+    else:
+        click.echo(f"No way leads from {one_line(way.start.id)} to {one_line(way.end.id)}.")
+    if not way.found:
+        ctx.exit(1)
+
+
+@cli.command("search")
+@click.argument("words", nargs=-1, required=True)
+@_as_of
+@_hops
+@_types
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
+@format_option("table", "json", "quiet")
+@click.pass_context
+def search(
+    ctx: click.Context, words: tuple[str, ...], as_of: str, hops: int, types: tuple[str, ...], limit: int, form: str
+) -> None:
+    """Find nodes by words and meaning, and what hangs together with them: what holds now, or held then.
+
+    \b
+    Examples:
+      ralph graph search "connection refused"
+      ralph graph search "session storage" --as-of 2026-01-31
+      ralph graph search "schema" --type file,gotcha --format json
+    """
+    call = invocation(ctx)
+    with bar("reading the files") as progress:
+        answer = verbs.search(
+            call.root, said(words), at=_time(as_of), types=_node_types(types), hops=hops, limit=limit,
+            embedding=call.config.embedding, progress=progress,
+        )  # fmt: skip
+    for warning in answer.warnings:
+        warn(warning)
+    _print_reached(answer.hits, form, "Nothing found.")
+
+
+@cli.command("link")
+@click.argument("source", metavar="A")
+@click.argument("relation")
+@click.argument("target", metavar="B")
+@click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
+@click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
+@_dry_run
+@format_option("table", "json")
+@click.pass_context
+def link(
+    ctx: click.Context, source: str, relation: str, target: str, since: str, until: str, dry_run: bool, form: str
+) -> None:
+    """State that A has a RELATION to B; it is written into the file of A, which must be a record.
+
+    RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
+    Memories, guardrails, knowledge and insights can hold edges. B may also be a file, a symbol, a tag or a task.
+
+    \b
+    Examples:
+      ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts
+      ralph graph link mem-1736942400-b1c2 supersedes mem-1705751400-a3f8
+      ralph graph link "Retry policy" contradicts know-timeouts --until 2026-06-30 --dry-run
+    """
+    call = invocation(ctx)
+    done = graph_link.link(
+        call.root, source, relation, target, since=_day(since), until=_day(until), dry_run=dry_run,
+        patterns=call.config.privacy.patterns,
+    )  # fmt: skip
+    _print_linked(done, call, form, "Linked" if done.changed else "Already there:", dry_run)
+
+
+@cli.command("unlink")
+@click.argument("source", metavar="A")
+@click.argument("relation")
+@click.argument("target", metavar="B")
+@_dry_run
+@format_option("table", "json")
+@click.pass_context
+def unlink(ctx: click.Context, source: str, relation: str, target: str, dry_run: bool, form: str) -> None:
+    """Take away an edge that was stated; derived ones go with what they come from.
+
+    \b
+    Examples:
+      ralph graph unlink mem-1705751400-a3f8 affects file:src/db/schema.ts
+    """
+    call = invocation(ctx)
+    done = graph_link.unlink(call.root, source, relation, target, dry_run=dry_run)
+    _print_linked(done, call, form, "Unlinked", dry_run)
+
+
+@cli.command("export")
+@click.option("--task", default="", metavar="ID", help="Only this task's part (default: every task's).")
+@format_option("table", "json")
+@click.pass_context
+def export(ctx: click.Context, task: str, form: str) -> None:
+    """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin).
+
+    The same records give the same bytes. Vectors come from `ralph index embed`; without any there is no
+    embeddings.bin.
+
+    \b
+    Examples:
+      ralph graph export
+      ralph graph export --task t-1a2b3c --format json
+    """
+    call = invocation(ctx)
+    done = graph_export.export(call.root, task=task, embedding=call.config.embedding)
+    if form == "json":
+        shapes = [
+            {"task": each.task, "folder": paths.shown(each.folder, call.root), "nodes": each.nodes,
+             "edges": each.edges, "vectors": each.vectors, "changed": each.changed}
+            for each in done
+        ]  # fmt: skip
+        click.echo(json_text(shapes))
+    elif not done:
+        click.echo("There is no task, so there is nothing to export.")
+    else:
+        rows = [
+            [one_line(each.task), str(each.nodes), str(each.edges), str(each.vectors),
+             one_line(paths.shown(each.folder, call.root)) + ("" if each.changed else " (unchanged)")]
+            for each in done
+        ]  # fmt: skip
+        click.echo(table(["TASK", "NODES", "EDGES", "VECTORS", "FOLDER"], rows))
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def _time(words: str) -> str:
+    return when(words)
+
+
+def _day(words: str) -> str:
+    found = when(words)
+    if found and len(found) < len("2026-01-31"):
+        raise UsageError(f"{words!r} is not a day", hint="use a date such as 2026-01-31")
+    return found[:10]
+
+
+def _node_types(given: tuple[str, ...]) -> tuple[NodeType, ...]:
+    words = [word.strip().lower() for part in given for word in part.split(",") if word.strip()]
+    wrong = [word for word in words if word not in tuple(NodeType)]
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} is not a type of node", hint=f"the types are {', '.join(NodeType)}")
+    return tuple(map(NodeType, words))
+
+
+def _relations(given: tuple[str, ...]) -> tuple[Relation, ...]:
+    found = []
+    for word in (word for part in given for word in part.split(",") if word.strip()):
+        relation = relation_named(word)
+        if relation is None:
+            raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
+        found.append(relation)
+    return tuple(found)
+
+
+def _print_overview(found: Overview, form: str) -> None:
+    if form == "json":
+        busiest = [{**node_json(node), "edges": degree} for node, degree in found.busiest]
+        click.echo(json_text({"nodes": found.nodes, "edges": found.edges, "busiest": busiest}))
+        return
+    if not found.nodes:
+        click.echo("The graph is empty: nothing is remembered yet.")
+        return
+    for noun, counts in (("nodes", found.nodes), ("edges", found.edges)):
+        parts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+        click.echo(f"{sum(counts.values())} {noun}{f': {parts}' if parts else ''}")
+    if found.busiest:
+        click.echo("")
+        rows = [[str(degree), one_line(node.id), _name(node)] for node, degree in found.busiest]
+        click.echo(table(["EDGES", "ID", "NAME"], rows))
+
+
+def _print_shown(shown: Shown, today: str) -> None:
+    node = shown.node
+    click.echo(click.style(one_line(node.name), bold=True))
+    for name, value in (
+        ("id", node.id),
+        ("type", node.type.value),
+        ("recorded", node.recorded),
+        ("valid from", node.since if node.since != node.recorded else node.valid_from),
+        ("valid until", node.valid_until),
+        ("holds", _ended(node) if not node.holds(today) else ""),
+    ):
+        if value:
+            click.echo(f"  {name + ':':12} {one_line(value)}")
+    if shown.record is not None and shown.record.text.strip() != node.name:
+        click.echo("")
+        hand_over(shown.record.text.rstrip() + "\n")
+    click.echo("")
+    for edge, other in shown.edges:
+        note = " (stated)" if edge.explicit else ""
+        click.echo(f"  {_arrow(edge, other.id)}  {_name(other)}{note}".rstrip())
+    if not shown.edges:
+        click.echo("  No edges.")
+
+
+def _ended(node: Node) -> str:
+    if node.replaced is not None:
+        return f"no longer: superseded{f' on {node.replaced[:10]}' if node.replaced else ''}"
+    return "no longer: retired" if node.retired else "not now"
+
+
+def _arrow(edge: Edge, other: str) -> str:
+    """An edge as it is seen from the node that is not `other`."""
+    return (
+        f"-{edge.relation.value}-> {one_line(other)}"
+        if edge.target == other
+        else f"<-{edge.relation.value}- {one_line(other)}"
+    )
+
+
+def _name(node: Node) -> str:
+    """A node's name, when it says more than its id."""
+    return "" if node.id.endswith(f":{node.name}") else one_line(node.name)
+
+
+def _print_reached(found: "list[Reached] | tuple[Reached, ...]", form: str, nothing: str) -> None:
+    if form == "json":
+        click.echo(json_text([_reached(each) for each in found]))
+    elif form == "quiet":
+        for each in found:
+            click.echo(each.node.id)
+    elif not found:
+        click.echo(nothing)
+    else:
+        today = ids.today()
+        rows = [
+            [f"{each.score:.2f}", str(each.hops), each.node.type.value, one_line(each.node.id), _via(each),
+             " ".join(filter(None, (_name(each.node), "" if each.node.holds(today) else f"({_ended(each.node)})")))]
+            for each in found
+        ]  # fmt: skip
+        click.echo(table(["SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"], rows))
+
+
+def _via(reached: Reached) -> str:
+    edge = reached.via
+    if edge is None:
+        return "-"
+    out = edge.target == reached.node.id
+    return (
+        f"{edge.relation.value} of {one_line(edge.source)}" if out else f"{edge.relation.value} {one_line(edge.target)}"
+    )
+
+
+def _reached(each: Reached) -> dict[str, object]:
+    via = edge_json(each.via) if each.via is not None else None
+    return {**node_json(each.node), "score": each.score, "hops": each.hops, "via": via, "start": each.start}
+
+
+def _print_linked(done: Linked, call: Invocation, form: str, word: str, dry_run: bool) -> None:
+    edge = done.edge
+    if form == "json":
+        shape = {
+            "source": done.source, "relation": edge.relation.value, "target": edge.target, "changed": done.changed,
+            "written": done.changed and not dry_run, "file": paths.shown(done.path, call.root), "diff": done.diff,
+        }  # fmt: skip
+        click.echo(json_text(shape))
+        return
+    if dry_run:
+        hand_over(done.diff)
+        say("nothing was written" if done.changed else "nothing would change")
+        return
+    where = one_line(paths.shown(done.path, call.root))
+    click.echo(f"{word} {one_line(done.source)} {edge.relation.value} {one_line(edge.target)} ({where})")

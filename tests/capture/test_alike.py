@@ -1,0 +1,59 @@
+"""Texts that say the same in other words, and texts that only sound alike."""
+
+import pytest
+
+from ralph.capture.alike import Shelf, alike, weights
+
+SAME = [
+    (
+        "Run `make proto` before the tests, otherwise importing user_pb2 fails.",
+        "user_pb2 cannot be imported until make proto has been run",
+    ),
+    (
+        "The worker reads REDIS_URL only at import time, so set it before starting celery.",
+        "Celery workers pick up REDIS_URL at import: export it first",
+    ),
+    (
+        "Dates from the ERP come without an offset and are in Europe/Berlin.",
+        "ERP dates have no offset; treat them as Europe/Berlin",
+    ),
+    (
+        "csv.writer needs newline='' or Excel shows blank rows.",
+        "Excel shows blank rows unless csv.writer is opened with newline=''",
+    ),
+    (
+        "마이그레이션은 시드 데이터보다 먼저 실행해야 한다.",
+        "시드 데이터보다 마이그레이션을 먼저 실행해야 함",
+    ),
+]
+
+OTHER = [
+    ("`npm test` failed: STRIPE_KEY is not set. It passed with `STRIPE_KEY=x`.",
+     "`npm test` failed: Cannot find module './gen/client'. It passed after `npm run codegen`."),
+    ("Always use sql templates for aggregations.", "Always use barrel exports for modules."),
+    ("Run make proto before the tests.", "Run make lint before the tests."),
+    ("The cache is emptied every night.", "The staging database is reset every night."),
+    ("Use argon2 for passwords.", "Use redis for sessions."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_in_other_words_is_alike(one: str, other: str) -> None:
+    assert alike(weights(one), weights(other))
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_what_only_sounds_alike_is_not(one: str, other: str) -> None:
+    assert not alike(weights(one), weights(other))
+
+
+@pytest.mark.parametrize("text", [text for pair in SAME + OTHER for text in pair])
+def test_a_text_is_like_itself(text: str) -> None:
+    assert alike(weights(text), weights(text)) == 1.0
+
+
+def test_a_shelf_finds_the_text_that_says_the_same() -> None:
+    shelf = Shelf(one for one, _ in SAME)
+    assert [shelf.nearest(other) for _, other in SAME] == list(range(len(SAME)))
+    assert shelf.nearest("something else entirely") is None
+    assert Shelf().nearest("anything") is None

@@ -1,0 +1,313 @@
+"""Sessions in which something failed and then passed: which of them teach something."""
+
+import pytest
+
+from ralph.capture.fixes import Fix, error_line, fixes
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record, Scope, Status
+
+ERROR, SUCCESS, USE, NOTE = ObservationKind.ERROR, ObservationKind.SUCCESS, ObservationKind.TOOL_USE, ObservationKind.NOTE
+
+
+def observed(
+    kind: ObservationKind, text: str = "", *, command: str = "", tool: str = "Bash", files: tuple[str, ...] = (),
+    by: str = "tool", session: str = "s1", number: int = 0,
+) -> Record:  # fmt: skip
+    """One observation, as hooks record them."""
+    extra: dict[str, object] = {"tool": tool, **({"command": command} if command else {})}
+    return Record(
+        f"obs-{1760000000 + number}-{session}{number:04x}", kind, text, Family.OBSERVATION, title=f"{tool}: {command}",
+        status=Status.RAW, scope=Scope.SESSION, origin=Origin(by, session, files=files, task="t-0001aa"),
+        created_at=f"2026-10-01T10:{number:02d}:00Z", extra=extra,
+    )  # fmt: skip
+
+
+Step = tuple[str, str] | tuple[str, str, str]
+
+
+def session(*steps: Step, name: str = "s1") -> list[Record]:
+    """A session in short: ("fail", command, output), ("ok", command), ("edit", file, words), ("note", words)."""
+    made = []
+    for number, (what, first, *rest) in enumerate(steps):
+        said = rest[0] if rest else ""
+        if what == "fail":
+            made.append(observed(ERROR, said, command=first, session=name, number=number))
+        elif what == "ok":
+            made.append(observed(SUCCESS, said, command=first, session=name, number=number))
+        elif what == "edit":
+            made.append(observed(USE, said, tool="Edit", files=(first,), session=name, number=number))
+        else:
+            made.append(observed(NOTE, first, tool="", by="agent", session=name, number=number))
+    return made
+
+
+def only(records: list[Record]) -> Fix:
+    """The one lesson of a session."""
+    found = fixes(records)
+    assert len(found) == 1
+    return found[0]
+
+
+TEACHING: dict[str, list[Step]] = {
+    "a build that the tests need": [
+        ("fail", "npm test", "Error: Cannot find module '../dist/parser.js'"),
+        ("ok", "npm run build"),
+        ("ok", "npm test"),
+    ],
+    "a service that was not up": [
+        ("fail", "pytest tests/db", "psycopg.OperationalError: connection refused on port 5432"),
+        ("ok", "docker compose up -d db"),
+        ("ok", "pytest tests/db"),
+    ],
+    "a variable in front": [
+        ("fail", "npm test", "Error: STRIPE_KEY environment variable is not set"),
+        ("ok", "STRIPE_KEY=sk_dummy npm test"),
+    ],
+    "another version first": [
+        ("fail", "yarn build", "error @acme/ui@3.1.0: The engine \"node\" is incompatible. Expected version \">=20\"."),
+        ("ok", "nvm use 20 && yarn build"),
+    ],
+    "a migration before the tests": [
+        ("fail", "pytest -q", "sqlite3.OperationalError: no such table: invoices"),
+        ("ok", "alembic upgrade head"),
+        ("ok", "pytest -q"),
+    ],
+    "a setting that was wrong": [
+        ("fail", "npx jest", "ReferenceError: document is not defined"),
+        ("edit", "jest.config.js", "+ testEnvironment: 'jsdom',"),
+        ("ok", "npx jest"),
+    ],
+    "an order of migrations": [
+        ("fail", "python manage.py migrate", "django.db.utils.ProgrammingError: relation \"billing_plan\" does not exist"),
+        ("edit", "billing/migrations/0007_invoice.py", "+ dependencies = [('billing', '0005_plan')]"),
+        ("ok", "python manage.py migrate"),
+    ],
+    "an option that helps": [
+        ("fail", "npm ci", "npm ERR! ERESOLVE could not resolve peer dependency react@17"),
+        ("ok", "npm ci --legacy-peer-deps"),
+    ],
+    "generated code that was out of date": [
+        ("fail", "make verify", "api/types.gen.go is out of date"),
+        ("ok", "make generate"),
+        ("ok", "make verify"),
+    ],
+    "a cache that was stale": [
+        ("fail", "npm run build", "Error: ENOENT chunk-vendors.7f.js (stale cache)"),
+        ("ok", "rm -rf .next"),
+        ("ok", "npm run build"),
+    ],
+    "code around a trap that the agent explains": [
+        ("fail", "pytest tests/test_export.py", "RuntimeError: writer closed"),
+        ("edit", "src/export.py", "+ flush()"),
+        ("note", "The csv export must flush before closing, because the writer of src/export.py buffers 8 KB."),
+        ("ok", "pytest tests/test_export.py"),
+    ],
+    "a locked database, resolved in code": [
+        ("fail", "pytest tests/test_queue.py", "sqlite3.OperationalError: database is locked"),
+        ("edit", "src/queue.py", "+ PRAGMA busy_timeout = 5000"),
+        ("ok", "pytest tests/test_queue.py"),
+    ],
+    "a dead network that a setting ends for good": [
+        ("fail", "npm ci", "npm ERR! network timeout at: the public registry"),
+        ("edit", ".npmrc", "+ registry of the company"),
+        ("ok", "npm ci"),
+    ],
+}  # fmt: skip
+
+EMPTY: dict[str, list[Step]] = {
+    "a test that was written first": [
+        ("edit", "tests/test_cart.py", "+ def test_total"),
+        ("fail", "pytest tests/test_cart.py", "AssertionError: assert None == 42"),
+        ("edit", "src/cart.py", "+ return total"),
+        ("ok", "pytest tests/test_cart.py"),
+    ],
+    "a test that was written first, with talk and a commit": [
+        ("note", "Writing the failing test first."),
+        ("edit", "src/__tests__/price.test.ts", ""),
+        ("fail", "npx vitest run price", "FAIL  price.test.ts > formats cents\nTypeError: formatPrice is not a function"),
+        ("ok", "git add -A"),
+        ("edit", "src/price.ts", ""),
+        ("ok", "npx vitest run price"),
+    ],
+    "a test of settings that was written first": [
+        ("edit", "tests/test_config.py", ""),
+        ("fail", "pytest tests/test_config.py", "KeyError: 'config version'"),
+        ("edit", "src/config.py", ""),
+        ("ok", "pytest tests/test_config.py"),
+    ],
+    "code that was not finished": [
+        ("fail", "go test ./...", "cart_test.go:14: got 3, want 4"),
+        ("edit", "cart.go", ""),
+        ("ok", "go test ./..."),
+    ],
+    "a search without a match": [
+        ("fail", "grep -rn parseDate src", "exit code 1"),
+        ("edit", "src/date.ts", "+ parseDate"),
+        ("ok", "grep -rn parseDate src"),
+    ],
+    "a file that is not there yet": [
+        ("fail", "test -f dist/app.js", "exit code 1"),
+        ("ok", "npm run build"),
+        ("ok", "test -f dist/app.js"),
+    ],
+    "a diff": [
+        ("fail", "diff expected.txt out.txt", "2c2"),
+        ("ok", "make out"),
+        ("ok", "diff expected.txt out.txt"),
+    ],
+    "a listing of something missing": [
+        ("fail", "ls build/", "ls: build/: No such file or directory"),
+        ("ok", "npm run build"),
+        ("ok", "ls build/"),
+    ],
+    "chance": [
+        ("fail", "npm test", "Timeout - Async callback was not invoked"),
+        ("ok", "npm test"),
+    ],
+    "chance, with a look around": [
+        ("fail", "npm test", "Error: element not found in checkout.spec"),
+        ("ok", "git status"),
+        ("ok", "cat package.json"),
+        ("ok", "npm test"),
+    ],
+    "chance, while words were edited": [
+        ("fail", "npm test", "Error: version mismatch"),
+        ("edit", "README.md", ""),
+        ("ok", "npm test"),
+    ],
+    "a network that was down": [
+        ("fail", "npm ci", "npm ERR! code ECONNRESET network aborted"),
+        ("ok", "sleep 20"),
+        ("ok", "npm ci"),
+    ],
+    "a port that was taken": [
+        ("fail", "npm run e2e", "Error: listen EADDRINUSE: address already in use :::3000"),
+        ("ok", "kill 4242"),
+        ("ok", "npm run e2e"),
+    ],
+    "a disk that was full": [
+        ("fail", "docker build -t app .", "write /var/lib: no space left on device"),
+        ("ok", "docker system prune -f"),
+        ("ok", "docker build -t app ."),
+    ],
+    "a quota": [
+        ("fail", "gh release list", "HTTP 429: API rate limit exceeded"),
+        ("ok", "gh auth status"),
+        ("ok", "gh release list"),
+    ],
+    "somebody who pressed Ctrl-C": [
+        ("fail", "cargo test", "^C\nInterrupted"),
+        ("ok", "cargo build"),
+        ("ok", "cargo test"),
+    ],
+    "lint that an edit ends": [
+        ("fail", "ruff check .", "src/app.py:3:1: F401 `os` imported but unused"),
+        ("edit", "src/app.py", ""),
+        ("ok", "ruff check ."),
+    ],
+    "lint that the linter ends": [
+        ("fail", "npm run lint", "  3:1  error  Missing semicolon"),
+        ("ok", "npm run lint -- --fix"),
+        ("ok", "npm run lint"),
+    ],
+    "types that an edit ends": [
+        ("fail", "npx tsc --noEmit", "src/a.ts(3,1): error TS2322: Type 'string' is not assignable to type 'number'."),
+        ("edit", "src/a.ts", ""),
+        ("ok", "npx tsc --noEmit"),
+    ],
+    "a word that was misspelt": [
+        ("fail", "npm run tset", "npm ERR! Missing script: \"tset\""),
+        ("ok", "npm run test"),
+    ],
+    "an option that was misspelt": [
+        ("fail", "pytest --colect-only", "error: unrecognized arguments: --colect-only"),
+        ("ok", "pytest --collect-only"),
+    ],
+    "a branch that was behind": [
+        ("fail", "git push", "! [rejected] main -> main (fetch first)"),
+        ("ok", "git pull --rebase"),
+        ("ok", "git push"),
+    ],
+    "fewer tests that pass": [
+        ("fail", "pytest", "1 failed, 20 passed"),
+        ("ok", "pytest --deselect tests/test_slow.py"),
+    ],
+    "something that never passed": [
+        ("fail", "npm test", "Error: STRIPE_KEY is not set"),
+        ("ok", "npm run build"),
+    ],
+    "a compiler that an edit makes content": [
+        ("fail", "cargo build", "error[E0308]: mismatched types"),
+        ("edit", "src/main.rs", ""),
+        ("ok", "cargo build"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEACHING)
+def test_an_error_and_what_resolved_it_is_a_lesson(name: str) -> None:
+    assert only(session(*TEACHING[name])).text
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_is_learned_from(name: str) -> None:
+    assert [each.text for each in fixes(session(*EMPTY[name]))] == []
+
+
+def test_a_lesson_says_what_failed_how_and_what_resolved_it() -> None:
+    fix = only(session(*TEACHING["a build that the tests need"]))
+    assert fix.text == (
+        "`npm test` failed: Error: Cannot find module '../dist/parser.js'. It passed after `npm run build`."
+    )
+    fix = only(session(*TEACHING["a variable in front"]))
+    assert "with `STRIPE_KEY=sk_dummy`" in fix.text
+    fix = only(session(*TEACHING["another version first"]))
+    assert "with `nvm use 20`" in fix.text
+    fix = only(session(*TEACHING["an option that helps"]))
+    assert "with `--legacy-peer-deps`" in fix.text
+    fix = only(session(*TEACHING["a setting that was wrong"]))
+    assert "jest.config.js" in fix.text
+    assert "testEnvironment: 'jsdom'" in fix.text
+    fix = only(session(*TEACHING["code around a trap that the agent explains"]))
+    assert "must flush before closing" in fix.text
+
+
+def test_the_evidence_is_the_failure_what_was_done_and_the_pass() -> None:
+    records = session(*TEACHING["a migration before the tests"])
+    assert [each.id for each in only(records).evidence] == [each.id for each in records]
+
+
+def test_what_stands_around_the_command_does_not_make_it_another_one() -> None:
+    records = session(
+        ("fail", "cd api && pytest -q 2>&1 | tail -5", "sqlite3.OperationalError: no such table: users"),
+        ("ok", "alembic upgrade head"),
+        ("ok", "pytest"),
+    )
+    assert only(records).commands == ("alembic upgrade head",)
+
+
+def test_only_what_was_done_after_the_last_failure_of_its_sort_counts() -> None:
+    records = session(
+        ("fail", "npm test", "Error: Cannot find module './gen/client'"),
+        ("ok", "npm install"),
+        ("fail", "npm test", "Error: Cannot find module './gen/client'"),
+        ("ok", "npm run codegen"),
+        ("ok", "npm test"),
+    )
+    assert only(records).commands == ("npm run codegen",)
+
+
+def test_each_sort_of_failure_before_one_pass_has_its_own_lesson() -> None:
+    records = session(
+        ("fail", "make test", "Error: DATABASE_URL environment variable is not set"),
+        ("edit", ".env.test", "+ DATABASE_URL="),
+        ("fail", "make test", "relation \"users\" does not exist"),
+        ("ok", "make migrate"),
+        ("ok", "make test"),
+    )
+    assert [(each.commands, each.files) for each in fixes(records)] == [((), (".env.test",)), (("make migrate",), ())]
+
+
+def test_the_line_of_an_output_that_says_most_is_quoted() -> None:
+    output = "> app@1.0.0 test\n> jest\n\nFAIL src/a.test.js\nError: REDIS_URL is not set\n    at load (a.js:3)\n1 failed"
+    assert error_line(observed(ERROR, output, command="npm test")) == "Error: REDIS_URL is not set"

@@ -1,0 +1,159 @@
+"""What is proposed from records of every sort, how it is merged, and what counts as well-evidenced."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.capture.test_fixes import EMPTY, NOTE, TEACHING, observed, session
+
+from ralph.capture.insights import (
+    COUNT,
+    EVIDENCE,
+    evidence,
+    is_proven,
+    is_well_evidenced,
+    of_origin,
+    places,
+    propose,
+)
+from ralph.formats.journal import record_of
+from ralph.model.kinds import MemoryKind, Outcome
+from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.work import JournalEntry
+
+PROTO = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
+PROTO_AGAIN = "user_pb2 cannot be imported until make proto has been run"
+
+
+def learning(text: str, place: str = "s1", number: int = 0) -> Record:
+    """A bullet below "Learnings"."""
+    return Record(
+        f"learn-{number:08x}", MemoryKind.CONTEXT, text, label="learning", status=Status.PROPOSED, scope=Scope.TASK,
+        origin=Origin(session=place), created_at=f"2026-10-0{number % 9 + 1}", links=(Link("learned_in", "prog-1"),),
+    )  # fmt: skip
+
+
+def noted(text: str, iteration: int = 1, session: str = "") -> Record:
+    """An entry of the journal."""
+    at = f"2026-10-01T11:{iteration:02d}:00Z"
+    return record_of(
+        JournalEntry("run-1", iteration, Outcome.DONE, "t-0001aa", notes=text, session=session, created_at=at)
+    )
+
+
+def known(title: str, text: str, *tags: str) -> Record:
+    """An entry of knowledge."""
+    return Record("know-1", MemoryKind.CONTEXT, text, label="knowledge", title=title, tags=tags)
+
+
+def test_every_source_gives_insights_with_their_evidence() -> None:
+    fixed = session(*TEACHING["a migration before the tests"])
+    records = [
+        *fixed,
+        learning(PROTO, number=1),
+        noted("Did the export.\n\nDecided on `argon2` instead of bcrypt because bcrypt cuts at 72 bytes."),
+        known("Nightly reset", "The staging database is reset every night at 02:00, so never keep fixtures there.", "db"),
+        observed(NOTE, "Gotcha: vite needs `optimizeDeps.include` for linked packages.", by="agent", number=40),
+    ]
+    found = {each.label + " " + each.text[:20]: each for each in propose(records)}
+    assert sorted(found) == sorted(
+        [
+            "gotcha `pytest -q` failed: s",
+            "gotcha Run `make proto` bef",
+            "decision Decided on `argon2` ",
+            "pattern Nightly reset: The s",
+            "gotcha Gotcha: vite needs `",
+        ]
+    )
+    for each in found.values():
+        assert evidence(each)
+        assert each.status is Status.PROPOSED
+        assert each.scope is Scope.TASK
+        assert each.id.startswith("ins-")
+        assert each.extra["promoted_to"] is None
+    fix = found["gotcha `pytest -q` failed: s"]
+    assert evidence(fix) == tuple(each.id for each in fixed)
+    assert (fix.kind, fix.tags) == (MemoryKind.FIX, ("pytest", "test"))
+    assert found["pattern Nightly reset: The s"].tags == ("db",)
+
+
+def test_the_files_that_were_touched_go_with_an_insight() -> None:
+    found = propose(session(*TEACHING["a setting that was wrong"]))
+    assert found[0].origin.files == ("jest.config.js",)
+
+
+def test_what_says_the_same_is_one_insight_with_the_words_of_the_oldest_and_a_count() -> None:
+    found = propose([learning(PROTO_AGAIN, "s2", 5), learning(PROTO, "s1", 1), learning(PROTO, "s1", 2)])
+    assert [(each.text, each.extra[COUNT], places(each)) for each in found] == [(PROTO, 3, ("s1", "s2"))]
+    assert len(evidence(found[0])) == 3
+
+
+def test_seen_in_two_sessions_is_well_evidenced_and_twice_in_one_is_not() -> None:
+    once, twice = learning(PROTO, "s1", 1), learning(PROTO_AGAIN, "s1", 2)
+    assert not is_well_evidenced(propose([once])[0])
+    assert not is_well_evidenced(propose([once, twice])[0])
+    assert is_well_evidenced(propose([once, replace(twice, origin=Origin(session="s2"))])[0])
+
+
+def test_seen_in_two_iterations_of_a_run_is_well_evidenced() -> None:
+    assert is_well_evidenced(propose([noted(PROTO, 1), noted(PROTO_AGAIN, 2)])[0])
+    assert not is_well_evidenced(propose([noted(PROTO, 1)])[0])
+
+
+def test_an_error_whose_command_then_passed_is_well_evidenced_at_once() -> None:
+    found = propose(session(*TEACHING["a build that the tests need"]))
+    assert is_proven(found[0])
+    assert is_well_evidenced(found[0])
+
+
+def test_noise_gives_nothing() -> None:
+    for number, steps in enumerate(EMPTY.values()):
+        assert propose(session(*steps, name=f"s{number}")) == []
+    assert propose([noted("Implemented the form. All tests pass."), learning("Tests are important.")]) == []
+
+
+def test_prompts_of_people_and_talk_are_no_insights() -> None:
+    said = "Gotcha: always run `make proto` before the tests, because user_pb2 is not committed."
+    assert propose([observed(NOTE, said, by="human")]) == []
+    talk = "I must always run `make proto` before the tests, because user_pb2 is not committed."
+    assert propose([observed(NOTE, talk, by="agent")]) == []
+
+
+def test_the_record_that_sums_up_a_run_is_no_entry() -> None:
+    assert propose([replace(noted(PROTO), label="run")]) == []
+
+
+def test_a_learning_is_of_the_session_of_its_block() -> None:
+    moved = of_origin(learning(PROTO, ""), Origin(session="s9", run="run-1", iteration=2))
+    assert (moved.origin.session, moved.origin.iteration) == ("s9", 2)
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance: st.DataObject) -> None:
+    sessions = [session(*steps, name=f"s{number}") for number, steps in enumerate(TEACHING.values())]
+    parts = [*sessions, [learning(PROTO, "s1", 1)], [learning(PROTO_AGAIN, "s2", 2)], [noted(PROTO, 3)]]
+    wanted = propose([record for part in parts for record in part])
+    chance.shuffle(parts)
+    assert propose([record for part in parts for record in part]) == wanted
+
+
+@given(st.lists(st.text(max_size=200), max_size=6))
+def test_any_text_can_be_looked_at(texts: list[str]) -> None:
+    records = [
+        Record(f"learn-{number}", MemoryKind.CONTEXT, text, label="learning") for number, text in enumerate(texts)
+    ]
+    records += [noted(text, number) for number, text in enumerate(texts)]
+    records += [
+        observed(kind, text, command=text, number=number)
+        for number, text in enumerate(texts)
+        for kind in (NOTE, observed(NOTE).kind)
+    ]
+    for each in propose(records):
+        assert each.family is Family.MEMORY
+        assert each.text.strip()
+        assert each.extra[EVIDENCE]
+
+
+def test_a_million_characters_cost_their_length() -> None:
+    long = "a" * 300_000 + " must `x` " + "b_c " * 100_000 + "." * 100_000
+    assert propose([noted(long), learning(long, number=3)]) is not None

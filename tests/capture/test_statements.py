@@ -1,0 +1,122 @@
+"""Sentences that are worth keeping, and those that are not, as agents write them."""
+
+import pytest
+
+from ralph.capture.statements import Meant, label, paragraphs, worth
+
+LASTING = [
+    "Migrations must run before seeding, otherwise the foreign keys of `orders` are missing.",
+    "Always use `sql<number>` for aggregations because the driver returns strings.",
+    "The staging bucket is eu-central-1 only; uploads from us-east-1 are rejected, so set AWS_REGION.",
+    "Decided to store money as integer cents instead of floats, because rounding broke the invoices.",
+    "jest needs `--runInBand` here: the suites share one Postgres schema.",
+    "Never edit src/gen/api.ts by hand, it is overwritten by `make codegen`.",
+    "The VAT rate is cached for 24 h, so tests have to call resetRates() first.",
+    "We chose argon2 over bcrypt since bcrypt silently truncates passwords at 72 bytes.",
+    "Webpack silently ignores the alias unless tsconfig.paths.json is listed in extends.",
+    "Tokens expire after 15 minutes, so the e2e suite must refresh them between specs.",
+    "React components live in src/ui and must not import from src/server.",
+    "Turns out the worker reads REDIS_URL only at import time; set it before starting celery.",
+    "Dates from the ERP are in Europe/Berlin without an offset; convert them before saving.",
+    "Nach jeder Änderung am Schema muss `pnpm gen` laufen, sonst fehlen die Typen im Frontend.",
+    "마이그레이션은 반드시 시드 데이터보다 먼저 실행해야 한다, 그렇지 않으면 외래 키 오류가 난다.",
+    "必须先运行 make proto 再跑测试，否则会找不到 user_pb2。",
+    "LaunchDarkly flags are evaluated while bundling, not in the browser.",
+    "Pagination is 1-based in the public API but 0-based in the repository layer.",
+]
+"""Learnings with substance."""
+
+EMPTY = [
+    "Tests are important.",
+    "Always write tests before pushing code.",
+    "It is important to keep the code clean because it helps the team.",
+    "Learned a lot about the codebase.",
+    "Make sure to handle edge cases properly.",
+    "Reading the documentation first saves time.",
+    "Good naming makes code readable.",
+    "Keep functions small and simple.",
+    "Communication is key.",
+    "Never give up on debugging.",
+    "Always double check your work before you commit.",
+    "Everything works now.",
+    "Always use TypeScript types properly because they help catch bugs.",
+    "Be careful with dates.",
+    "Async code can be tricky.",
+    "The codebase is large and has many modules.",
+    "Docker is useful.",
+    "Remember to commit often.",
+    "CI should always be green before merging a PR.",
+    "The function `parse_date` takes a string and returns a datetime.",
+    "The class UserService has methods create, update and delete.",
+    "src/auth/login.ts exports a LoginForm component.",
+    "`formatPrice(cents)` returns a string with two decimals.",
+    "This module defines the routes of the API.",
+    "The UserCard component renders a name and an avatar.",
+    "There is a function called slugify in utils.py.",
+    "Die Funktion berechne_summe nimmt eine Liste und gibt eine Zahl zurück.",
+    "함수 parse_date는 문자열을 받아 날짜를 반환한다.",
+    "函数 parse_date 接受一个字符串并返回日期。",
+    "Implemented the login form and added tests.",
+    "Added 3 tests for src/auth/login.ts.",
+    "Refactored OrderService into two classes.",
+    "All 42 tests pass now.",
+    "Next: wire up the settings page.",
+    "TODO: look at the retry logic in src/http.ts.",
+    "Need to look at CheckoutPage tomorrow.",
+    "Working on the invoice export, about 60% done.",
+    "The network was down for a few minutes; the rerun worked.",
+    "npm registry was slow today, retry passed.",
+    "Ran out of disk on the runner, freed 3 GB.",
+    "Got rate-limited by GitHub at 14:20, worked on the second try.",
+    "Started iteration 4.",
+    "Renamed getUser to fetchUser in 12 files.",
+    "로그인 폼 구현 완료.",
+    "Habe die Tests für das Login-Formular geschrieben.",
+    "已完成登录页面。",
+]
+"""Learnings and notes without any."""
+
+
+@pytest.mark.parametrize("text", LASTING)
+def test_a_lesson_with_substance_is_kept(text: str) -> None:
+    assert worth(text, Meant.LESSON)
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_a_lesson_without_substance_is_not_kept(text: str) -> None:
+    assert not worth(text, Meant.LESSON)
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_a_note_without_substance_is_not_kept(text: str) -> None:
+    assert not worth(text, Meant.NOTED)
+
+
+@pytest.mark.parametrize("text", [each for each in LASTING if "1-based" not in each])
+def test_a_note_that_states_a_rule_a_reason_or_a_trap_is_kept(text: str) -> None:
+    assert worth(text, Meant.NOTED)
+
+
+def test_of_a_journal_only_the_lasting_sentence_is_kept() -> None:
+    said = "Implemented the export. All tests pass. Gotcha: csv.writer needs newline='' or Excel shows blank rows."
+    assert worth(said, Meant.NOTED) == "Gotcha: csv.writer needs newline='' or Excel shows blank rows."
+
+
+def test_paragraphs_and_items_are_taken_one_by_one() -> None:
+    assert list(paragraphs("- one\n  goes on\n- two\n\nthree\n")) == ["one goes on", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Decided on SQLite because there is one writer.", "decision"),
+        ("Gotcha: the cache is never emptied.", "gotcha"),
+        ("Seeding fails when migrations have not run.", "gotcha"),
+        ("Always name hooks useX.", "pattern"),
+        ("Convention: one file per route.", "pattern"),
+        ("The build takes ten minutes with a cold cache.", "tip"),
+        ("Tip: `just db` gives a fresh database.", "tip"),
+    ],
+)
+def test_a_text_is_labelled_by_what_it_calls_itself_or_is_like(text: str, wanted: str) -> None:
+    assert label(text) == wanted

@@ -1,0 +1,50 @@
+"""`ralph mcp status` as its users meet it."""
+
+import json
+from pathlib import Path
+
+from tests.agents.mcp_server import program
+from tests.cli.runner import Project
+
+
+def names(ralph: Project, file: str, how: str) -> None:
+    command, *args = program("a", how, ralph.root.parent / "pids").command
+    place = ralph.root.parent / "nobody/.claude.json" if file == "user" else ralph.root / ".mcp.json"
+    place.parent.mkdir(exist_ok=True)
+    text = json.dumps({"mcpServers": {"a": {"command": command, "args": [*args, "--key=made-up"]}}})
+    place.write_text(text, encoding="utf-8", newline="")
+
+
+def test_without_servers_it_says_so(ralph: Project) -> None:
+    assert ralph("mcp", "status").out == "No MCP server is named for this project.\n"
+    assert ralph("mcp", "status", "--format", "json").json == []
+
+
+def test_a_server_that_works_is_running_and_then_remembered(ralph: Project) -> None:
+    names(ralph, "user", "good")
+    first, second = (ralph("mcp", "status", "--format", "json").json[0] for _ in range(2))
+    assert (first["status"], first["usable"], first["asked"], first["source"]) == ("running", True, True, "user")
+    assert second == first | {"asked": False}
+
+
+def test_a_table_names_the_program_and_not_its_words(ralph: Project) -> None:
+    names(ralph, "user", "crash")
+    said = ralph("mcp", "status")
+    assert said.code == 0
+    assert "failed" in said.out
+    assert "made-up" not in said.out
+
+
+def test_what_a_clone_names_is_unknown_and_says_how_to_go_on(ralph: Project) -> None:
+    names(ralph, "project", "good")
+    (found,) = ralph("mcp", "status", "--refresh", "--format", "json").json
+    assert (found["status"], found["usable"]) == ("unknown", True)
+    assert "ralph trust" in found["why"]
+    assert not (ralph.root.parent / "pids").exists()
+
+
+def test_a_file_that_is_no_json_is_told(ralph: Project) -> None:
+    Path(ralph.root / ".mcp.json").write_text("{", encoding="utf-8", newline="")
+    said = ralph("mcp", "status", "--format", "json")
+    assert said.json == []
+    assert ".mcp.json: is no JSON" in said.err
