@@ -34,7 +34,7 @@ def answering(status: int, *, key: str = "", **headers: str) -> Iterator[str]:
     """An address that answers everything with one status, or with 401 to those without the key; gives its URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def _answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.send_response(status if self.headers.get("Authorization", "") == key or not key else 401)
             for name, value in headers.items():
@@ -42,10 +42,11 @@ def answering(status: int, *, key: str = "", **headers: str) -> Iterator[str]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_GET = do_DELETE = do_POST
-
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the class above
             pass
+
+    for method in ("GET", "POST", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler._answer)
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
@@ -78,6 +79,11 @@ def served(way: Way) -> Iterator[str]:
             process.kill()
 
 
+def _say(line: object) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def _serve(how: str) -> None:
     import uvicorn
     from mcp.server.mcpserver import MCPServer
@@ -85,7 +91,7 @@ def _serve(how: str) -> None:
     server = MCPServer("served")
     app = server.sse_app() if how == "sse" else server.streamable_http_app()
     listening = socket.create_server(("127.0.0.1", 0))
-    print(listening.getsockname()[1], flush=True)
+    _say(listening.getsockname()[1])
     uvicorn.Server(uvicorn.Config(app, log_level="critical")).run(sockets=[listening])
 
 
@@ -100,7 +106,7 @@ def _shake_hands() -> None:
         if asked.get("method") == "initialize":
             told = {"name": "test", "version": "1"}
             result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {}, "serverInfo": told}
-            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+            _say(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
 
 
 def _behave(how: str, pids: Path) -> None:
@@ -114,17 +120,17 @@ def _behave(how: str, pids: Path) -> None:
             child = subprocess.Popen([sys.executable, __file__, "wait", str(pids)], start_new_session=alone)
             write_down(child.pid)
     if how == "crash":
-        print("cannot find the database", file=sys.stderr)
+        sys.stderr.write("cannot find the database\n")
         sys.exit(3)
     if how in ("hang", "wait"):
         _wait()
     if how == "refuse":
         request = json.loads(sys.stdin.readline())
         answer = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": "no licence"}}
-        print(json.dumps(answer), flush=True)
+        _say(json.dumps(answer))
         _wait()
     if how == "chatty":
-        print("listening on stdio", flush=True)
+        _say("listening on stdio")
     if how == "token" and os.environ.get("TOKEN") != "right":
         sys.exit(4)
     if how == "place" and os.environ.get("CLAUDE_PROJECT_DIR") != str(Path.cwd()):

@@ -56,7 +56,9 @@ def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: 
     write(installed(project) / ".mcp.json", {"mcpServers": {"d": {"command": "${CLAUDE_PLUGIN_ROOT}/d"}}})
 
     servers = found(project)
-    assert {name: (each.whose, each.command[0]) for name, each in servers.items() if each.whose is not Whose.PLUGIN} == {
+    assert {
+        name: (each.whose, each.command[0]) for name, each in servers.items() if each.whose is not Whose.PLUGIN
+    } == {
         "a": (Whose.LOCAL, "local-a"),
         "b": (Whose.PROJECT, "project-b"),
         "c": (Whose.USER, "user-c"),
@@ -154,7 +156,9 @@ def test_a_worktree_has_the_servers_that_were_named_for_its_main_checkout(projec
     assert list({each.name for each in mcp_servers.listed(worktree, env_of(project)).servers}) == ["a"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '"x"', "\x00", "[" * 100_000, '{"mcpServers": 3}', '{"mcpServers": {"a": 3}}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '"x"', "\x00", "[" * 100_000, '{"mcpServers": 3}', '{"mcpServers": {"a": 3}}']
+)
 def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
     write(project / ".mcp.json", text)
     user_names(project, ok={"command": "ok"})

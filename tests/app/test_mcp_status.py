@@ -148,7 +148,8 @@ def test_what_others_keep_in_the_file_stays_there(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "null", '{"version": 2, "entries": {}}', '{"version": 1, "entries": 3}', "[" * 100_000, "\udcff"]
+    "text",
+    ["{", "[]", "null", '{"version": 2, "entries": {}}', '{"version": 1, "entries": 3}', "[" * 100_000, "\udcff"],
 )
 def test_a_damaged_file_or_one_of_another_version_is_replaced(project: Path, text: str) -> None:
     file = project / ".ralph/cache/mcp-status.json"
@@ -159,7 +160,10 @@ def test_a_damaged_file_or_one_of_another_version_is_replaced(project: Path, tex
     assert cache(project)["entries"][str(project)]["servers"]["a"]["status"] == "running"
 
 
-@pytest.mark.parametrize("value", [3, None, {"status": "happy", "cachedAt": 999_999}, {"status": "failed"}, {"status": "failed", "cachedAt": "x"}])
+@pytest.mark.parametrize(
+    "value",
+    [3, None, {"status": "happy", "cachedAt": 999_999}, {"status": "failed"}, {"status": "failed", "cachedAt": "x"}],
+)
 def test_an_odd_entry_is_no_answer(project: Path, value: object) -> None:
     file = project / ".ralph/cache/mcp-status.json"
     file.parent.mkdir(parents=True)

@@ -55,14 +55,14 @@ def test_every_source_gives_insights_with_their_evidence() -> None:
         known("Nightly reset", "The staging database is reset every night at 02:00, so never keep fixtures there.", "db"),
         observed(NOTE, "Gotcha: vite needs `optimizeDeps.include` for linked packages.", by="agent", number=40),
     ]
-    found = {each.label + " " + each.text[:20]: each for each in propose(records)}
+    found = {each.label + " " + each.text[:19]: each for each in propose(records)}
     assert sorted(found) == sorted(
         [
-            "gotcha `pytest -q` failed: s",
-            "gotcha Run `make proto` bef",
-            "decision Decided on `argon2` ",
-            "pattern Nightly reset: The s",
-            "gotcha Gotcha: vite needs `",
+            "gotcha `pytest -q` failed:",
+            "gotcha Run `make proto` be",
+            "decision Decided on `argon2`",
+            "pattern Nightly reset: The ",
+            "gotcha Gotcha: vite needs ",
         ]
     )
     for each in found.values():
@@ -71,10 +71,10 @@ def test_every_source_gives_insights_with_their_evidence() -> None:
         assert each.scope is Scope.TASK
         assert each.id.startswith("ins-")
         assert each.extra["promoted_to"] is None
-    fix = found["gotcha `pytest -q` failed: s"]
+    fix = found["gotcha `pytest -q` failed:"]
     assert evidence(fix) == tuple(each.id for each in fixed)
     assert (fix.kind, fix.tags) == (MemoryKind.FIX, ("pytest", "test"))
-    assert found["pattern Nightly reset: The s"].tags == ("db",)
+    assert found["pattern Nightly reset: The "].tags == ("db",)
 
 
 def test_the_files_that_were_touched_go_with_an_insight() -> None:

@@ -1,6 +1,7 @@
 """Loops on the real Claude Code that somebody ends: Ctrl-C without a terminal, and SIGKILL in the middle.
 
-The run keeps its id and its counters, what it was at is journaled, and no client is left running.
+The run keeps its id and its counters, what it was at is journaled, and no client is left running, nor what one had
+put into the background.
 """
 
 import json
@@ -9,10 +10,12 @@ import signal
 import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.loops import CHECK, GOAL, PASS, Looping, begun, claim, interrupt, on_path
+from tests.e2e.ralphs import bash
 from tests.e2e.scripted import Pause, say
 
 pytestmark = pytest.mark.e2e
 
+BEHIND = "setsid sleep 600 >/dev/null 2>&1 </dev/null & true"
 FIRST = "The total is mended, the CHANGE is left."
 
 
@@ -27,8 +30,8 @@ def test_an_interrupted_run_goes_on_where_it_was(looping: Looping) -> None:
     till = looping.till()
     pause = Pause(say("TOO LATE"))
     looping.script(1, *looping.mends("one", "return sum(prices)"), say(f"<journal>\n{FIRST}\n</journal>"))
-    looping.script(2, *looping.mends("two", "return due - paid"), pause)
-    running = looping.start(GOAL, "-c", CHECK)
+    looping.script(2, *looping.mends("two", "return due - paid"), bash(BEHIND), pause)
+    running = looping.start(GOAL, "-c", CHECK, "--permission", "bypass")
     pause.wait()
 
     interrupt(running)

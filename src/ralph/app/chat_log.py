@@ -4,7 +4,7 @@ A chat is a session that `ralph session new` began, so its truth is in that sess
 of the type `session`. It is not in the members that hooks write as well. Hooks tell the mode by the host's permission
 mode, in which a read-only session looks like any other, and they may write last: a chat that was begun to plan would
 be resumed with the right to write. What cannot be understood here is `plan`, for the same reason. The folder is kept
-relative to the main checkout, so that it is found again when the project has moved. Proof: `tests/app/test_chat_log.py`.
+relative to the main checkout, so that it is found again when the project has moved. Proof: `tests/app/test_chat.py`.
 """
 
 import os
@@ -41,7 +41,7 @@ class Chat:
     folder: str = "."
     host: str = ""
     source: str = ""
-    """The chat whose history it began with."""
+    """The chat that it goes on from, under another id or with its history."""
 
 
 def told(root: Path, session_id: str) -> Chat | None:

@@ -7,6 +7,7 @@ tag. Without a time `show`, `neighbors` and `path` tell everything that was ever
 walks from the hits. `tests/app/test_graph.py` proves it.
 """
 
+import posixpath
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
 from ralph.app import index, meaning
-from ralph.errors import NotFound, WriteFailed
+from ralph.errors import NotFound, RalphError, WriteFailed
 from ralph.model import ids
 from ralph.model.graph import NAMED, Edge, Node, NodeType, Relation, named, type_named
 from ralph.model.query import Query
@@ -117,6 +118,17 @@ def rebuild(root: Path) -> dict[str, int]:
     """Delete the graph and make it again; how many nodes of each type it has."""
     db.remove(paths.cache_folder(root) / "graph.db")
     return asked(root, lambda graph, _: stored.counts(graph)[0])
+
+
+def related(root: Path, connection: sqlite3.Connection) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
+    """How a search of the index finds what hangs together with its best hits; whatever fails, it does without."""
+
+    def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
+        with suppress(RalphError, sqlite3.Error), closing(beside(root, connection)) as graph:
+            return walking.related(graph, connection, keys, at=ids.today())
+        return []
+
+    return near
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -255,8 +267,8 @@ def spellings(name: str) -> list[str]:
     kind = type_named(name)
     if kind is not None:
         rest = name.partition(":")[2].strip()
-        return [name, named(kind, rest.removeprefix("./") if kind is NodeType.FILE else rest.lower())]
-    tidy = name.removeprefix("./")
+        return [name, named(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
+    tidy = posixpath.normpath(name) if name else name
     return [
         name, named(NodeType.FILE, tidy), named(NodeType.TASK, name), named(NodeType.SESSION, name),
         named(NodeType.TAG, name.lower()), named(NodeType.SYMBOL, tidy),

@@ -85,11 +85,12 @@ def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool
     """Take a stated edge away; NotFound when nobody stated it."""
     how = _relation(relation)
     record_id, place = _place(root, source)
+    bare = target.strip()
+    wanted = [name for name in (bare, *graph.spellings(bare), _id(root, bare)) if name]
     meant: list[str] = []
 
     def change(record: Record, form: Form) -> Record:
         there = [edge.target for edge in stated(record) if edge.relation is how]
-        wanted = [name for name in (target.strip(), *graph.spellings(target.strip()), _id(root, target)) if name]
         meant[:] = [name for name in wanted if name in there][:1]
         if not meant:
             hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"

@@ -41,7 +41,7 @@ FILES = 500
 """Names of files that are kept."""
 
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_PIECE = 1 << 16  # bytes of a log's end that are read at first
+_PIECE = 1 << 14  # bytes of a log's end that are read at first
 _ASKED = 2_000  # characters of a task's words that matches are looked for with
 _ALIKE = 4  # so many times the wanted matches are looked at, since some say the same
 _CANDIDATES = 5

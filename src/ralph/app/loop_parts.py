@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph.agents import process
+from ralph.agents import alive, process
 from ralph.app import journal, knowledge, loop_prompt, runs, task, task_file
 from ralph.app.task_claims import LEASE
 from ralph.capture.privacy import redact
@@ -157,6 +157,8 @@ class Workbench:
         before = self.disk.look()
         began = time.monotonic()
         reply = self.agent.run(ask)
+        if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
+            alive.end(alive.bearing("RALPH_RUN", self.run.id))  # what the agent put into the background, too
         seconds = time.monotonic() - began
         after = self.disk.look()
         touched = dict.fromkeys((*changes.changed(before, after), *reply.files))

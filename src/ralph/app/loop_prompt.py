@@ -11,6 +11,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import entries, feature, guardrails, index, journal, knowledge, memory, scratchpad, task
 from ralph.context import brief, render, skill
+from ralph.context import journal as rendering
 from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
 from ralph.loop import prompt
@@ -46,7 +47,7 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "plan": prompt.section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": asked,
         "guardrails": _guardrails(root, config),
-        "journal": journal.section(root, run.id, words, budget=JOURNAL),
+        "journal": rendering.render(recent, journal.matches(root, run.id, words), JOURNAL),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
         ),

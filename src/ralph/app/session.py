@@ -83,9 +83,7 @@ class Summarized:
     stored: bool
 
 
-def list_(
-    root: Path, *, limit: int | None = 20, since: str = "", task: str = ""
-) -> tuple[tuple[Session, ...], int]:
+def list_(root: Path, *, limit: int | None = 20, since: str = "", task: str = "") -> tuple[tuple[Session, ...], int]:
     """The sessions (of a task), newest first, with how they began; and how many there are in all."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:

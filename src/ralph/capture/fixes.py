@@ -25,7 +25,9 @@ from ralph.model.record import Record
 from ralph.search.terms import query_terms
 
 _CALL, _HOW, _DETAIL, _SAID = 120, 200, 110, 300
+_LINE = 500  # characters of a line that are looked at
 _ACTIONS = 3  # commands and files that are named
+_SHARED = 2  # words of the error and what was done that an explanation has
 _AFTER = 3  # records after the pass in which the agent may still explain it
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
 _VERBOSE = words_of("-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf")
@@ -98,7 +100,7 @@ def is_edit(record: Record) -> bool:
 def error_line(record: Record) -> str:
     """The line of an output that says most about why it failed, or ""."""
     sign = str(record.extra.get("error") or "").strip()
-    shown = [line.strip() for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
+    shown = [line.strip()[:_LINE] for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
     lines = [line for line in (*shown, sign) if line and not _EXIT.fullmatch(line)]
     best = max(range(len(lines)), key=lambda at: (_tells(lines[at]), -at), default=None)
     return lines[best] if best is not None else ""
@@ -143,6 +145,8 @@ def _main(line: Sequence[Part]) -> tuple[Part | None, list[Part]]:
 
 def fixes(records: Sequence[Record]) -> list[Fix]:
     """The lessons of one session's observations, which are given in the order in which they happened."""
+    if all(record.kind is not ObservationKind.ERROR for record in records):
+        return []
     runs = [_run(record) for record in records]
     waiting: dict[Words, list[int]] = {}
     found: list[Fix] = []
@@ -244,15 +248,26 @@ def _details(edits: Sequence[Record]) -> Iterator[str]:
 
 def _explained(records: Sequence[Record], at: int, passed: int, error: str) -> str:
     """What the agent said about it that is worth keeping: between the failure and a little after the pass."""
-    around = {term for record in records[at : passed + 1] if record.kind is not ObservationKind.NOTE
-              for word in query_terms(f"{record.title} {' '.join(record.origin.files)} {error}") for term in word.terms}
-    for record in records[at + 1 : passed + 1 + _AFTER]:
-        if record.kind is ObservationKind.NOTE and record.origin.by != "human":
-            kept = worth(record.text, Meant.NOTED)
-            theirs = {term for word in query_terms(kept) for term in word.terms}
-            if kept and len(theirs & around) >= 2:
-                return first_line(kept, _SAID)
+    notes = [
+        record
+        for record in records[at + 1 : passed + 1 + _AFTER]
+        if record.kind is ObservationKind.NOTE and record.origin.by != "human"
+    ]
+    if not notes:
+        return ""
+    around = _terms(error)
+    for record in records[at : passed + 1]:
+        if record.kind is not ObservationKind.NOTE:
+            around |= _terms(f"{record.title} {' '.join(record.origin.files)}")
+    for record in notes:
+        kept = worth(record.text, Meant.NOTED)
+        if kept and len(_terms(kept) & around) >= _SHARED:
+            return first_line(kept, _SAID)
     return ""
+
+
+def _terms(text: str) -> set[str]:
+    return {term for word in query_terms(text) for term in word.terms}
 
 
 def _driven(records: Sequence[Record], runs: Sequence[Run | None], first: int, failure: Run) -> bool:

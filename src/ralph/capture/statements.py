@@ -145,8 +145,8 @@ _EVERYBODYS = words_of(
 )
 """Names that stand in every project: no more than a rare word."""
 _PARTICULAR = re.compile(
-    r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]*/[\w./-]+ | \b\w+\.(?:[a-z]{1,5}\d?)\b(?!\.\w)
-    | \b[A-Za-z]\w*_\w+ | \b[a-z]+[A-Z]\w* | \b[A-Z][a-z]+[A-Z]\w* | \b[A-Z][A-Z0-9]{1,}(?:_[A-Z0-9]+)*\b
+    r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]{0,60}/[\w./-]{1,200} | \b\w{1,60}\.(?:[a-z]{1,5}\d?)\b(?!\.\w)
+    | \b[A-Za-z]\w{0,60}_\w+ | \b[a-z]{1,60}[A-Z]\w* | \b[A-Z][a-z]{1,60}[A-Z]\w* | \b[A-Z][A-Z0-9]{1,60}(?:_[A-Z0-9]+)*\b
     | (?<![\w.])v?\d[\w.:%-]*
     """
 )
@@ -154,6 +154,8 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\s\d])|(?<=[。！？])|\n+")
 _MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+(?:\[[ x]\]\s*)?")
 _NAMED = re.compile(r"[*_]{0,3}([^\W\d_][\w /-]{1,24}?)[*_]{0,3}\s?[:：][*_]{0,3}\s")
 
+_LONGEST, _SENTENCE_LONGEST = 20_000, 1_000
+"""Characters that are looked at: of a text, as the journal keeps them, and of one sentence."""
 _ENOUGH = 1.3
 """How particular a sentence must be, for which one name or four rare words are enough."""
 _FULL = 2.0
@@ -162,10 +164,10 @@ _FULL = 2.0
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a text, without the marks of lists."""
-    for part in _SENTENCE.split(text):
+    for part in _SENTENCE.split(text[:_LONGEST]):
         bare = _MARK.sub("", part).strip()
         if bare:
-            yield bare
+            yield bare[:_SENTENCE_LONGEST]
 
 
 def paragraphs(text: str) -> Iterator[str]:

@@ -30,6 +30,7 @@ COMMANDS = {
     "feature": "ralph.cli.feature",
     "search": "ralph.cli.search",
     "timeline": "ralph.cli.timeline",
+    "graph": "ralph.cli.graph",
     "context": "ralph.cli.brief",
     "session": "ralph.cli.session",
     "loop": "ralph.cli.loop",

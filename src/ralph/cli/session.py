@@ -1,13 +1,17 @@
-"""`ralph session`: the conversations that were recorded."""
+"""`ralph session`: the conversations that were recorded; `cli/chats.py` holds those about a task."""
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ralph.app import chat_log, chat_turns, task_file
 from ralph.app import session as verbs
 from ralph.app.session import Session
+from ralph.cli import chats
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
@@ -29,29 +33,39 @@ _SINCE = "From then on: a date, or 7d, 24h, 2w, 3m."
 
 @click.group(name="session", cls=Group)
 def cli() -> None:
-    """Look at the sessions that hooks have recorded: what was asked, what happened, how it ended.
+    """Look at the sessions that were recorded, and hold some about a task: what was asked, what happened, how it ended.
 
     \b
     Examples:
       ralph session list
       ralph session summary
+      ralph session new --task t-1a2b3c --mode plan "How would you do it?"
     """
+
+
+for _command in (chats.new, chats.resume, chats.export):
+    cli.add_command(_command)
 
 
 @cli.command("list")
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
 @click.option("--since", default="", metavar="WHEN", help=_SINCE)
+@click.option("--task", default="", metavar="ID", help="Only those about this task, the loop's as well.")
 @format_option("table", "json", "markdown")
 @click.pass_context
-def list_(ctx: click.Context, limit: int, since: str, form: str) -> None:
+def list_(ctx: click.Context, limit: int, since: str, task: str, form: str) -> None:
     """List the sessions, newest first, with how each began.
 
     \b
     Examples:
       ralph session list
+      ralph session list --task t-1a2b3c
       ralph session list --since 7d --format json
     """
-    found, total = verbs.list_(invocation(ctx).root, limit=limit, since=when(since))
+    root = invocation(ctx).root
+    found, total = verbs.list_(root, limit=limit, since=when(since), task=task)
+    if task and not total:
+        task_file.find(root, task)  # NotFound, where the task is not there either
     if form == "json":
         click.echo(json_text({"sessions": verbs.shapes(found), "total": total}))
         return
@@ -61,6 +75,9 @@ def list_(ctx: click.Context, limit: int, since: str, form: str) -> None:
     if form == "markdown":
         for each in found:
             click.echo(f"- {each.id} ({_start(each)}, {_length(each)}): {one_line(each.prompt)}".rstrip())
+    elif task:
+        headings = ["session", "start", "length", "host", "mode", "messages", "first prompt"]
+        click.echo(table(headings, [_chat_row(each) for each in found]))
     else:
         headings = ["session", "start", "length", "host", "observations", "first prompt"]
         click.echo(table(headings, [_row(each) for each in found]))
@@ -70,27 +87,57 @@ def list_(ctx: click.Context, limit: int, since: str, form: str) -> None:
 
 @cli.command("show")
 @click.argument("session_id", metavar="[ID]", required=False, default="")
-@click.option("--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 a line, 2 more of it, 3 all.")
+@click.option("--layer", type=click.IntRange(1, 3), help="Each observation: 1 a line (as usual), 2 more of it, 3 all.")
+@click.option("--history", is_flag=True, help="As a conversation: what each side said, with the tools folded.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest so many.")
 @click.option("--since", default="", metavar="WHEN", help=_SINCE)
 @format_option("table", "json", "markdown")
 @click.pass_context
-def show(ctx: click.Context, session_id: str, layer: int, limit: int | None, since: str, form: str) -> None:
+def show(
+    ctx: click.Context, session_id: str, layer: int | None, history: bool, limit: int | None, since: str, form: str
+) -> None:
     """Show what happened in a session, in its order; without an ID, in the newest one.
 
-    The first characters of an id are enough when they mean one session.
+    A session that was begun with `ralph session new` is shown as a conversation, others with --history. JSON holds
+    observations unless --history is given. The first characters of an id are enough when they mean one session.
 
     \b
     Examples:
       ralph session show 3f2a
+      ralph session show 3f2a --history
       ralph session show --layer 3 --limit 5
     """
     root = invocation(ctx).root
-    session, answer = verbs.show(root, session_id, layer=Detail(layer), limit=limit, since=when(since))
+    if history and layer is not None:
+        raise UsageError("--history and --layer exclude each other", hint="give one of them")
+    if layer is None and (history or (form != "json" and _is_chat(root, session_id))):
+        _show_history(root, session_id, limit, when(since), form)
+        return
+    detail = Detail(layer or 1)
+    session, answer = verbs.show(root, session_id, layer=detail, limit=limit, since=when(since))
     if form != "json":
         head = f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
         click.echo(f"## {head}\n" if form == "markdown" else head, err=form == "table")
     show_answer(answer, form)
+
+
+def _is_chat(root: Path, session_id: str) -> bool:
+    return chat_log.told(root, verbs.find(root, session_id).id) is not None
+
+
+def _show_history(root: Path, session_id: str, limit: int | None, since: str, form: str) -> None:
+    found = chat_turns.history(root, session_id)
+    held = [each for each in found.turns if not since or each.at >= since]
+    found = replace(found, turns=tuple(held if limit is None else held[-limit:]))
+    if form == "json":
+        click.echo(json_text(chat_turns.shape(found)))
+    elif form == "markdown":
+        hand_over(chat_turns.markdown(found))
+    else:
+        session = found.session
+        about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
+        say(f"{one_line(session.id)} ({one_line(about)})")
+        hand_over(chat_turns.plain(found) or "Nothing is recorded of this session yet.\n")
 
 
 @cli.command("summary")
@@ -239,6 +286,11 @@ def _row(session: Session) -> list[str]:
     first = one_line(session.prompt)
     count = str(session.observations)
     return [one_line(session.id[:_ID]), _start(session), _length(session), one_line(session.host), count, first]
+
+
+def _chat_row(session: Session) -> list[str]:
+    whole = _row(session)
+    return [*whole[:4], one_line(session.mode), str(session.messages), whole[-1]]
 
 
 def _start(session: Session) -> str:

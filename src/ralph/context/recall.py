@@ -4,7 +4,8 @@ For a prompt the ranking's own gate decides (near the best, or on a subject that
 that the prompt names brings what was last done to it, however small the store is; at the detail that the budget
 allows: everything, else beginnings, else lines. Before a tool acts on a file, or after
 a command failed, only a `fix` or a `decision` that names that file or fits that command is told, in a few
-hundred characters. Nothing is told twice in a session, and nothing when nothing relates.
+hundred characters. Nothing is told twice in a session, and nothing when nothing relates. Within a task nothing is
+told of others that are not finished (`store/lookup.py`).
 
 Hooks load this module, and `ralph context` shows what it would say; so it imports little, and takes what is
 configured as plain values. `tests/context/test_recall.py` proves it.
@@ -33,7 +34,6 @@ HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(1, 9, HOW)])}")
 """Tokens of what stands around the records."""
 
-_JOURNAL = 2
 _LESSONS = ("fix", "decision")
 _LOOKED_AT = 20
 _PER_SESSION = 2
@@ -64,7 +64,7 @@ _OURS = ("/mem-", "/ralph:", "/ralph ")
 class Wanted:
     """What may be told: the settings that count, and what the session knows already."""
 
-    __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "tags", "today", "types")
+    __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "tags", "task", "today", "types")
 
     def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
         self.today = today
@@ -74,6 +74,7 @@ class Wanted:
         self.types: Sequence[str] = ()
         self.tags: Sequence[str] = ()
         self.since = ""
+        self.task = ""
         self.budget = 2_000
         self.characters = render.MOST_CHARACTERS
 
@@ -117,7 +118,7 @@ def question(prompt: str) -> str:
 
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
-    narrow = bool(wanted.types or wanted.tags or wanted.since)
+    narrow = bool(wanted.types or wanted.tags or wanted.since) or lookup.has_others(connection, wanted.task)
     ranked = _ranked(connection, prompt, _all(wanted), wanted, hurried=not narrow)
     fitting = _fitting(ranked.best)
     known = {each.row.key for each in fitting}
@@ -165,11 +166,13 @@ def _ranked(
 
 
 def _all(wanted: Wanted) -> "Filter":
-    """Everything but what this session did itself, and what only names a place."""
+    """Everything but what this session did itself, what only names a place, and what other tasks are at."""
     return (
         _memories(wanted, wanted.types),
-        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT),
-        (_JOURNAL, "", ()),
+        lookup.observations(
+            not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT, task=wanted.task
+        ),
+        lookup.journal(task=wanted.task),
     )
 
 
@@ -179,7 +182,9 @@ def _lessons(wanted: Wanted) -> "Filter":
 
 
 def _memories(wanted: Wanted, kinds: "Sequence[str]") -> "tuple[int, str, Sequence[object]]":
-    return lookup.memories(kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled)
+    return lookup.memories(
+        kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled, task=wanted.task
+    )
 
 
 def _on_files(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> "list[Judged]":

@@ -3,10 +3,11 @@
 The answer is one JSON object with `additionalContext`, or nothing. What was said goes to the ledger and to the
 session's list of what it knows, so that it is said once. Everything is read-only otherwise, and nothing heavy
 is loaded: SQLite's C part asks for `functools` only to remember statements, which takes longer to load than
-SQLite itself, so that a few lines stand in for it.
+SQLite itself, so that a few lines stand in for it. In which task it is asked says the environment.
 `tests/hooks/test_answer_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the answers.
 """
 
+import posix
 import sys
 import time
 
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from ralph.context.recall import Told, Wanted
     from ralph.hooks.place import Place
 
+_TASK = b"RALPH_TASK"
+"""The variable by which the loop and chats tell their agents, and so us, what they work on."""
 _REDACTED = "[redacted: "
 _TOUCHING = ("Edit", "Write", "MultiEdit", "NotebookEdit", "Read", "apply_patch")
 """Tools that touch the files that they name."""
@@ -132,6 +135,7 @@ def _wanted(place: "Place", session: str) -> "Wanted":
 
     settings = place.settings
     wanted = recall.Wanted(light.stamp()[:10], session, _seen(place, session))
+    wanted.task = posix.environ.get(_TASK, b"").decode("utf-8", "replace")
     wanted.enabled = settings.enabled
     wanted.types, wanted.tags = settings.types, settings.tags
     wanted.budget = recall.within_window(settings.window, settings.budget, settings.share)

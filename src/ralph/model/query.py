@@ -2,6 +2,8 @@
 
 `Query` is what every search takes, whoever asks (command line, MCP, web); `Hit` is one answer.
 A Query's filters are part of the question: `accepts` says whether a record may answer it at all.
+With a `task` it is asked from within that task, and gets nothing of others that are not finished; which
+those are is known to the index alone (`store/lookup.py`), so that `accepts` has no say in it.
 """
 
 from dataclasses import dataclass, field
@@ -34,6 +36,7 @@ class Query:
     sources: tuple[str, ...] = ()
     limit: int | None = 5
     layer: Detail = Detail.INDEX
+    task: str = ""
 
     def accepts(self, record: Record) -> bool:
         """Whether a record is of the families, kinds, tags (any of them), scope and time that are asked for."""

@@ -4,6 +4,11 @@ A hook answers with these alone, so nothing is imported here: no record is decod
 search may see comes as a `Filter`, made by `rows.filter_of` from a Query: for each family (`key % 3`) a
 condition on its own table and the values in it. Filters are checked row by row while SQLite walks the
 matches, so that a filter never costs more than the matches themselves.
+
+What a task may see is a condition as well (`seen_by`), and a function of the rows alone: the project's records and
+its own, and of other tasks the journal and the observations once they are finished. A row belongs to the task that
+its origin names, else to that of its session (an observation) or of the folder its file is in. Failed is finished,
+since it teaches; so is a task that is not there any more. `tests/store/test_visibility.py` compares with a slow rule.
 """
 
 TYPE_CHECKING = False
@@ -20,14 +25,22 @@ SCHEMA_VERSION = 4
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
 
+FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
+"""The words for the states in which nobody works on a task any more; `app/board.py` knows the same ones."""
+
 EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
 MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)
 
 
 def memories(
-    *, kinds: "Sequence[str]" = (), tags: "Sequence[str]" = (), since: str = "", knowledge_only: bool = False
+    *,
+    kinds: "Sequence[str]" = (),
+    tags: "Sequence[str]" = (),
+    since: str = "",
+    knowledge_only: bool = False,
+    task: str = "",
 ) -> "tuple[int, str, Sequence[object]]":
-    """The part of a Filter that lets memories through: of these kinds, with one of these tags, not older."""
+    """The part of a Filter that lets memories through: of these kinds, with one of these tags, not older, ours."""
     tests = ["status <> 'retired'"]
     values: list[object] = []
     if knowledge_only:
@@ -42,25 +55,84 @@ def memories(
     if since:
         tests.append("created_at >= ?")
         values.append(since)
-    return _MEMORY, " AND ".join(tests), values
+    seen, more = seen_by(task, _MEMORY)
+    return _MEMORY, " AND ".join([*tests, *([seen] if seen else [])]), [*values, *more]
 
 
 def observations(
-    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = ""
+    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "", task: str = ""
 ) -> "tuple[int, str, Sequence[object]]":
     """The part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     values = [value for start in not_called for value in (len(start), start)]
+    seen, more = seen_by(task, _OBSERVATION)
     return (
         _OBSERVATION,
-        f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test}))",
-        (not_of, not_titled or _NO_TITLE, *values),
+        f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test})){seen and f' AND {seen}'}",
+        (not_of, not_titled or _NO_TITLE, *values, *more),
     )
+
+
+def journal(*, task: str = "") -> "tuple[int, str, Sequence[object]]":
+    """The part of a Filter for the journal."""
+    return (_JOURNAL, *seen_by(task, _JOURNAL))
+
+
+def seen_by(task: str, place: int) -> "tuple[str, Sequence[object]]":
+    """The condition on a family's rows that a task may see, and its values; nothing for whoever has no task."""
+    return (_SEEN[place], (task,) * _SEEN[place].count("?")) if task else ("", ())
+
+
+def sight(task: str) -> "Filter":
+    """What a task may see of every family, and nothing else about it."""
+    return tuple((place, *seen_by(task, place)) for place in range(len(TABLES)))
+
+
+def has_others(connection: "sqlite3.Connection", task: str) -> bool:
+    """Whether there are tasks beside this one that are not finished."""
+    return bool(task) and connection.execute(f"{OTHERS} LIMIT 1", (task,)).fetchone() is not None
+
+
+def _finished() -> str:
+    """The condition for a task that is finished, whatever blanks and capitals its state is written with."""
+    words = ", ".join(f"'{word}'" for word in FINISHED)
+    return f"lower(trim(status, char(9, 10, 11, 12, 13, 32))) IN ({words})"
 
 
 _NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1
+_JOURNAL = 2
+_TASKS = ".ralph/tasks/"
+_OF_TASKS = f"path > '{_TASKS}' AND path < '{_TASKS[:-1]}0'"
+FOLDER = f"substr(path, 1, {len(_TASKS)} + instr(substr(path, {len(_TASKS) + 1}), '/'))"
+_OTHER = f"id <> ? AND NOT {_finished()}"
+OTHERS = f"SELECT id FROM tasks WHERE {_OTHER}"  # noqa: S608  (our own names, here and below)
+"""Tasks that are not finished, beside this one; where SQLite asks it within a statement, it does so once."""
+_HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"  # noqa: S608
+_THEIR_FILES = f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"  # noqa: S608
+_NOT_OUR_FILES = (
+    f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "  # noqa: S608
+    f"AND {FOLDER} NOT IN ({_HOMES.format('id = ?')})"
+)
+_THEIR_SESSIONS = " UNION ALL ".join(
+    f"SELECT {name} FROM sessions WHERE {name} IS NOT NULL AND task_id IN ({OTHERS})"  # noqa: S608
+    for name in ("id", "session_id")
+)
+TOLD_TASK = (
+    "coalesce(CASE WHEN instr(metadata, '\"task\":') AND json_valid(metadata) "
+    "THEN json_extract(metadata, '$.task') END, '')"
+)
+"""The task that an origin names which no column holds."""
+_SEEN = (
+    f"(scope <> 'task' OR CASE {TOLD_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
+    f"NOT ({TOLD_TASK} IN ({OTHERS}) OR ({TOLD_TASK} = '' AND session_id IN ({_THEIR_SESSIONS})))",
+    f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
+    f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
+    "OR (instr(metadata, '\"label\":\"run\"') "  # what sums up a run tells of each of its tasks
+    f"AND run_id IN (SELECT run_id FROM journal WHERE task_id IN ({OTHERS}))))",
+)
+"""By `key % 3`: what a task may see; every `?` is its id."""
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
 _COLUMNS = (
     "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual=""),

@@ -7,6 +7,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ralph.model import ids
@@ -126,9 +127,13 @@ def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
 
 
 def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
-    """The keys of all records with this id that pass the filters; the first bearer first."""
+    """The keys of all records with this id that pass the filters; the first bearer first.
+
+    Whoever knows an id may see its record, whatever task it is of.
+    """
     found: list[int] = []
     name = safe(record_id)
+    query = replace(query, task="") if query is not None else None
     for family in (query.families if query is not None else ()) or FAMILIES:
         table, key = TABLES[family]
         column = "record_id" if family is Family.JOURNAL else "id"
@@ -141,16 +146,52 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
     return found
 
 
-def beside(connection: sqlite3.Connection, number: int, record: Record, reach: int) -> list[int]:
-    """The keys of the records of the same family just before and after a record in time."""
+def beside(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
+    """The keys of the records of the same family just before and after a record in time, as far as a task sees them."""
     table, key = TABLES[record.family]
-    wheres, values = _wheres(record.family, Query())
+    wheres, values = _wheres(record.family, Query(task=task))
     found: list[int] = []
     for relation, order in (("<", "DESC"), (">", "ASC")):
         tests = " AND ".join([f"(created_at, {key}) {relation} (?, ?)", "created_at <> ''", *wheres])
         sql = f"SELECT {key} FROM {table} WHERE {tests} ORDER BY created_at {order}, {key} {order} LIMIT ?"  # noqa: S608
         found += [row[0] for row in connection.execute(sql, (safe(record.created_at), number, *values, reach))]
     return found
+
+
+def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
+    """The tasks that records belong to, by their keys: as their origins say, their sessions, or their folders."""
+    home = (
+        "(SELECT t.id FROM sources s JOIN sources j ON j.path = "  # noqa: S608  (our own names, here and below)
+        f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks t ON t.source = j.key WHERE s.key = {{}})"
+    )
+    session = "(SELECT max(task_id) FROM sessions s WHERE observations.session_id IN (s.id, s.session_id))"
+    told = {
+        Family.MEMORY: f"nullif({lookup.TOLD_TASK}, ''), {home.format('records.source')}",
+        Family.OBSERVATION: f"nullif({lookup.TOLD_TASK}, ''), {session}",
+        Family.JOURNAL: f"nullif(task_id, ''), {home.format('journal.source')}",
+    }
+    found: dict[int, str] = {}
+    for family in FAMILIES:
+        table, key = TABLES[family]
+        for part in lookup.parts(_of(keys, family)):
+            sql = f"SELECT {key}, coalesce({told[family]}, '') FROM {table} WHERE {key} IN ({lookup.marks(part)})"  # noqa: S608
+            found.update((row[0], row[1]) for row in connection.execute(sql, part) if row[1])
+    return found
+
+
+def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
+    """Whether a task may know of a session: neither it nor anything in it is of another one that is not finished."""
+    sql = (
+        f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "  # noqa: S608
+        f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.TOLD_TASK} IN ({lookup.OTHERS}) LIMIT 1"
+    )
+    named = (safe(session_id), safe(task))
+    return not task or connection.execute(sql, (*named, *named)).fetchone() is None
+
+
+def unfinished(connection: sqlite3.Connection, but: str) -> set[str]:
+    """The ids of the tasks that are not finished, but for one."""
+    return {row[0] for row in connection.execute(lookup.OTHERS, (safe(but),))}
 
 
 def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, str, tuple[object, ...]]]:
@@ -275,6 +316,10 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
     if family is Family.MEMORY:
         wheres.append("status <> ?")
         values.append(Status.RETIRED.value)
+    if query.task:
+        test, more = lookup.seen_by(query.task, FAMILIES.index(family))
+        wheres.append(test)
+        values += more
     return wheres, [safe(value) if isinstance(value, str) else value for value in values]
 
 

@@ -1,0 +1,97 @@
+"""How walking the graph compares with the bare query, and whether making it is linear.
+
+`python bench/graph.py [NODES]`: a made project of about 10,000 nodes and 50,000 edges. The neighbours of the same
+nodes are asked for in turns by the recursive query alone and by the product, so that a busy machine slows both;
+the graph is made of half the records and of all of them, in turns as well.
+"""
+
+import random
+import sqlite3
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.timing import Bar, best, report
+
+from ralph.model.kinds import MemoryKind
+from ralph.model.record import Link, Origin, Record
+from ralph.search import facts, terms
+from ralph.search import graph as walking
+from ralph.store import graph, index
+from ralph.store.sources import Contents, Placed
+
+RECORDS = 7_000
+ASKED = 40
+_PER_FILE = 200
+_BARE = """
+WITH RECURSIVE near(key, hops) AS (
+    SELECT ?, 0 UNION
+    SELECT CASE WHEN e.source = near.key THEN e.target ELSE e.source END, near.hops + 1
+    FROM near JOIN edges e ON e.source = near.key OR e.target = near.key WHERE near.hops < 2
+)
+SELECT n.id, min(near.hops) FROM near JOIN nodes n ON n.key = near.key GROUP BY near.key
+"""
+
+
+def records(count: int) -> list[Record]:
+    """Made records: each with tags, files and links to others."""
+    chance = random.Random(1)  # the same on every run
+    kinds = list(MemoryKind)
+    names = [f"mem-{1_700_000_000 + number}-{number % 65536:04x}" for number in range(count)]
+    return [
+        Record(
+            name,
+            kinds[number % 4],
+            f"Fact number {number} about the things that hang together.",
+            tags=tuple(f"tag{chance.randrange(count // 20)}" for _ in range(2)),
+            origin=Origin(files=tuple(f"src/m{chance.randrange(count // 8)}/f{chance.randrange(4)}.ts" for _ in "ab")),
+            links=tuple(Link("affects", chance.choice(names)) for _ in range(3)),
+            created_at="2026-01-01",
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+def indexed(found: Sequence[Record]) -> sqlite3.Connection:
+    """An index in memory, with so many records a source."""
+    files = [found[start : start + _PER_FILE] for start in range(0, len(found), _PER_FILE)]
+    told = [Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1))) for each in files]
+    return index.in_memory(told, terms.index_terms)
+
+
+def made(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The graph over an index, from nothing."""
+    found = graph.in_memory()
+    graph.sync(found, connection, lambda key, path: facts.told(connection, key, path))
+    return found
+
+
+def run(count: int = RECORDS) -> list[str]:
+    """The table and the promises."""
+    whole = records(count)
+    with closing(indexed(whole)) as connection, closing(indexed(whole[: count // 2])) as half:
+        with closing(made(connection)) as found:
+            nodes, edges = graph.counts(found)
+            keys = [row[0] for row in found.execute("SELECT key FROM nodes ORDER BY id")]
+            some = random.Random(2).sample(keys, ASKED)
+            times = best(
+                {
+                    "bare query, 2 hops": lambda: [found.execute(_BARE, (key,)).fetchall() for key in some],
+                    "neighbours, 2 hops": lambda: [walking.neighbours(found, key) for key in some],
+                    "a way between two": lambda: [walking.path(found, *some[at : at + 2]) for at in range(0, 8, 2)],
+                }
+            )
+        times |= best({"graph of half": lambda: made(half).close(), "graph": lambda: made(connection).close()})
+    lines = [f"graph: {sum(nodes.values())} nodes, {sum(edges.values())} edges; neighbours of {ASKED} nodes"]
+    bars = [
+        Bar("neighbours / bare recursive query", "neighbours, 2 hops", "bare query, 2 hops", 5),
+        Bar("graph of twice the records / of half", "graph", "graph of half", 2.5),
+    ]
+    return lines + report(times, bars)
+
+
+if __name__ == "__main__":
+    print("\n".join(run(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS)))

@@ -1,0 +1,310 @@
+"""Look for what records cite, in the working tree and in git: all citations together, then each gets its verdict.
+
+Nothing is called gone that was never there: a file needs a commit that took it away (or metadata that names it), a
+symbol and a command a commit in which their file had them. A path may be told from inside of a folder, so a file is
+also found by the end of its name. A missing file is followed through renames, committed, staged or made by hand. A file
+has changed when a commit, or an edit that is not committed, is younger than the record. `tests/app/test_check.py`.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ralph.app.check_git import Git, Taken
+from ralph.model.ids import ID
+from ralph.model.record import Record
+from ralph.search.citations import Citation, Cited, Looked, Verdict
+
+_RENAMES = 8
+"""How often a file is followed from one name to the next."""
+_PICKED = 40
+"""Questions about the past of a file's words, each of which is one of git's slow ones."""
+_LARGEST = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A citation, and when the record that has it was written (0: unknown), in seconds."""
+
+    citation: Citation
+    written: int
+
+
+@dataclass(slots=True)
+class Tree:
+    """The files of a project as they are now, and what git says of those that are cited."""
+
+    folder: Path
+    git: Git
+    names: frozenset[str] = frozenset()
+    by_end: dict[str, list[str]] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, Taken] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
+    blobs: dict[str, str] = field(default_factory=dict)
+    commits: set[str] = field(default_factory=set)
+
+    def at(self, path: str) -> str:
+        """Where a file is now that is cited by this name; "" when it is not there."""
+        if self.exists(path):
+            return path
+        found = [name for name in self.by_end.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
+        return next((name for name in found if self.exists(name)), "")
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file now."""
+        try:
+            return (self.folder / path).exists()
+        except (OSError, ValueError):
+            return False
+
+    def text(self, path: str) -> str:
+        """A file's text, or what of it is no larger than we read."""
+        try:
+            with (self.folder / path).open("rb") as file:
+                return file.read(_LARGEST).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return ""
+
+
+def look(folder: Path, records: Sequence[tuple[Record, Sequence[Citation]]]) -> list[list[Looked]]:
+    """The verdict on each citation of each record."""
+    pointers = [[Pointer(each, written(record)) for each in cited] for record, cited in records]
+    tree = _prepared(folder, [each for some in pointers for each in some])
+    looking = _Looking(tree)
+    return [looking.record(some) for some in pointers]
+
+
+def written(record: Record) -> int:
+    """When a record was last written, in seconds; of a day without a time, when it ended."""
+    times = [_moment(record.created_at), _moment(record.updated_at)]
+    match = ID.fullmatch(record.id)
+    if match is not None and times[0]:
+        at = int(match["unix"][:10])
+        day = datetime.fromtimestamp(at, UTC).date().isoformat() if at < 1 << 33 else ""
+        times[0] = at if day == record.created_at[:10] else times[0]
+    return max(times)
+
+
+def _moment(text: str) -> int:
+    try:
+        if len(text) <= 10:
+            return int((datetime.fromisoformat(text).replace(tzinfo=UTC) + timedelta(days=1)).timestamp()) - 1
+        moment = datetime.fromisoformat(text)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _prepared(folder: Path, pointers: Sequence[Pointer]) -> Tree:
+    """All that is asked of git, asked for all citations at once."""
+    tree = Tree(folder, Git(folder))
+    files = {each.citation.what for each in pointers if each.citation.kind is Cited.FILE}
+    tree.commits = tree.git.commits({each.citation.what for each in pointers if each.citation.kind is Cited.COMMIT})
+    if not files:
+        return tree
+    tree.names = frozenset(tree.git.files())
+    ends = {path.rpartition("/")[2] for path in files}
+    for name in sorted(tree.names):
+        end = name.rpartition("/")[2]
+        if end in ends:
+            tree.by_end.setdefault(end, []).append(name)
+    here = {path: place for path in files if (place := tree.at(path))}
+    _follow(tree, files - here.keys())
+    _find_changes(tree, here, pointers)
+    return tree
+
+
+def _find_changes(tree: Tree, here: Mapping[str, str], pointers: Sequence[Pointer]) -> None:
+    """When files changed that were written to after a record that cites them."""
+    young: set[str] = set()
+    since: list[int] = []
+    for each in pointers:
+        place = here.get(each.citation.what)
+        if place and each.written and _mtime(tree.folder / place) > each.written:
+            young.add(place)
+            since.append(each.written)
+    if young:
+        tree.changes = tree.git.last_changes(young, min(since))
+        tree.blobs = tree.git.blobs(young)
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _follow(tree: Tree, missing: Collection[str]) -> None:
+    """Where missing files went, from one name to the next; those that end nowhere are only `taken`."""
+    staged = tree.git.staged_renames() if missing else {}
+    names = dict.fromkeys(missing, "")  # by the name that is cited: what it was called last
+    for path in missing:
+        names[path] = staged.get(path, "") or _by_hand(tree, path)
+    for _ in range(_RENAMES):
+        lost = {path: name or path for path, name in names.items() if not (name and tree.exists(name))}
+        taken = tree.git.taken(set(lost.values()))
+        renamed = tree.git.renames(each.commit for each in taken.values())
+        stepped = False
+        for path, name in lost.items():
+            found = taken.get(name)
+            if found is None:
+                continue
+            tree.taken.setdefault(path, found)
+            new = renamed.get((found.commit, found.path), "")
+            if new and new != name:
+                names[path], stepped = new, True
+        if not stepped:
+            break
+    tree.moved = {path: name for path, name in names.items() if name and tree.exists(name)}
+
+
+def _by_hand(tree: Tree, path: str) -> str:
+    """A file that git still tracks and that is not there: the one other of its name that git does not track yet."""
+    if path not in tree.names:
+        return ""
+    tracked = tree.git.blobs(tree.by_end.get(path.rpartition("/")[2], ()))
+    new = [name for name in tree.by_end.get(path.rpartition("/")[2], ()) if name not in tracked and tree.exists(name)]
+    tree.taken[path] = Taken("", path)
+    return new[0] if len(new) == 1 else ""
+
+
+class _Looking:
+    """The verdicts, one record after the other."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._picked: dict[tuple[str, str], bool] = {}
+        self._shallow: bool | None = None
+
+    def record(self, pointers: Sequence[Pointer]) -> list[Looked]:
+        """The verdicts on what one record cites; its symbols are looked for in its files."""
+        found: list[Looked] = []
+        kinds = {Cited.FILE: self._file, Cited.COMMAND: self._command, Cited.COMMIT: self._commit}
+        files = [self._file(each) for each in pointers if each.citation.kind is Cited.FILE]
+        places = [each.place for each in files if each.place]
+        for each in pointers:
+            if each.citation.kind is Cited.SYMBOL:
+                found.append(self._symbol(each, places))
+            else:
+                found.append(kinds[each.citation.kind](each))
+        return found
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _file(self, pointer: Pointer) -> Looked:
+        tree, citation = self._tree, pointer.citation
+        place = tree.at(citation.what)
+        if place:
+            why = self._changed(place, pointer)
+            return Looked(citation, Verdict.CHANGED if why else Verdict.FRESH, place, why)
+        new = tree.moved.get(citation.what, "")
+        if new:
+            return Looked(citation, Verdict.MOVED, new, f"moved to {new}")
+        taken = tree.taken.get(citation.what)
+        if taken is not None:
+            why = f"removed in {taken.commit[:12]}" if taken.commit else "removed, and not committed yet"
+            return Looked(citation, Verdict.GONE, why=why)
+        if citation.sure:
+            return Looked(citation, Verdict.GONE, why="there is no such file")
+        return Looked(citation, Verdict.UNVERIFIABLE, why="nobody here has ever had such a file")
+
+    def _changed(self, place: str, pointer: Pointer) -> str:
+        """How a file differs from what the record's author saw; "" when nothing tells that it does."""
+        tree, since = self._tree, pointer.written
+        if pointer.citation.last and pointer.citation.last > tree.text(place).count("\n") + 1:
+            return f"it has no line {pointer.citation.last} any more"
+        if not since or _mtime(tree.folder / place) <= since:
+            return ""
+        committed = tree.changes.get(place, 0)
+        if committed > since:
+            return f"changed on {datetime.fromtimestamp(committed, UTC).date().isoformat()}"
+        blob = tree.blobs.get(place)
+        if blob is None:
+            return "" if place in tree.names and tree.git.there else "written to since"
+        return "" if _blob(tree.folder / place, len(blob)) == blob else "changed, and not committed yet"
+
+    # --- symbols and commands --------------------------------------------------------------------
+
+    def _symbol(self, pointer: Pointer, places: Sequence[str]) -> Looked:
+        citation = pointer.citation
+        word = citation.what.rpartition(".")[2]
+        if not places:
+            return Looked(citation, Verdict.UNVERIFIABLE, why="the record names no file for it")
+        whole = re.compile(rf"\b{re.escape(word)}\b")
+        for place in places:
+            if whole.search(self._tree.text(place)):
+                return Looked(citation, Verdict.FRESH, place)
+        was = next((place for place in places if self._was(word, place)), "")
+        if not was:
+            return Looked(citation, Verdict.UNVERIFIABLE, why=f"{places[0]} never had it")
+        now = sorted(self._tree.git.holding([word])[word])
+        if len(now) == 1:
+            return Looked(citation, Verdict.MOVED, now[0], f"moved to {now[0]}")
+        if now:
+            return Looked(citation, Verdict.CHANGED, was, f"{was} does not have it any more")
+        return Looked(citation, Verdict.GONE, why=f"{was} does not have it any more")
+
+    def _command(self, pointer: Pointer) -> Looked:
+        tool, _, name = pointer.citation.what.rpartition(" ")
+        for place, needle, there in self._targets(tool, name):
+            if there:
+                return Looked(pointer.citation, Verdict.FRESH, place)
+            if self._was(needle, place):
+                return Looked(pointer.citation, Verdict.GONE, why=f"{place} does not have it any more")
+        return Looked(pointer.citation, Verdict.UNVERIFIABLE, why="no file here says what it does")
+
+    def _targets(self, tool: str, name: str) -> Iterator[tuple[str, str, bool]]:
+        """Which file would say what a command does, what stands there, and whether it does."""
+        if tool in ("make", "just"):
+            for place in ("Makefile", "makefile", "GNUmakefile") if tool == "make" else ("justfile", "Justfile"):
+                text = self._tree.text(place)
+                if text:
+                    line = re.compile(
+                        rf"^(?:[^\s#:=]+ +)*{re.escape(name)}(?: +[^\s#:=]+)* *:(?!=)|^{re.escape(name)}\b.*:", re.M
+                    )
+                    yield place, f"{name}:", bool(line.search(text)) or "\ninclude " in f"\n{text}"
+            return
+        text = self._tree.text("package.json")
+        if text:
+            try:
+                scripts = json.loads(text).get("scripts")
+            except (ValueError, RecursionError, AttributeError):
+                return
+            yield "package.json", f'"{name}"', isinstance(scripts, dict) and name in scripts
+
+    def _was(self, needle: str, place: str) -> bool:
+        """Whether a file once had these words; after many such questions, nobody knows."""
+        key = (needle, place)
+        if key not in self._picked:
+            self._picked[key] = len(self._picked) < _PICKED and self._tree.git.ever(needle, place)
+        return self._picked[key]
+
+    # --- commits -------------------------------------------------------------------------------
+
+    def _commit(self, pointer: Pointer) -> Looked:
+        citation = pointer.citation
+        if citation.what in self._tree.commits:
+            return Looked(citation, Verdict.FRESH)
+        if self._shallow is None:
+            self._shallow = not self._tree.git.there or self._tree.git.is_shallow()
+        if citation.sure and not self._shallow:
+            return Looked(citation, Verdict.GONE, why="there is no such commit")
+        return Looked(citation, Verdict.UNVERIFIABLE, why="no such commit is known here")
+
+
+def _blob(path: Path, width: int) -> str:
+    """A file's content as git names it."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return ""
+    digest = hashlib.sha256() if width == 64 else hashlib.sha1(usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(raw))
+    digest.update(raw)
+    return digest.hexdigest()

@@ -1,0 +1,116 @@
+"""`ralph graph` as its users meet it."""
+
+import pytest
+from tests.cli.runner import Block, Project
+
+OLD, NEW = "mem-1705751400-a3f8", "mem-1705751401-b1c2"
+
+
+@pytest.fixture
+def project(ralph: Project) -> Project:
+    ralph.memories(
+        Block("Use sql template strings", OLD, "db", "2026-01-10"),
+        Block("Use the query builder", NEW, "db", "2026-02-10", more=f" | supersedes: {OLD}"),
+    )
+    return ralph
+
+
+def test_an_empty_graph_says_so_and_its_json_is_valid(ralph: Project) -> None:
+    assert ralph("graph", "show").out == "The graph is empty: nothing is remembered yet.\n"
+    assert ralph("graph", "show", "--format", "json").json == {"nodes": {}, "edges": {}, "busiest": []}
+    assert ralph("graph", "search", "x").out == "Nothing found.\n"
+    assert ralph("graph", "search", "x", "--format", "json").json == []
+    assert ralph("graph", "export", "--format", "json").json == []
+    assert "nothing to export" in ralph("graph", "export").out
+
+
+def test_the_overview_counts_and_names_what_most_hangs_on(project: Project) -> None:
+    said = project("graph", "show").out
+    assert said.startswith("3 nodes: 2 pattern, 1 tag\n3 edges: 2 related_to, 1 supersedes\n")
+    assert project("graph", "show", "--format", "json").json["nodes"] == {"pattern": 2, "tag": 1}
+
+
+def test_a_node_is_shown_with_its_edges_and_whether_it_holds(project: Project) -> None:
+    said = project("graph", "show", OLD).out
+    assert "no longer: superseded on 2026-02-10" in said
+    assert f"<-supersedes- {NEW}  Use the query builder (stated)" in said
+    assert "-related_to-> tag:db" in said
+    shape = project("graph", "show", OLD, "--format", "json").json
+    assert (shape["superseded"], shape["superseded_at"], shape["valid_from"]) == (True, "2026-02-10", "2026-01-10")
+    assert shape["record"]["content"] == "Use sql template strings"
+    assert {edge["other"]["id"] for edge in shape["edges"]} == {NEW, "tag:db"}
+
+
+def test_neighbours_are_listed_with_the_way_to_them(project: Project) -> None:
+    assert project("graph", "neighbors", "tag:db", "--format", "quiet").out.split() == [OLD, NEW]
+    said = project("graph", "neighbors", "db", "--type", "pattern", "--limit", "1")
+    assert "related_to tag:db" in said.out
+    assert said.err == "1 more\n"
+    shape = project("graph", "neighbors", NEW, "--hops", "1", "--relation", "supersedes", "--format", "json").json
+    assert [(each["id"], each["hops"], each["via"]["relation"]) for each in shape] == [(OLD, 1, "supersedes")]
+    assert project("graph", "neighbors", OLD, "--as-of", "2026-01-20", "--format", "quiet").out.split() == ["tag:db"]
+    assert project("graph", "neighbors", NEW, "--relation", "fixes").out == "Nothing is near it.\n"
+
+
+def test_a_path_is_drawn_and_none_ends_with_1(project: Project) -> None:
+    project("graph", "unlink", NEW, "supersedes", OLD)
+    said = project("graph", "path", OLD, NEW)
+    assert said.out == f"{OLD}  Use sql template strings\n  -related_to-> tag:db\n  <-related_to- {NEW}\n"
+    project.put(".ralph/knowledge/x.md", "---\ntitle: X\ntags: [alone]\n---\n\nBody.\n")
+    none = project("graph", "path", OLD, "X")
+    assert (none.code, none.out) == (1, f"No way leads from {OLD} to know-x.\n")
+    shape = project("graph", "path", OLD, "X", "--format", "json")
+    assert (shape.code, shape.json["found"], shape.json["edges"]) == (1, False, [])
+
+
+def test_a_search_as_of_a_day_answers_with_what_held_then(project: Project) -> None:
+    assert project("graph", "search", "use", "query", "builder", "--format", "quiet").out.split()[0] == NEW
+    assert OLD not in project("graph", "search", "sql template strings").out
+    then = project("graph", "search", "sql template strings", "--as-of", "2026-01-31", "--format", "json").json
+    assert then[0]["id"] == OLD
+    assert NEW not in [each["id"] for each in then]
+
+
+def test_link_and_unlink_say_what_they_wrote(project: Project) -> None:
+    said = project("graph", "link", NEW, "affects", "file:src/db.ts", "--from", "2026-02-11")
+    assert said.out == f"Linked {NEW} affects file:src/db.ts (.agent/memories.md)\n"
+    assert "| affects: file:src/db.ts @2026-02-11 -->" in project.read()
+    assert project("graph", "link", NEW, "affects", "file:src/db.ts").out.startswith("Already there: ")
+    before = project.read()
+    dry = project("graph", "unlink", NEW, "affects", "src/db.ts", "--dry-run")
+    assert project.read() == before
+    assert dry.out.startswith("--- .agent/memories.md\n")
+    assert dry.err == "nothing was written\n"
+    shape = project("graph", "unlink", NEW, "affects", "src/db.ts", "--format", "json").json
+    assert (shape["changed"], shape["written"], shape["target"]) == (True, True, "file:src/db.ts")
+    assert "affects" not in project.read()
+
+
+def test_an_export_says_what_it_wrote(project: Project) -> None:
+    task = project("task", "add", "Do it", "--format", "json").json["id"]
+    shape = project("graph", "export", "--task", task, "--format", "json").json
+    assert shape == [
+        {"task": task, "folder": f".ralph/tasks/{task}/graphiti", "nodes": 1, "edges": 0, "vectors": 0, "changed": True}
+    ]
+    assert "(unchanged)" in project("graph", "export").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["show", "nobody"], 1, "the graph has no node"),
+        (["neighbors", OLD, "--type", "cat"], 2, "is not a type of node"),
+        (["neighbors", OLD, "--relation", "owns"], 2, "is not a relation"),
+        (["neighbors", OLD, "--hops", "0"], 2, "hops"),
+        (["search", "x", "--as-of", "never"], 2, "is not a time"),
+        (["search"], 2, "WORDS"),
+        (["link", OLD, "affects", "nobody"], 1, "there is no record"),
+        (["link", OLD, "affects", "tag:a", "--until", "2026-01"], 2, "is not a day"),
+        (["unlink", OLD, "affects", "tag:a"], 1, "states no edge"),
+        (["export", "--task", "t-9"], 1, "there is no task"),
+    ],
+)
+def test_what_cannot_be_done_says_why(project: Project, words: list[str], code: int, told: str) -> None:
+    said = project("graph", *words)
+    assert said.code == code
+    assert told in said.err

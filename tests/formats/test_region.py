@@ -1,0 +1,156 @@
+"""The marked region: what is ours in somebody else's file, and that nothing else ever changes."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.formats import laws
+
+from ralph.errors import NotFound, Refused
+from ralph.formats.region import END, MADE, START, inside, parse, render
+from ralph.model.kinds import MemoryKind
+from ralph.model.record import Record
+
+MARKS = (START, END, MADE, f"{START}\n", f"{END}\n", "<!--ralph:start-->\n", "- one\n", "- two\n", "```\n", "text\n")
+SAMPLES = laws.messy(*MARKS)
+WORDS = st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1, max_size=60)
+
+
+def memory(text: str) -> Record:
+    return Record("mem-1", MemoryKind.PATTERN, text)
+
+
+def texts(document: str) -> list[str]:
+    return [entry.record.text for entry in parse(document).entries]
+
+
+@given(SAMPLES)
+def test_every_byte_is_kept(text: str) -> None:
+    laws.keeps_every_byte(parse, text)
+
+
+@given(SAMPLES, WORDS)
+def test_adding_puts_one_piece_in_and_changes_nothing_else(text: str, words: str) -> None:
+    with suppress(Refused):
+        after = parse(text).add(memory(words))
+        laws.holds_all_of(after.text, text)
+        assert parse(text).text == text
+        assert after.add(memory(words)) is after
+
+
+@given(SAMPLES, WORDS)
+def test_nothing_outside_of_the_region_changes(text: str, words: str) -> None:
+    before = parse(text)
+    if not before.regions:
+        return
+    with suppress(Refused):
+        after = before.add(memory(words))
+        region, new = before.regions[0], after.regions[0]
+        assert after.text[: new.inner] == text[: region.inner]
+        assert after.text[new.stop :] == text[region.stop :]
+
+
+@given(SAMPLES, WORDS)
+def test_what_was_added_can_be_taken_back_byte_for_byte(text: str, words: str) -> None:
+    before = parse(text)
+    with suppress(Refused):
+        after = before.add(memory(words))
+        if after is before:
+            return
+        new = [entry.record.id for entry in after.entries if entry.record not in [e.record for e in before.entries]]
+        removed = after.remove(new[0])
+        if text.strip("\ufeff \t\r\n"):
+            assert removed.text == text
+
+
+@given(WORDS)
+def test_what_is_rendered_reads_back(words: str) -> None:
+    with suppress(Refused):
+        record = memory(words)
+        document = parse("").add(record)
+        assert parse(render(record)).entries[0].record == document.entries[0].record
+
+
+def test_a_file_without_a_region_gets_one_at_its_end() -> None:
+    assert parse("# Ours\n\nText.\n").add(memory("Run make first.")).text == (
+        f"# Ours\n\nText.\n\n{MADE}\n- Run make first.\n{END}\n"
+    )
+
+
+def test_a_missing_file_becomes_a_region() -> None:
+    assert parse("").add(memory("Run make first.")).text == f"{MADE}\n- Run make first.\n{END}\n"
+
+
+def test_the_next_bullet_goes_below_the_last_one_inside() -> None:
+    text = f"# A\n{START}\n## Learned\n\n- one\n  more\n\n{END}\ntail"
+    assert parse(text).add(memory("two")).text == f"# A\n{START}\n## Learned\n\n- one\n  more\n- two\n\n{END}\ntail"
+    assert texts(text) == ["one\nmore"]
+
+
+def test_an_empty_region_is_filled() -> None:
+    assert parse(f"{START}\n{END}").add(memory("one")).text == f"{START}\n- one\n{END}"
+
+
+def test_carriage_returns_and_a_missing_last_line_end_stay() -> None:
+    text = f"# A\r\n{START}\r\n- one\r\n{END}\r\ntail"
+    assert parse(text).add(memory("two\nmore")).text == (
+        f"# A\r\n{START}\r\n- one\r\n- two\r\n  more\r\n{END}\r\ntail"
+    )
+    assert parse("# A\r\ntail").add(memory("one")).text == f"# A\r\ntail\r\n\r\n{MADE}\r\n- one\r\n{END}"
+
+
+def test_what_is_already_said_in_other_case_or_marks_is_not_said_again() -> None:
+    document = parse(f"{START}\n- Run `make` first.\n{END}\n")
+    assert document.add(memory("run make first")) is document
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"# A\n{START}\n- one\n", 2),
+        (f"# A\n{END}\n", 2),
+        (f"{START}\n{START}\n- one\n{END}\n", 2),
+        (f"{START}\n- one\n{END}\n{END}\n", 4),
+    ],
+)
+def test_marks_that_do_not_pair_are_told_and_nothing_is_written(text: str, line: int) -> None:
+    document = parse(text)
+    assert [(each.line, each.code) for each in document.problems] == [(line, "unpaired-region")]
+    with pytest.raises(Refused, match=f"line {line}"):
+        document.add(memory("two"))
+
+
+def test_of_two_regions_both_are_read_and_the_first_is_written_to() -> None:
+    text = f"{START}\n- one\n{END}\n\n{START}\n- two\n{END}\n"
+    document = parse(text)
+    assert texts(text) == ["one", "two"]
+    assert [(each.line, each.code, each.level) for each in document.problems] == [(5, "second-region", "warning")]
+    assert document.add(memory("three")).text == text.replace("- one\n", "- one\n- three\n")
+    assert document.add(memory("two")) is document
+
+
+def test_marks_in_a_fence_or_a_comment_are_examples() -> None:
+    text = f"```\n{START}\n- example\n{END}\n```\n<!--\n{START}\n-->\n"
+    assert parse(text).regions == ()
+    assert parse(text).problems == ()
+
+
+def test_a_text_that_would_break_out_is_refused() -> None:
+    for words in (f"one\n{END}", f"{END}", f"a {START} b", "one\0", ""):
+        with pytest.raises(Refused):
+            parse(f"{START}\n{END}\n").add(memory(words))
+
+
+def test_one_bullet_is_replaced_or_removed_and_the_others_stay() -> None:
+    document = parse(f"{START}\n- one\n* two\n{END}\n")
+    second = document.entries[1].record.id
+    assert document.replace(second, memory("zwei")).text == f"{START}\n- one\n* zwei\n{END}\n"
+    assert document.remove(second).text == f"{START}\n- one\n{END}\n"
+    with pytest.raises(NotFound):
+        document.remove("reg-00000000")
+
+
+def test_what_stands_inside_can_be_had_alone() -> None:
+    assert inside(f"# A\n{START}\n- one\n{END}\n") == "- one\n"
+    assert inside("# A\n") == ""
