@@ -309,6 +309,23 @@ def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Reposito
     assert check.ranked(repo.root, [replace(hits[1])]) == (hits[1],)
 
 
+def test_it_is_refreshed_when_a_record_or_a_commit_is_younger_and_not_too_much_is_to_be_read(repo: Repository) -> None:
+    assert not check.refresh(repo.root)
+    repo.put("src/a.py", LONG)
+    repo.commit(OLD)
+    repo.remembers("see src/a.py", "nothing")
+    assert not check.refresh(repo.root, most=1)
+    assert check.refresh(repo.root, most=2)
+    assert not check.refresh(repo.root)
+    for place in (".agent/memories.md", ".git/logs/HEAD"):
+        os.utime(check.cache_file(repo.root), (1, 1))
+        os.utime(repo.root / ".agent/memories.md", (0, 0))
+        os.utime(repo.root / ".git/logs/HEAD", (0, 0))
+        assert not check.refresh(repo.root)
+        os.utime(repo.root / place, (2, 2))
+        assert check.refresh(repo.root)
+
+
 def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository) -> None:
     repo.put("src/a.py", LONG)
     repo.remembers("see src/a.py")

@@ -107,6 +107,21 @@ TEACHING: dict[str, list[Step]] = {
         ("edit", "src/queue.py", "+ PRAGMA busy_timeout = 5000"),
         ("ok", "pytest tests/test_queue.py"),
     ],
+    "the same script by its longer name, after two commands in one line": [
+        ("fail", "npm test", "Error: api/schema.gen.ts is out of date"),
+        ("ok", "npm run codegen && git add api"),
+        ("ok", "npm run test"),
+    ],
+    "a circle of imports": [
+        ("fail", "pytest", "ImportError: cannot import name 'User' from partially initialized module (circular import)"),
+        ("edit", "src/models.py", "+ from typing import TYPE_CHECKING"),
+        ("ok", "pytest"),
+    ],
+    "a linter that was set up wrongly": [
+        ("fail", "npm run lint", "Parsing failed: parserOptions.project does not include this file"),
+        ("edit", ".eslintrc.cjs", "+ project: true"),
+        ("ok", "npm run lint"),
+    ],
     "a dead network that a setting ends for good": [
         ("fail", "npm ci", "npm ERR! network timeout at: the public registry"),
         ("edit", ".npmrc", "+ registry of the company"),
@@ -235,6 +250,35 @@ EMPTY: dict[str, list[Step]] = {
     "something that never passed": [
         ("fail", "npm test", "Error: STRIPE_KEY is not set"),
         ("ok", "npm run build"),
+    ],
+    "lint of a file that is no code": [
+        ("fail", "yamllint .", ".github/workflows/ci.yml:12:81: error line too long"),
+        ("edit", ".github/workflows/ci.yml", ""),
+        ("ok", "yamllint ."),
+    ],
+    "a comma too many": [
+        ("fail", "docker compose config", "yaml: line 12: mapping values are not allowed in this context"),
+        ("edit", "docker-compose.yml", ""),
+        ("ok", "docker compose config"),
+    ],
+    "a test that is never sure, with a build between": [
+        ("fail", "npx playwright test", "Timeout 30000ms exceeded waiting for selector"),
+        ("ok", "npm run build"),
+        ("ok", "npx playwright test"),
+    ],
+    "a port that was taken, and another one": [
+        ("fail", "npm start", "Error: listen EADDRINUSE: address already in use :::3000"),
+        ("ok", "PORT=3001 npm start"),
+    ],
+    "a key that the new code did not set yet": [
+        ("fail", "pytest tests/test_cache.py", "KeyError: 'cache'"),
+        ("edit", "src/cache.py", ""),
+        ("ok", "pytest tests/test_cache.py"),
+    ],
+    "half a day of work between": [
+        ("fail", "make all", "Error: Cannot find module './gen/client'"),
+        *(("edit", f"config/{number}.yml", "") for number in range(9)),
+        ("ok", "make all"),
     ],
     "a compiler that an edit makes content": [
         ("fail", "cargo build", "error[E0308]: mismatched types"),

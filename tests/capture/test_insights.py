@@ -119,6 +119,11 @@ def test_prompts_of_people_and_talk_are_no_insights() -> None:
     assert propose([observed(NOTE, talk, by="agent")]) == []
 
 
+def test_talk_adds_to_what_was_written_down() -> None:
+    talk = observed(NOTE, f"Again: {PROTO_AGAIN}, because it is not committed.", by="agent", session="s2")
+    assert places(propose([learning(PROTO, "s1", 1), talk])[0]) == ("s2", "s1")
+
+
 def test_the_record_that_sums_up_a_run_is_no_entry() -> None:
     assert propose([replace(noted(PROTO), label="run")]) == []
 

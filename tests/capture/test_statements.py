@@ -22,6 +22,10 @@ LASTING = [
     "마이그레이션은 반드시 시드 데이터보다 먼저 실행해야 한다, 그렇지 않으면 외래 키 오류가 난다.",
     "必须先运行 make proto 再跑测试，否则会找不到 user_pb2。",
     "LaunchDarkly flags are evaluated while bundling, not in the browser.",
+    "All money amounts are stored as integer cents.",
+    "Learned that boto3 sessions are not thread-safe: create the S3 client per thread.",
+    "We use kebab-case for the names of files under src/routes.",
+    "`make dev` starts the proxy on port 8443 but only after the certificates are there.",
     "Pagination is 1-based in the public API but 0-based in the repository layer.",
 ]
 """Learnings with substance."""
@@ -50,6 +54,9 @@ EMPTY = [
     "The class UserService has methods create, update and delete.",
     "src/auth/login.ts exports a LoginForm component.",
     "`formatPrice(cents)` returns a string with two decimals.",
+    "UserService.create takes a dto and returns a User.",
+    "The reducer filters the list and sorts it by name.",
+    "OrderController delegates to OrderService.",
     "This module defines the routes of the API.",
     "The UserCard component renders a name and an avatar.",
     "There is a function called slugify in utils.py.",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.capture import samples
 from tests.hooks.ordinary import payloads
 
-from ralph.capture import assignments, privacy, secrets
+from ralph.capture import assignments, blocks, privacy, secrets
 from ralph.capture.redactor import Astray, Redactor, plain
 from ralph.hooks.screen import suspicious
 
@@ -201,7 +201,32 @@ def mutated(draw: st.DrawFn) -> str:
     return text[cut:] if draw(st.booleans()) else text
 
 
-pieces = st.one_of(assigned(), assigned(), mutated(), st.sampled_from([case["text"] for case in LOOKALIKES]), st.text())
+@st.composite
+def surrounded(draw: st.DrawFn) -> str:
+    """A value that only its surroundings tell: a column of a table, or what is piped into a login."""
+    value, end = draw(value_texts), draw(st.sampled_from(["\n", "\r\n", "\\n"]))
+    if draw(st.booleans()):
+        said = draw(st.sampled_from(["echo {} | ", "echo -n '{}' | ", 'printf "%s" "{}" |', "{} <<< ", "echo a:{} | "]))
+        program = draw(st.sampled_from([*blocks.RECEIVERS, "sudo -S", "cat", "docker login --password-stdin"]))
+        return said.format(value) + program if "echo" in said or "printf" in said else f"{program} <<< {value}"
+    name = draw(casing)(draw(st.sampled_from(ENDINGS + OTHERS))) + draw(st.sampled_from(NEUTRAL))
+    head, rule, row, foot = draw(st.sampled_from(TABLES))
+    lines = [head.format(name), rule, row.format(value), draw(edges), draw(st.sampled_from([foot, foot, ""]))]
+    return end.join(line for line in lines if line)
+
+
+TABLES = [
+    ("| id | {} |", "| --- | :---: |", "| 1 | {} |", ""),
+    (" id | {}", "----+-----", "  1 | {}", "(1 row)"),
+    ("| {} |", "+---+", "| {} |", "+---+"),
+    (" {}", "-----", " {}", "(2 rows)"),
+    ("id|{}", "", "1|{}", "(1 row)"),
+    ("-[ RECORD 1 ]---", "a | b", "password | {}", ""),
+    ("{}\t|\tid", "--- | ---", "{}\t|\t1", ""),
+]
+pieces = st.one_of(
+    assigned(), assigned(), mutated(), surrounded(), st.sampled_from([case["text"] for case in LOOKALIKES]), st.text()
+)
 texts = st.lists(pieces, min_size=1, max_size=3).flatmap(
     lambda parts: st.sampled_from(["", " ", "\n", '"', "\\"]).map(lambda joint: joint.join(parts))
 )

@@ -5,8 +5,9 @@ Ralph itself has to say) into one brief within the budgets. A session that did n
 interrupted after its last Stop) has no summary, or one that is not true any more: it is made now, of a few of them.
 One that stands behind all that happened is true, whoever wrote it (a command, a compression).
 Lines of a summary that came from a tool and give orders are left out. `for_prompt` is `ralph context`: the very
-answer that the hook would give, with its reasons. Nothing is written here but the index.
-`tests/app/test_briefing.py` proves it.
+answer that the hook would give, with its reasons. Nothing is written here but the index. Within a task nothing is
+told of others that are not finished, and of what is going on only the task itself.
+`tests/app/test_briefing.py` and `tests/app/test_visibility.py` prove it.
 """
 
 import sqlite3
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import islice
 from pathlib import Path
 
 from ralph import paths
@@ -61,6 +63,7 @@ SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' AS said FROM loop
 UNION ALL
 SELECT 'task ' || id || ': ' || title FROM tasks WHERE status = 'in_progress' LIMIT 5
 """
+_OWN = "SELECT 'task ' || id || ': ' || title FROM tasks WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ class Context:
     reasons: tuple[Reason, ...]
 
 
-def at_start(root: Path, config: Config, session: str, *, resumed: bool = False) -> Brief:
-    """The brief of a session that starts; one that goes on is handed only what it has not seen."""
+def at_start(root: Path, config: Config, session: str, *, resumed: bool = False, task: str = "") -> Brief:
+    """The brief of a session that starts (in a task); one that goes on is handed only what it has not seen."""
     _catch_up(root)
     seen = ledger.seen(root, session) if resumed else set()
     today = ids.now().date()
@@ -92,7 +95,7 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False)
     rules = [stored.record for stored in guardrails.list_(root)] if handed else []
     learned = [stored.record for stored in memory.list_(root)] if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
-    recaps, active = _from_index(root, session) if config.memories.inject is Inject.AUTO else ((), ())
+    recaps, active = _from_index(root, session, task) if config.memories.inject is Inject.AUTO else ((), ())
     window, parts = config.context.window, parts_of_window(config)
     share = shares.allowance(shares.Area.MEMORY, window, shares=parts).tokens
     room = shares.allowance(shares.Area.MEMORY, window, budget=config.memories.budget, shares=parts)
@@ -157,8 +160,8 @@ def notices(root: Path) -> list[str]:
     return said
 
 
-def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "") -> Context:
-    """What a prompt is answered with when somebody asks for it; nothing is, where that is switched off."""
+def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", task: str = "") -> Context:
+    """What a prompt (within a task) is answered with when somebody asks for it; nothing, where that is switched off."""
     asked = recall.question(prompt)
     if not asked or config.memories.inject is Inject.NONE:
         return Context("", 0, ())
@@ -168,6 +171,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "") ->
     wanted.enabled = config.memories.enabled
     wanted.types, wanted.tags = tuple(kind.value for kind in choice.types), choice.tags
     wanted.since = _since(today, choice.recent)
+    wanted.task = rows.safe(task)
     wanted.budget = recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
 
     def question(connection: sqlite3.Connection) -> Context:
@@ -200,7 +204,7 @@ def _since(today: date, recent: int) -> str:
     return (today - timedelta(days=days)).isoformat() if recent else ""
 
 
-def _from_index(root: Path, session: str) -> tuple[Sequence[Summary], Sequence[str]]:
+def _from_index(root: Path, session: str, task: str) -> tuple[Sequence[Summary], Sequence[str]]:
     """The last sessions' summaries and what is going on, as far as the index knows; it is not waited for."""
     try:
         held = index.of(root)
@@ -210,17 +214,20 @@ def _from_index(root: Path, session: str) -> tuple[Sequence[Summary], Sequence[s
     except (RalphError, sqlite3.Error):
         return (), ()
     try:
-        return _recaps(root, connection, session), [row[0] for row in connection.execute(_ACTIVE)]
+        going_on = connection.execute(_OWN, (rows.safe(task),)) if task else connection.execute(_ACTIVE)
+        return _recaps(root, connection, session, task), [row[0] for row in going_on]
     except (RalphError, sqlite3.Error):
         return (), ()
     finally:
         connection.close()
 
 
-def _recaps(root: Path, connection: sqlite3.Connection, session: str) -> list[Summary]:
+def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[Summary]:
     """What the last sessions were about, the newest first; one that was cut off is summed up now."""
     found: list[Summary] = []
-    for name, stored, at in connection.execute(_RECENT, (session, _LOOKED_AT)).fetchall():
+    recent = connection.execute(_RECENT, (session, -1 if task else _LOOKED_AT)).fetchall()
+    seen = (row for row in recent if rows.sees_session(connection, row[0], task))
+    for name, stored, at in islice(seen, _LOOKED_AT):
         told = stored and (_came_to_its_end(connection, name) or logs.summary_is_last(logs.log_file(root, name)))
         text = stored if told else _summed_up(connection, name) or stored
         kept = [

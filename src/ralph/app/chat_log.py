@@ -19,7 +19,7 @@ from ralph.capture.privacy import redact
 from ralph.formats import jsonl
 from ralph.store import files
 
-_LINE, _MEMBER = '"type": "session"', '"chat":'
+_LINE, _MEMBER = '"session"', '"chat"'
 
 
 class Mode(StrEnum):

@@ -53,7 +53,7 @@ def _used(chat: Chat, call: ToolCall, at: str) -> Event:
         chat.id,
         at,
         tool=call.name,
-        action=Action.CHANGE if call.writes else Action.OTHER,
+        action=Action.CHANGE if call.writes else Action.READ,
         parameters={"files": list(call.files)},
         failed=not call.ok,
         files=call.files,

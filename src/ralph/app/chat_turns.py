@@ -24,7 +24,7 @@ from ralph.model.kinds import ObservationKind
 from ralph.model.record import Record
 from ralph.store import files
 
-_MEMBER = '"messages":'
+_MEMBER = '"messages"'
 _TITLE = 100
 _NAMED = 8
 """Tools that are named in one line; of more, a count."""

@@ -62,6 +62,31 @@ def check(root: Path, record_ids: Collection[str] = ()) -> tuple[Report, ...]:
     return reports
 
 
+def refresh(root: Path, most: int = 0) -> bool:
+    """Check everything for those who may not ask git, if a record or a commit is younger than the last time.
+
+    With `most`, not where more records than that are to be read: whoever starts a session should not wait for it.
+    """
+    found = list(_records(root)) if _is_due(root) else []
+    if not found or (most and len(found) > most):
+        return False
+    check(root)
+    return True
+
+
+def _is_due(root: Path) -> bool:
+    places = [source.path for source in sources(root) if source.format in _FORMATS]
+    try:
+        last = cache_file(root).stat().st_mtime_ns
+    except OSError:
+        return bool(places)
+    for place in (*places, root / ".git" / "logs" / "HEAD"):
+        with suppress(OSError):
+            if place.stat().st_mtime_ns > last:
+                return True
+    return False
+
+
 def _records(root: Path) -> Iterator[Report]:
     for source in sources(root):
         if source.format in _FORMATS:
@@ -87,7 +112,7 @@ def remember(root: Path, reports: Sequence[Report]) -> None:
     ]
     text = stale.HEAD + "".join(dict.fromkeys(lines))
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.update(cache_file(root), lambda _: text, root=paths.state_root(root), mode=files.PRIVATE)
+        files.write(cache_file(root), text, root=paths.state_root(root), mode=files.PRIVATE)
 
 
 def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:

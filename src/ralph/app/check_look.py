@@ -8,6 +8,7 @@ has changed when a commit, or an edit that is not committed, is younger than the
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ _RENAMES = 8
 _PICKED = 40
 """Questions about the past of a file's words, each of which is one of git's slow ones."""
 _LARGEST = 4_000_000
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Tree:
     changes: dict[str, int] = field(default_factory=dict)
     blobs: dict[str, str] = field(default_factory=dict)
     commits: set[str] = field(default_factory=set)
+    _times: dict[str, float] = field(default_factory=dict)
+    _words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def at(self, path: str) -> str:
         """Where a file is now that is cited by this name; "" when it is not there."""
@@ -57,10 +61,16 @@ class Tree:
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file now."""
-        try:
-            return (self.folder / path).exists()
-        except (OSError, ValueError):
-            return False
+        return self.mtime(path) >= 0
+
+    def mtime(self, path: str) -> float:
+        """When a file was last written to; -1 when it is not there."""
+        if path not in self._times:
+            try:
+                self._times[path] = os.stat(f"{self.folder}/{path}").st_mtime  # noqa: PTH116  (asked for thousands)
+            except (OSError, ValueError):
+                self._times[path] = -1.0
+        return self._times[path]
 
     def text(self, path: str) -> str:
         """A file's text, or what of it is no larger than we read."""
@@ -69,6 +79,12 @@ class Tree:
                 return file.read(_LARGEST).decode("utf-8", "replace")
         except (OSError, ValueError):
             return ""
+
+    def has(self, path: str, word: str) -> bool:
+        """Whether a file has a word, whole."""
+        if path not in self._words:
+            self._words[path] = frozenset(_WORD.findall(self.text(path)))
+        return word in self._words[path]
 
 
 def look(folder: Path, records: Sequence[tuple[Record, Sequence[Citation]]]) -> list[list[Looked]]:
@@ -125,19 +141,12 @@ def _find_changes(tree: Tree, here: Mapping[str, str], pointers: Sequence[Pointe
     since: list[int] = []
     for each in pointers:
         place = here.get(each.citation.what)
-        if place and each.written and _mtime(tree.folder / place) > each.written:
+        if place and each.written and tree.mtime(place) > each.written:
             young.add(place)
             since.append(each.written)
     if young:
         tree.changes = tree.git.last_changes(young, min(since))
         tree.blobs = tree.git.blobs(young)
-
-
-def _mtime(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except (OSError, ValueError):
-        return 0.0
 
 
 def _follow(tree: Tree, missing: Collection[str]) -> None:
@@ -185,14 +194,14 @@ class _Looking:
     def record(self, pointers: Sequence[Pointer]) -> list[Looked]:
         """The verdicts on what one record cites; its symbols are looked for in its files."""
         found: list[Looked] = []
-        kinds = {Cited.FILE: self._file, Cited.COMMAND: self._command, Cited.COMMIT: self._commit}
-        files = [self._file(each) for each in pointers if each.citation.kind is Cited.FILE]
-        places = [each.place for each in files if each.place]
+        kinds = {Cited.COMMAND: self._command, Cited.COMMIT: self._commit}
+        files = {each.citation: self._file(each) for each in pointers if each.citation.kind is Cited.FILE}
+        places = [each.place for each in files.values() if each.place]
         for each in pointers:
             if each.citation.kind is Cited.SYMBOL:
                 found.append(self._symbol(each, places))
             else:
-                found.append(kinds[each.citation.kind](each))
+                found.append(files.get(each.citation) or kinds[each.citation.kind](each))
         return found
 
     # --- files ---------------------------------------------------------------------------------
@@ -219,7 +228,7 @@ class _Looking:
         tree, since = self._tree, pointer.written
         if pointer.citation.last and pointer.citation.last > tree.text(place).count("\n") + 1:
             return f"it has no line {pointer.citation.last} any more"
-        if not since or _mtime(tree.folder / place) <= since:
+        if not since or tree.mtime(place) <= since:
             return ""
         committed = tree.changes.get(place, 0)
         if committed > since:
@@ -236,10 +245,9 @@ class _Looking:
         word = citation.what.rpartition(".")[2]
         if not places:
             return Looked(citation, Verdict.UNVERIFIABLE, why="the record names no file for it")
-        whole = re.compile(rf"\b{re.escape(word)}\b")
-        for place in places:
-            if whole.search(self._tree.text(place)):
-                return Looked(citation, Verdict.FRESH, place)
+        here = next((place for place in places if self._tree.has(place, word)), "")
+        if here:
+            return Looked(citation, Verdict.FRESH, here)
         was = next((place for place in places if self._was(word, place)), "")
         if not was:
             return Looked(citation, Verdict.UNVERIFIABLE, why=f"{places[0]} never had it")

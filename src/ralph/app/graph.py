@@ -151,7 +151,7 @@ def show(root: Path, name: str, *, at: str = "") -> Shown:
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
         key = found(graph, name)
         rows_there = sorted(set(stored.around(graph, [key])))
-        nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in row[:2]})
+        nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
         edges = [
             (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
         ]

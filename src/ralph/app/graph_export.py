@@ -9,7 +9,7 @@ the same bytes, and a file that says the same already is not written. `tests/app
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,12 +69,12 @@ def part_of(found: sqlite3.Connection, index: sqlite3.Connection, task: str) -> 
     own = set(stored.own(found, task))
     itself = stored.key_of(found, named(NodeType.TASK, task))
     own |= {itself} if itself is not None else set()
-    touching = set(stored.around(found, sorted(own)))
-    near = stored.nodes(found, own | {end for row in touching for end in row[:2]})
+    touching = stored.around(found, sorted(own))
+    near = stored.nodes(found, own | {end for row in touching for end in (row.source, row.target)})
     kept = {key: node for key, node in near.items() if key in own or _may_stand(node)}
-    between = [row for row in set(stored.around(found, sorted(kept))) if row.source in kept and row.target in kept]
+    between = [row for row in stored.around(found, sorted(kept)) if row.source in kept and row.target in kept]
     records = graph.records(index, [node.id for node in kept.values() if type_named(node.id) is None])
-    nodes = [replace(node, text=records[node.id].text) if node.id in records else node for node in kept.values()]
+    nodes = [node._replace(text=records[node.id].text) if node.id in records else node for node in kept.values()]
     ordered = graphiti.in_order(nodes)
     digests = tuple(digest_of(records[node.id]) if node.id in records else "" for node in ordered)
     return Part(tuple(ordered), tuple(stored.edge_of(row, kept) for row in between), digests)

@@ -198,9 +198,9 @@ def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[Journal
         record = stored.record
         at = record.updated_at or record.created_at
         of_run = runs.get(str(record.extra.get("run", "")), [])
-        entry = next((each for each in of_run if each.created_at >= at), None)
-        if entry is not None and entry in chosen:
-            yield of_origin(record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration))
+        first = next((each for each in of_run if each.created_at >= at), None)
+        if first is not None and first in chosen:
+            yield of_origin(record, Origin(session=first.session, run=first.run, iteration=first.iteration))
 
 
 # --- looking and judging -----------------------------------------------------------------------
@@ -329,4 +329,3 @@ def is_due(record: Record) -> bool:
     if record.status is REJECTED or is_promoted(record):
         return False
     return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)
-

@@ -4,7 +4,8 @@ An entry is one line of its run's log, written once: a loop that is killed betwe
 did writes it again, which is recognised by the entry's id and changes nothing. Only the end of the log is looked
 at, however long the run is. What this run did last is read from its own log, so that nothing is missing which was
 written a moment ago; what other runs did on something alike is asked of the index, with the words of the task and
-the ranking that every search has. The clock takes no part in that: the same files give the same section.
+the ranking that every search has. The clock takes no part in that: the same files give the same section. For a task
+neither has anything of other tasks that are not finished.
 `tests/app/test_journal.py` proves each of these, and kills writers.
 """
 
@@ -30,7 +31,7 @@ from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
 from ralph.search.asked import Asked
 from ralph.search.everyday import WORDS as EVERYDAY
-from ralph.store import files, rows
+from ralph.store import files, lookup, rows
 
 RECENT = 5
 MATCHES = 5
@@ -167,26 +168,40 @@ def _once(records: Iterable[Record]) -> list[JournalEntry]:
 # --- for the next iteration --------------------------------------------------------------------
 
 
-def section(root: Path, run: str, words: str, budget: int = rendering.BUDGET) -> str:
+def section(root: Path, run: str, words: str, budget: int = rendering.BUDGET, *, task: str = "") -> str:
     """`## Run Journal` for a prompt: what this run did last, and what others noted on something alike; "" for none."""
-    return rendering.render(recent(root, run), matches(root, run, words), budget)
+    return rendering.render(recent(root, run, task=task), matches(root, run, words, task=task), budget)
 
 
-def recent(root: Path, run: str, most: int = RECENT) -> tuple[JournalEntry, ...]:
-    """The newest entries of a run, the oldest of them first."""
+def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:
+    """The newest entries of a run that a task may see, the oldest of them first."""
     path = run_file(root, run)
     size = _PIECE
     while True:
         text, whole = _end(path, size)
-        found = _entries(text, run)
+        found = _seen(root, _entries(text, run), task)
         if whole or len(found) >= most:
             return tuple(found[-most:])
         size *= 4
 
 
-def matches(root: Path, run: str, words: str, most: int = MATCHES) -> tuple[JournalEntry, ...]:
-    """Entries of other runs whose notes, task or files fit the words, best first; what says the same comes once."""
+def _seen(root: Path, entries: list[JournalEntry], task: str) -> list[JournalEntry]:
+    """The entries without those of other tasks that are not finished; the index is asked only if there are others."""
+    if not task or all(entry.task in ("", task) for entry in entries):
+        return entries
+    hidden = index.ask(root, lambda connection: rows.unfinished(connection, task))
+    return [entry for entry in entries if entry.task not in hidden]
+
+
+def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str = "") -> tuple[JournalEntry, ...]:
+    """Entries of other runs whose notes, task or files fit the words, best first; what says the same comes once.
+
+    For a task, those that it may see.
+    """
     test, values = rows.iterations(not_of=run, noted=True)
+    if task:
+        seen, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
+        test, values = f"{test} AND {seen}", [*values, *more]
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         day = _newest(connection)

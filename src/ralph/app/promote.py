@@ -85,8 +85,8 @@ def promoted(root: Path, task_id: str, *, dry_run: bool = False, patterns: Seque
     outcome: list[tuple[list[Insight], list[Insight], list[Left]]] = []
 
     def edit(text: str) -> str:
-        after, *sorts = _with_patterns(text, good, task_id)
-        outcome[:] = [(sorts[0], sorts[1], sorts[2])]
+        after, added, there, left = _with_patterns(text, good, task_id)
+        outcome[:] = [(added, there, left)]
         return after
 
     diff = _edited(path, edit, root, dry_run=dry_run) if good else ""

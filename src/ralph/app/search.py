@@ -4,6 +4,8 @@ Layer 1 is a line for each hit, layer 2 what happened around it and what it is l
 record. Each says how many tokens it costs, by estimate, its line end included. The lines of layer 1 are so
 short (20 tokens, half of them the id) that the score, the date and the summary are written as briefly as
 they can be read. What a session did several times in the same words is one hit with a count.
+From within a task nothing of others is shown that are not finished, and a note says whose records would have fit;
+by its id a record is shown to everybody, with a note whose it is. `tests/app/test_visibility.py` proves that.
 `ralph memory search` asks the same engine for memories only. `tests/app/test_search.py` holds the limits.
 """
 
@@ -16,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import index, meaning
+from ralph.app import index, meaning, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
@@ -67,11 +69,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a search found, ready to be shown, and what its reader should know about it."""
+    """What a search found, ready to be shown, and what its reader should know about it and about what is not in it."""
 
     found: Found
     shown: tuple[Shown, ...]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -92,14 +95,18 @@ def search(
 
     def question(connection: sqlite3.Connection) -> Answer:
         if query.layer > Detail.INDEX and _are_ids(connection, query.text.split()):
-            return _whole(connection, query.text.split(), query.layer)
+            return _whole(connection, query.text.split(), query.layer, query.task)
         told: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near)
         single = _once_each(found.hits)[:limit]
         room = max(LINE, LINES // max(len(single), 1))
-        shown = tuple(_shown(connection, hit, query.layer, repeats, room=room) for hit, repeats in single)
-        return Answer(replace(found, hits=tuple(hit for hit, _ in single)), shown, tuple(told))
+        shown = tuple(
+            _shown(connection, hit, query.layer, repeats, room=room, task=query.task) for hit, repeats in single
+        )
+        notes = (*sight.strangers(connection, found.hits, query.task), *sight.left_out(connection, wider))
+        instead = found.instead if found.hits or not notes else ()  # else they may be the words of another task
+        return Answer(replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(told), notes)
 
     return index.ask(root, question, progress)
 
@@ -160,20 +167,22 @@ def _place(
     return Stored(record, names[name], line_number)
 
 
-def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL) -> Answer:
+def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = "") -> Answer:
     """Records by their ids; whole, never cut, unless less detail is asked for."""
 
-    return index.ask(root, lambda connection: _whole(connection, record_ids, layer))
+    return index.ask(root, lambda connection: _whole(connection, record_ids, layer, task))
 
 
-def timeline(root: Path, record_id: str = "", *, since: str = "", until: str = "", limit: int = 20) -> Answer:
-    """What happened, in the order it happened: around one record, or in a stretch of time."""
+def timeline(
+    root: Path, record_id: str = "", *, since: str = "", until: str = "", limit: int = 20, task: str = ""
+) -> Answer:
+    """What happened, in the order it happened: around one record, or in a stretch of time; as far as a task sees it."""
 
     def question(connection: sqlite3.Connection) -> Answer:
         if record_id:
-            around = _around(connection, _by_id(connection, record_id), limit // 2)
+            around = _around(connection, _by_id(connection, record_id), limit // 2, task)
         else:
-            keys = rows.newest(connection, Query(since=since, until=until), limit)
+            keys = rows.newest(connection, Query(since=since, until=until, task=task), limit)
             found = rows.records(connection, keys)
             around = [found[key] for key in reversed(keys) if key in found]
         shown = tuple(_priced(Hit(record, 0.0), moment(record)) for record in around)
@@ -182,9 +191,10 @@ def timeline(root: Path, record_id: str = "", *, since: str = "", until: str = "
     return index.ask(root, question)
 
 
-def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail) -> Answer:
+def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> Answer:
     hits = tuple(Hit(_by_id(connection, record_id), 1.0, ("id",)) for record_id in record_ids)
-    return Answer(Found(hits, len(hits)), tuple(_shown(connection, hit, layer, whole=True) for hit in hits))
+    shown = tuple(_shown(connection, hit, layer, whole=True, task=task) for hit in hits)
+    return Answer(Found(hits, len(hits)), shown, notes=tuple(sight.strangers(connection, hits, task)))
 
 
 def _shown(
@@ -195,14 +205,15 @@ def _shown(
     *,
     whole: bool = False,
     room: int = 0,
+    task: str = "",
 ) -> Shown:
     count = 1 + len(repeats)
     if layer is Detail.FULL:
         text = full(hit.record, count) if whole else cut(full(hit.record, count), FULL, hit.record.id)
     elif layer is Detail.TIMELINE:
-        around = _around(connection, hit.record, _REACH)
+        around = _around(connection, hit.record, _REACH, task)
         lines = ["" if each is hit.record else moment(each) for each in around]
-        lines += _related(connection, hit.record)
+        lines += _related(connection, hit.record, task)
         rest = PART - sum(tokens.estimate(each + "\n") for each in lines)
         lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND))
         text = "\n".join(lines)
@@ -215,20 +226,25 @@ def _priced(hit: Hit, text: str, repeats: tuple[str, ...] = ()) -> Shown:
     return Shown(hit, text, tokens.estimate(text + "\n"), repeats)
 
 
-def _around(connection: sqlite3.Connection, record: Record, reach: int) -> list[Record]:
-    """A record between its neighbours: those of its session, else those nearest in time."""
+def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
+    """A record between its neighbours that a task may see: those of its session, else those nearest in time."""
     key = rows.key_of(connection, record.id)
     near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
+    near = sight.seen(connection, near, task)
     if not near and key is not None:
-        near = rows.beside(connection, key, record, reach)
+        near = rows.beside(connection, key, record, reach, task)
     everything = {**rows.records(connection, near), key or 0: record}
     return [each for _, each in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
 
 
-def _related(connection: sqlite3.Connection, record: Record) -> Iterator[str]:
-    """A line for each of the first records that a record names: what it replaces, what it links to."""
+def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:
+    """A line for each of the first records that a record names: what it replaces, what it links to.
+
+    Of one that the task may not see the id alone: with it, it can be asked for.
+    """
     for link in record.links[:_RELATED]:
-        key = rows.key_of(connection, link.target)
+        named = rows.key_of(connection, link.target)
+        key = next(iter(sight.seen(connection, [named] if named is not None else [], task)), None)
         other = rows.records(connection, [key]).get(key) if key is not None else None
         head = f"{link.relation.replace('_', ' ')}:"
         yield (

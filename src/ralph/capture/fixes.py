@@ -14,10 +14,11 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from ralph.capture import junk
-from ralph.capture.commands import Check, Part, Words, check_of, parts, programs
-from ralph.capture.statements import Meant, worth
+from ralph.capture.commands import Check, Part, Words, check_of, kind_of, parts, programs
+from ralph.capture.statements import Meant, is_remark, worth
 from ralph.capture.trim import first_line
 from ralph.capture.values import words_of
 from ralph.model.kinds import ObservationKind
@@ -26,21 +27,30 @@ from ralph.search.terms import query_terms
 
 _CALL, _HOW, _DETAIL, _SAID = 120, 200, 110, 300
 _LINE = 500  # characters of a line that are looked at
+_MANY = 6  # commands and files of which nobody can say any more what helped
 _ACTIONS = 3  # commands and files that are named
 _SHARED = 2  # words of the error and what was done that an explanation has
 _AFTER = 3  # records after the pass in which the agent may still explain it
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
-_VERBOSE = words_of("-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf")
-_SELECTING = re.compile(r"--(?:grep|filter|tests?|only|testNamePattern|testPathPattern|run|match|name|lf|ff|deselect|ignore|maxfail|bail|fix|write|update\w*|snapshot-update|watch\w*|force|yes)\b")
+_VERBOSE = words_of(
+    "-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf"
+)
+_PACKAGED = words_of("npm yarn pnpm bun")
+_SELECTING = re.compile(
+    r"--(?:grep|filter|tests?|only|testNamePattern|testPathPattern|run|match|name|lf|ff|deselect|ignore|maxfail|bail"
+    r"|fix|write|update\w*|snapshot-update|watch\w*|force|yes)\b"
+)
 _EDITS = words_of(
     """edit multiedit write notebookedit apply_patch create_file create replace str_replace write_file
     str_replace_editor str_replace_based_edit_tool update patch"""
 )
-_NAMED = re.compile(r"\b\w*(?:Error|Exception|Warning)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\b[EW][A-Z]{4,}\b|✖|\bERR\w*")
+_NAMED = re.compile(
+    r"\b\w*(?:Error|Exception|Warning)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\b[EW][A-Z]{4,}\b|✖|\bERR\w*"
+)
 _TROUBLE = re.compile(
-    r"(?i)\b(?:errors?|fail(?:ed|ure|s)?|cannot|can't|could not|not (?:found|set|installed|supported|allowed)|no such|refused"
-    r"|denied|undefined|unable|missing|must|expected|invalid|unsupported|out of|too many|does not|doesn't|mismatch|locked"
-    r"|timed? ?out|unknown|exceeded|required|stale|fehl\w*|nicht)\b|실패|오류|없|失败|错误|找不到|未"
+    r"(?i)\b(?:errors?|fail(?:ed|ure|s)?|cannot|can't|could not|not (?:found|set|installed|supported|allowed)|no such"
+    r"|refused|denied|undefined|unable|missing|must|expected|invalid|unsupported|out of|too many|does not|doesn't"
+    r"|mismatch|locked|timed? ?out|unknown|exceeded|required|stale|fehl\w*|nicht)\b|실패|오류|없|失败|错误|找不到|未"
 )
 _EXIT = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
 _FRAME = re.compile(r"(?:at |File \"|\.\.\. |\^+|\d+ \||> \d+ \||-{3,}|={3,}|\+{3,})")
@@ -60,7 +70,11 @@ class Run:
     @property
     def key(self) -> Words:
         """What makes it the same command as another one."""
-        return tuple(word for word in self.program if word not in _VERBOSE and word != "--")
+        first, *rest = self.program
+        kept = [word for word in rest if word not in _VERBOSE and word != "--"]
+        if first in _PACKAGED and kept[:1] == ["run"]:  # `npm run test` is `npm test`
+            kept = kept[1:]
+        return (first, *kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +113,23 @@ def is_edit(record: Record) -> bool:
 
 def error_line(record: Record) -> str:
     """The line of an output that says most about why it failed, or ""."""
+    return next(iter(_error_lines(record)), "")
+
+
+def _error_lines(record: Record) -> list[str]:
+    """The lines of an output, those first that say most about why it failed."""
     sign = str(record.extra.get("error") or "").strip()
     shown = [line.strip()[:_LINE] for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
     lines = [line for line in (*shown, sign) if line and not _EXIT.fullmatch(line)]
-    best = max(range(len(lines)), key=lambda at: (_tells(lines[at]), -at), default=None)
-    return lines[best] if best is not None else ""
+    return sorted(dict.fromkeys(lines), key=lambda line: -_tells(line))
+
+
+def _told(record: Record) -> str:
+    """How a command failed, in a line: what says most, and what says something more when there is room for it."""
+    lines = _error_lines(record)[:2]
+    if len(lines) < 2 or _BARE_COUNT.match(lines[1]) or _FRAME.match(lines[1]) or len(" ".join(lines)) > _HOW:
+        lines = lines[:1]
+    return first_line("; ".join(line.rstrip(".") for line in lines), _HOW)
 
 
 def _tells(line: str) -> int:
@@ -190,9 +216,7 @@ def _sign(record: Record) -> str:
     return re.sub(r"\d+", "0", error_line(record)).strip()
 
 
-def _fix(
-    records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int, int, int], passed: int
-) -> Fix | None:
+def _fix(records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int, int, int], passed: int) -> Fix | None:
     """What resolved one failure, unless nothing did, or nothing is to be learned from it."""
     at, until, first = place
     failure, success = runs[at], runs[passed]
@@ -200,7 +224,15 @@ def _fix(
         return None
     commands = tuple(dict.fromkeys(each.command for each in runs[at + 1 : until] if each and _helps(each, failure)))
     edits = [each for each in records[at + 1 : until] if is_edit(each)]
-    files = tuple(dict.fromkeys(file for each in edits for file in each.origin.files if not junk.is_prose(file)))
+    shown = f"{failure.command}\n{failure.record.text}"
+    files = tuple(
+        dict.fromkeys(
+            file
+            for each in edits
+            for file in each.origin.files
+            if not junk.is_prose(file) or PurePosixPath(file).name.partition(".")[0] in shown
+        )
+    )
     added = tuple(word for word in success.key if word not in failure.key)
     front = tuple(each for each in (*success.front, *added) if each not in failure.front) if until == passed else ()
     error = error_line(failure.record)
@@ -210,7 +242,7 @@ def _fix(
         return None
     return Fix(
         first_line(failure.command, _CALL),
-        "" if _BARE_COUNT.match(error) else first_line(error, _HOW).rstrip("."),
+        "" if _BARE_COUNT.match(error) else _told(failure.record),
         tuple(first_line(each, _CALL) for each in commands[-_ACTIONS:]),
         files,
         tuple(first_line(each, _CALL) for each in front),
@@ -221,13 +253,13 @@ def _fix(
 
 
 def _helps(run: Run, failure: Run) -> bool:
-    return not run.failed and run.key != failure.key and junk.changes_something(run.program) and not _is_check(run)
-
-
-def _is_check(run: Run) -> bool:
-    """Whether a run only looks whether something holds; a build is a check that also makes something."""
-    check = check_of(run.command)
-    return check is not None and check.kind is not Check.BUILD
+    """Whether a command may have changed what the failed one then found; a build makes something, other checks look."""
+    if run.failed or run.key == failure.key:
+        return False
+    return any(
+        junk.changes_something(each) and kind_of(each[0], each[1:]) in (None, Check.BUILD)
+        for each in programs(run.command)
+    )
 
 
 def _counts(record: Record, commands: Sequence[str]) -> bool:
@@ -239,31 +271,36 @@ def _details(edits: Sequence[Record]) -> Iterator[str]:
     for edit in edits[:_ACTIONS]:
         if any(junk.is_around(file) for file in edit.origin.files):
             lines = [line for line in edit.text.splitlines() if line.strip() and line.strip() not in edit.origin.files]
-            added = [line[1:] for line in lines if line.startswith("+ ")] or [
-                line for line in lines if not line.startswith("- ")
-            ]
+            added = [line[1:] for line in lines if line.startswith("+")]
+            added = added or [line for line in lines if not line.startswith("-")]
             if added:
                 yield first_line(added[0], _DETAIL)
 
 
 def _explained(records: Sequence[Record], at: int, passed: int, error: str) -> str:
-    """What the agent said about it that is worth keeping: between the failure and a little after the pass."""
+    """What the agent said about it: between the failure and the pass, or a little later and about the same."""
+    end = passed + 1 + _AFTER
     notes = [
-        record
-        for record in records[at + 1 : passed + 1 + _AFTER]
-        if record.kind is ObservationKind.NOTE and record.origin.by != "human"
+        number
+        for number in range(at + 1, min(end, len(records)))
+        if records[number].kind is ObservationKind.NOTE and records[number].origin.by != "human"
     ]
     if not notes:
         return ""
     around = _terms(error)
     for record in records[at : passed + 1]:
         if record.kind is not ObservationKind.NOTE:
-            around |= _terms(f"{record.title} {' '.join(record.origin.files)}")
-    for record in notes:
-        kept = worth(record.text, Meant.NOTED)
-        if kept and len(_terms(kept) & around) >= _SHARED:
-            return first_line(kept, _SAID)
-    return ""
+            around |= _terms(f"{record.title} {' '.join(record.origin.files)} {record.text}")
+    best = ""
+    for number in notes:
+        text = records[number].text
+        lasting = worth(text, Meant.NOTED)
+        if len(_terms(lasting or text) & around) < (1 if number < passed else _SHARED):
+            continue
+        if lasting:
+            return first_line(lasting, _SAID)
+        best = best or (first_line(text, _SAID) if is_remark(text) else "")
+    return best
 
 
 def _terms(text: str) -> set[str]:
@@ -300,29 +337,55 @@ class _Done:
         outside = bool(self.commands or self.front or self._around)
         if not outside and not self._code:
             return False  # chance
-        if junk.looks(self.failure.program) or junk.interrupted(text):
+        if junk.looks(self.failure.program) or junk.interrupted(text) or self._is_passing(text):
             return False
-        if self._is_passing(text) or (junk.misspelt(self.error) and not (self.commands or self.front)):
+        if junk.is_inline(self.failure.program) and not junk.of_setup(self.error):
+            return False
+        if self._is_mistyped(text) or (self._is_flaky(text) and not (self._around or self.said)):
             return False
         if junk.is_git(self.failure.program) and not (self.commands or self._around):
             return False
-        check = check_of(self.failure.command)
-        if check is not None and check.kind in (Check.LINT, Check.TYPES) and (self._code or not outside):
+        if self.driven and not (self.commands or self.front or junk.is_deep(self.error)):
             return False
-        return not self._code or self._is_more_than_work(outside)
+        if len(self.commands) + len(self.files) > _MANY and not self.said:
+            return False  # who knows which of them it was
+        return not self._is_of_linters and (not self._code or self._is_more_than_work(outside))
+
+    def _is_mistyped(self, text: str) -> bool:
+        """Whether a command line or a file was typed wrongly, and then rightly."""
+        if self.commands or self.front:
+            return False
+        named = any(PurePosixPath(file).name in text for file in self.files)
+        wrong = junk.is_syntax(self.error) and (named or bool(self._code))
+        return wrong or junk.is_mistyped(self.error) or junk.misspelt(self.error)
+
+    def _is_flaky(self, text: str) -> bool:
+        check = check_of(self.failure.command)
+        return check is not None and check.kind is Check.TEST and junk.is_flaky(text)
+
+    @property
+    def _is_of_linters(self) -> bool:
+        """Whether a linter or a type checker complained about what is written, and not about its own settings."""
+        check = check_of(self.failure.command)
+        lints = check is not None and check.kind in (Check.LINT, Check.TYPES)
+        if not (lints or junk.is_linter(self.failure.program)) or self.said:
+            return False
+        return bool(self._code) or any(not junk.is_of_linters(file) for file in self.files)
 
     def _is_more_than_work(self, outside: bool) -> bool:
         """Whether a failure that also code was edited for was more than code that was not finished yet."""
-        if self.driven or (junk.unfinished(self.error) and not (outside and junk.of_setup(self.error))):
+        if self.driven or not self.error or _BARE_COUNT.match(self.error):
             return False
-        if _BARE_COUNT.match(self.error) or not self.error:
-            return False
-        return outside or junk.of_setup(self.error) or bool(self.said)
+        if junk.is_deep(self.error):
+            return True
+        if junk.unfinished(self.error):
+            return outside and junk.of_setup(self.error)
+        return (outside and junk.of_setup(self.error)) or bool(self.said)
 
     def _is_passing(self, text: str) -> bool:
         if junk.refused(text) and any(junk.starts_a_service(each) for each in self.commands):
             return False
-        lasting = self._around or any("=" in each for each in self.front)
+        lasting = self._around or any(each.startswith(("export ", "source ")) for each in self.commands)
         return (junk.passing(text) or junk.refused(text)) and not lasting
 
     @property

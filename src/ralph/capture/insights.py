@@ -44,6 +44,8 @@ class Candidate:
     evidence: tuple[Record, ...]
     tags: tuple[str, ...] = ()
     proven: bool = False
+    talk: bool = False
+    """Said in passing: it adds to what others say, and is nothing by itself."""
 
     @property
     def at(self) -> tuple[str, str]:
@@ -75,7 +77,7 @@ def propose(records: Iterable[Record]) -> list[Record]:
             gathered.append(_Gathered(each))
         else:
             gathered[same].others.append(each)
-    return [_insight(each) for each in gathered]
+    return [_insight(each) for each in gathered if any(not part.talk for part in each.all)]
 
 
 def is_proven(record: Record) -> bool:
@@ -161,20 +163,22 @@ def _taught(record: Record) -> Iterator[Candidate]:
 
 
 def _called(record: Record) -> Iterator[Candidate]:
-    """What the agent said under a name of its own (`Gotcha: ...`); all else that it says is talk."""
+    """What the agent said: under a name of its own (`Gotcha: ...`) it is a lesson, else it is talk."""
     if record.origin.by == "human":
         return
     for paragraph in paragraphs(record.text):
-        kept = worth(paragraph, Meant.LESSON) if named(paragraph) else ""
+        talk = not named(paragraph)
+        kept = worth(paragraph, Meant.NOTED if talk else Meant.LESSON)
         if kept:
-            yield Candidate(kept, label(kept), (record,))
+            yield Candidate(kept, label(kept), (record,), talk=talk)
 
 
 # --- insights ----------------------------------------------------------------------------------
 
 
 def _insight(gathered: _Gathered) -> Record:
-    first, held = gathered.first, gathered.all
+    held = gathered.all
+    first = next(each for each in held if not each.talk)
     records = list({record.id: record for each in held for record in each.evidence}.values())
     text = trim(" ".join(first.text.split()), TEXT)
     seen = list(dict.fromkeys(place(each.evidence[0]) for each in held))

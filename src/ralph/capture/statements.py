@@ -27,7 +27,8 @@ class Meant(IntEnum):
 
 _LASTING = re.compile(
     r"""(?ix)
-    \b(?:must(?:n't)?|always|never|do\ not|don['’]?t|doesn['’]t|does\ not|cannot|can['’]?t|won['’]t|requires?|required
+    \b(?:must(?:n't)?|always|never|do\ not|don['’]?t|doesn['’]t|does\ not|cannot|can['’]?t|won['’]t|requires?
+    |required
     |needs?\ \S+|has\ to|have\ to|had\ to|because|otherwise|or\ else|unless|instead\ of|rather\ than
     |turns?\ out|turned\ out|gotchas?|pitfalls?|beware|careful|make\ sure|ensure|note\ that|remember\ (?:to|that)
     |conventions?|decided|decision|chose|chosen|opted|agreed|prefer(?:s|red)?|avoid|silently|ignored|ignores
@@ -37,21 +38,27 @@ _LASTING = re.compile(
     |before\ (?:running|the|you|any|each|every|starting|calling|it|they|tests?|\w+ing)|after\ (?:each|every|changing
     |editing|adding|any|pulling)|first|not\ \S+\ but|(?:we|this\ project|this\ repo\w*)\ (?:uses?|keeps?|names?|pins?)
     |should|beforehand|lives?\ in|is\ pinned|are\ pinned|belongs?\ (?:in|to)|go(?:es)?\ (?:in|into|under|through)
-    |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?|set|call|pass|add))\b
-    |,\ not\b|\bonly\b
+    |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?|set|call
+    |pass|add))\b
+    |,\ not\b|\b(?:only|every|each|learned\ that|found\ out|discovered|noticed\ that|reali[sz]ed
+    |all\ (?:\w+\ ){1,3}(?:are|go
+    |use|live|have|need))\b
     |\b(?:immer|niemals|nie|muss|müssen|darf|dürfen|weil|sonst|andernfalls|statt|anstatt|damit|erst|vorher|bevor
     |Achtung|Vorsicht|entschieden|Entscheidung|nur\ wenn|nur\ mit|braucht|benötigt|Konvention|sobald|außer|ohne|Grund
     |denn|deshalb|daher|zuerst|vermeiden|nicht\ \w+,?\ sondern)\b
-    |반드시|항상|절대|때문|대신|해야|하지\ ?않으면|않으면|먼저|주의|결정|규칙|필요|만\ |경우|없으면|금지|하면\ 안|이유|안\ 된다|안\ 됨
+    |반드시|항상|절대|때문|대신|해야|하지\ ?않으면|않으면|먼저|주의|결정|규칙|필요|만\ |경우|없으면|금지|하면\ 안
+    |이유|안\ 된다|안\ 됨
     |전에|써야|있어야|써야|둬야|맞춰야|돌려야|실패한다|깨진다
-    |必须|总是|始终|永远|不要|不能|因为|否则|需要|注意|决定|而不是|只有|务必|之前|先|禁止|避免|约定|原因|才能|一律|不得|会导致|由于|以免
+    |必须|总是|始终|永远|不要|不能|因为|否则|需要|注意|决定|而不是|只有|务必|之前|先|禁止|避免|约定|原因|才能|一律
+    |不得|会导致|由于|以免
     |必ず|常に|決して|しないと|ため|代わりに|前に|注意|必要|なければ
-    |\b(?:toujours|jamais|doit|doivent|parce\ que|sinon|au\ lieu|avant\ de|siempre|nunca|debe|porque|antes\ de|en\ vez)\b
+    |\b(?:toujours|jamais|doit|doivent|parce\ que|sinon|au\ lieu|avant\ de|siempre|nunca|debe|porque|antes\ de
+    |en\ vez)\b
     """
 )
 _RULE = re.compile(
     r"""(?ix)\b(?:must|always|never|requires?|needs?\ to|has\ to|have\ to|because|otherwise|instead\ of|unless
-    |do\ not|don['’]t|so\ that|silently|immer|nie|muss|müssen|weil|sonst|statt)\b
+    |do\ not|don['’]t|so\ that|silently|only|before|until|except|without|but|immer|nie|muss|müssen|weil|sonst|statt)\b
     |반드시|항상|절대|때문|해야|않으면|必须|总是|因为|否则|不要"""
 )
 _DONE = re.compile(
@@ -61,8 +68,10 @@ _DONE = re.compile(
     |mov(?:ed|ing)|renam(?:ed|ing)|remov(?:ed|ing)|delet(?:ed|ing)|clean(?:ed|ing)|wrote|writing|written|ran|running
     |re-?ran|finish(?:ed|ing)|complet(?:ed|ing)|start(?:ed|ing)|work(?:ed|ing)\ (?:on|through)|continu(?:ed|ing)
     |going\ to|will|let\ me|let['’]s|look(?:ed|ing)|check(?:ed|ing)|review(?:ed|ing)|read(?:ing)?|investigat(?:ed|ing)
-    |commit(?:ted|ting)|push(?:ed|ing)|merg(?:ed|ing)|open(?:ed|ing)|done|wip|made|got|pick(?:ed|ing)\ up|resum(?:ed|ing)
-    |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all|green)
+    |commit(?:ted|ting)|push(?:ed|ing)|merg(?:ed|ing)|open(?:ed|ing)|done|wip|made|got|pick(?:ed|ing)\ up
+    |resum(?:ed|ing)
+    |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all
+    |green)
     |all\ (?:tests?|checks?|green|good|done)|everything|progress|status|iteration|step\ \d|looks\ good|lgtm|halfway
     |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
     |^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
@@ -71,18 +80,22 @@ _DONE = re.compile(
     """
 )
 _PLAN = re.compile(
-    r"""(?ix)^\W*(?:to-?do|fixme|next(?:\ steps?|\ up|\ iteration|:|,)|tomorrow|remaining|plan(?::|\ is)|follow[-\ ]?ups?
+    r"""(?ix)^\W*(?:to-?do|fixme|next(?:\ steps?|\ up|\ iteration|:|,)|tomorrow|remaining|plan(?::|\ is)
+    |follow[-\ ]?ups?
     |still\ (?:need|to|have|open|missing)|(?:i|we)?\ ?(?:need|want|have)\ to\ (?:look|check|finish|add|write|implement
     |investigate|think|come\ back|revisit|see|ask|figure)|(?:i|we)\ (?:will|should|could|might|may)|maybe|perhaps
-    |should\ (?:look|check|revisit|probably|be\ (?:easy|done|fine|good|enough|quick))|hopefully|als\ nächstes|noch\ offen
+    |should\ (?:look|check|revisit|probably|be\ (?:easy|done|fine|good|enough|quick))|hopefully|als\ nächstes
+    |noch\ offen
     |다음|남은|接下来|下一步|待办|todo)"""
 )
 _PASSING = re.compile(
     r"""(?ix)\b(?:network|wi-?fi|internet|vpn|registry|mirror|proxy|dns|disk|port|api|server|service|ci|runner|github
     |npm|pypi|docker\ hub)\b.{0,40}\b(?:was|were|is|got|seems?|seemed|went)\b.{0,20}
-    \b(?:down|slow|slower|full|busy|unreachable|unavailable|flaky|taken|in\ use|overloaded|throttled|back|rate[-\ ]?limit\w*)\b
+    \b(?:down|slow|slower|full|busy|unreachable|unavailable|flaky|taken|in\ use|overloaded|throttled|back
+    |rate[-\ ]?limit\w*)\b
     |\b(?:blip|hiccup|glitch|outage|one-?off|transient|temporar(?:y|ily)|intermittent)\b
-    |\b(?:worked|passed|fine|green|ok|succeeded)\ (?:on|after|at)\ (?:the\ |a\ )?(?:re-?run|re-?try|second|next|another)
+    |\b(?:worked|passed|fine|green|ok|succeeded)\ (?:on|after|at)\ (?:the\ |a\ )?(?:re-?run|re-?try|second|next
+    |another)
     |\b(?:retr(?:y|ied|ying)|re-?r[au]n(?:ning)?)\b.{0,40}\b(?:worked|passed|fixed|helped|fine|ok|succeeded|green)\b
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )
@@ -97,9 +110,14 @@ _SAYS = (
     r"|calls?|receives?|wraps?|holds?|consists?|stores?|loops?|iterates?|converts?|parses?|maps?|sets?|gets?|reads?"
     r"|writes?|prints?|logs?|validates?|computes?|calculates?|checks?|uses?|handles?|sends?|fetches|loads?|creates?|adds?"
     r"|is\ (?:a|an|the|defined|declared|located|called|used|in|imported|exported|responsible|named)|are\ (?:defined|in)"
+    r"|delegates?|filters?|sorts?|triggers?|emits?|dispatches|registers?|initiali[sz]es|raises?|throws?|yields?|generates?"
+    r"|joins?|splits?|counts?|increments?|compares?|updates?|deletes?|removes?|inserts?|saves?|queries"
     r"|expects?|provides?|represents?|builds?|formats?|lists?|declares?)"
 )
-_CODE_NAME = r"(?:`[^`]{1,80}`|\w+\(\w{0,40}[^)]{0,40}\)|\w+_\w+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[\w/.-]+\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h|cs|kt|php|sql|vue))"
+_CODE_NAME = (
+    r"(?:`[^`]{1,80}`|\w+(?:\.\w+)+(?:\(\))?|\w+\(\w{0,40}[^)]{0,40}\)|\w+_\w+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+"
+    r"|[\w/.-]+\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h|cs|kt|php|sql|vue))"
+)
 _RESTATED = re.compile(
     rf"""(?x)
     ^\W*(?:(?:The|This|A|An|Each|In|Here,?|Our|And|Also,?)\ )?(?:\w+\ ){{0,2}}
@@ -138,15 +156,19 @@ _GENERIC = words_of(
     duplicate avoid prefer follow following conventions convention standard standards style guide guidelines
     trust double twice focus smaller bigger quickly slowly care forget remember"""
 )
-_ACRONYMS = words_of("TODO OK PR PRS WIP LGTM I A FYI BTW IMO ASAP TDD DRY KISS SOLID YAGNI NOTE DONE UI ID AM PM QA US")
+_ACRONYMS = words_of(
+    "TODO OK PR PRS WIP LGTM I A FYI BTW IMO ASAP TDD DRY KISS SOLID YAGNI NOTE DONE UI ID AM PM QA US"
+)
 _EVERYBODYS = words_of(
-    """TypeScript JavaScript GitHub GitLab PostgreSQL MySQL JSON YAML API APIs CI CD HTTP HTTPS HTML CSS SQL README IDE AI
-    LLM UX DB OS URL CLI SDK NPM DevOps VSCode OOP e2e 1 2 3"""
+    """TypeScript JavaScript GitHub GitLab PostgreSQL MySQL JSON YAML API APIs CI CD HTTP HTTPS HTML CSS SQL README IDE
+    AI LLM UX DB OS URL CLI SDK NPM DevOps VSCode OOP e2e 1 2 3"""
 )
 """Names that stand in every project: no more than a rare word."""
 _PARTICULAR = re.compile(
-    r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]{0,60}/[\w./-]{1,200} | \b\w{1,60}\.(?:[a-z]{1,5}\d?)\b(?!\.\w)
-    | \b[A-Za-z]\w{0,60}_\w+ | \b[a-z]{1,60}[A-Z]\w* | \b[A-Z][a-z]{1,60}[A-Z]\w* | \b[A-Z][A-Z0-9]{1,60}(?:_[A-Z0-9]+)*\b
+    r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]{0,60}/[\w./-]{1,200}
+    | \b\w{1,60}\.(?:[a-z]{1,5}\d?)\b(?!\.\w)
+    | \b[A-Za-z]\w{0,60}_\w+ | \b[a-z]{1,60}[A-Z]\w* | \b[A-Z][a-z]{1,60}[A-Z]\w*
+    | \b[A-Z][A-Z0-9]{1,60}(?:_[A-Z0-9]+)*\b
     | (?<![\w.])v?\d[\w.:%-]*
     """
 )
@@ -158,7 +180,7 @@ _LONGEST, _SENTENCE_LONGEST = 20_000, 1_000
 """Characters that are looked at: of a text, as the journal keeps them, and of one sentence."""
 _ENOUGH = 1.3
 """How particular a sentence must be, for which one name or four rare words are enough."""
-_FULL = 2.0
+_FULL = 1.5
 """How particular a lesson must be that has no lasting word."""
 
 
@@ -256,15 +278,17 @@ _LABELS = tuple(
         ),
         (
             "pattern",
-            r"(?i)\b(?:always|never|conventions?|must|every|all|prefer\w*|we (?:use|name|keep)|use|uses|goes? (?:in|into)"
-            r"|lives? in|belongs?|immer|nie|müssen|muss|Konvention)\b|항상|규칙|반드시|해야|必须|总是|约定|一律|始终",
+            r"(?i)\b(?:always|never|conventions?|must|every|all|prefer\w*|we (?:use|name|keep)|use|uses"
+            r"|goes? (?:in|into)|lives? in|belongs?|immer|nie|müssen|muss|Konvention)\b"
+            r"|항상|규칙|반드시|해야|必须|总是|约定|一律|始终",
         ),
     )
 )
 KNOWN = {
     "gotcha": "gotcha", "pitfall": "gotcha", "trap": "gotcha", "warning": "gotcha", "caution": "gotcha",
-    "beware": "gotcha", "achtung": "gotcha", "주의": "gotcha", "注意": "gotcha", "fix": "gotcha", "decision": "decision",
-    "decided": "decision", "entscheidung": "decision", "결정": "decision", "决定": "decision", "adr": "decision",
+    "beware": "gotcha", "achtung": "gotcha", "주의": "gotcha", "注意": "gotcha", "fix": "gotcha",
+    "decision": "decision", "decided": "decision", "entscheidung": "decision", "결정": "decision",
+    "决定": "decision", "adr": "decision",
     "convention": "pattern", "pattern": "pattern", "rule": "pattern", "규칙": "pattern", "约定": "pattern",
     "konvention": "pattern", "tip": "tip", "hint": "tip", "discovery": "discovery", "learning": "tip",
     "learned": "tip", "lesson": "tip", "til": "tip", "insight": "tip",

@@ -7,20 +7,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from ralph.app import chat as verbs
-from ralph.app import chat_client as clients
-from ralph.app import chat_turns, pause
-from ralph.app.chat import Ear, Said, Wish
-from ralph.app.chat_client import Opening
+from ralph.app import chat_turns
 from ralph.app.chat_log import Mode
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, visible
 from ralph.errors import RalphError, Refused, UsageError
 from ralph.model.agent import StopReason
+
+if TYPE_CHECKING:
+    from ralph.app.chat import Ear, Said
+    from ralph.app.chat_client import Opening
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _SHORT = 12
@@ -45,7 +46,7 @@ def _wishes(command: click.Command) -> click.Command:
 @click.command("new", cls=Command)
 @click.argument("message", required=False)
 @click.option("--task", required=True, metavar="ID", help="The task that it is about.")
-@click.option("--mode", type=click.Choice(list(Mode)), default=Mode.AGENT.value, show_default=True,
+@click.option("--mode", type=click.Choice([each.value for each in Mode]), default=Mode.AGENT.value, show_default=True,
               help="plan: only read and think; agent: work.")  # fmt: skip
 @format_option("text", "json")
 @click.pass_context
@@ -60,8 +61,11 @@ def new(ctx: click.Context, /, message: str | None, task: str, mode: str, form: 
       ralph session new --task t-1a2b3c --mode plan "How would you split this up?"
       ralph session new --task t-1a2b3c "Do the first step."
     """
+    from ralph.app import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app import chat_client as clients  # noqa: PLC0415  (the same)
+
     call = invocation(ctx)
-    wish = Wish(task=task, mode=Mode(mode), **said)
+    wish = verbs.Wish(task=task, mode=Mode(mode), **said)
     if message is None:
         _check_terminal(form)
         return _held(call, clients.new(call.root, call.config, wish))
@@ -76,7 +80,7 @@ def new(ctx: click.Context, /, message: str | None, task: str, mode: str, form: 
 @click.argument("session_id", metavar="ID")
 @click.argument("message", required=False)
 @click.option("--fork", is_flag=True, help="Begin a new session instead, which is told what was said in this one.")
-@click.option("--mode", type=click.Choice(list(Mode)), help="With --fork: the new session's mode.")
+@click.option("--mode", type=click.Choice([each.value for each in Mode]), help="With --fork: the new session's mode.")
 @format_option("text", "json")
 @click.pass_context
 def resume(
@@ -92,8 +96,11 @@ def resume(
       ralph session resume 3f2a "And the tests?"
       ralph session resume 3f2a --fork --mode agent "Do it as planned."
     """
+    from ralph.app import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app import chat_client as clients  # noqa: PLC0415  (the same)
+
     call = invocation(ctx)
-    wish = Wish(mode=Mode(mode) if mode else None, **said)
+    wish = verbs.Wish(mode=Mode(mode) if mode else None, **said)
     if message is None:
         if fork:
             raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
@@ -129,8 +136,11 @@ def export(ctx: click.Context, session_id: str, form: str) -> None:
 
 
 @contextmanager
-def _listening(call: Invocation, form: str) -> Iterator[Ear]:
+def _listening(call: Invocation, form: str) -> "Iterator[Ear]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
+    from ralph.app import pause  # noqa: PLC0415  (only who speaks to an agent asks)
+    from ralph.app.chat import Ear  # noqa: PLC0415  (the same)
+
     stops: list[int] = []
     last = "\n"
 
@@ -156,7 +166,7 @@ def _listening(call: Invocation, form: str) -> Iterator[Ear]:
             click.echo("")
 
 
-def _told(said: Said, form: str) -> int:
+def _told(said: "Said", form: str) -> int:
     """Say what came of a turn, and give the exit code."""
     chat, reply = said.chat, said.reply
     if form == "json":
@@ -174,12 +184,12 @@ def _told(said: Said, form: str) -> int:
     return int(reply.stop is not StopReason.END_TURN)
 
 
-def _is_gone(said: Said) -> bool:
+def _is_gone(said: "Said") -> bool:
     """Whether nothing began, so that there is nothing to go on with."""
     return not said.recorded and not said.reply.text and said.reply.stop is not StopReason.END_TURN
 
 
-def _shape(said: Said) -> dict[str, object]:
+def _shape(said: "Said") -> dict[str, object]:
     chat, reply = said.chat, said.reply
     return {
         "id": chat.id, "task": chat.task, "mode": chat.mode.value, "agent": chat.agent, "session_id": chat.host,
@@ -200,8 +210,10 @@ def _check_terminal(form: str) -> None:
         )
 
 
-def _held(call: Invocation, opening: Opening) -> int:
+def _held(call: Invocation, opening: "Opening") -> int:
     """Open the client, wait until it is closed, and say how it can be opened again."""
+    from ralph.app import chat_client as clients  # noqa: PLC0415  (nobody who lists sessions needs agents)
+
     clients.opened(call.root, call.config, opening)
     with _deaf():
         try:

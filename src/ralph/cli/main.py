@@ -28,6 +28,8 @@ COMMANDS = {
     "knowledge": "ralph.cli.knowledge",
     "task": "ralph.cli.task",
     "feature": "ralph.cli.feature",
+    "insight": "ralph.cli.insight",
+    "promote": "ralph.cli.promote",
     "search": "ralph.cli.search",
     "timeline": "ralph.cli.timeline",
     "graph": "ralph.cli.graph",

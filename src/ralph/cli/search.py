@@ -1,5 +1,6 @@
 """`ralph search`: find anything that Ralph knows, at the detail you can afford."""
 
+import os
 import re
 import sys
 from datetime import UTC, date, datetime, timedelta
@@ -9,7 +10,7 @@ import click
 from ralph.app import search as verbs
 from ralph.app.entries import record_json
 from ralph.app.search import Answer, Shown
-from ralph.cli.context import invocation, warn
+from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Command, format_option, tags_option, text_argument
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.progress import bar
@@ -26,6 +27,8 @@ _KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
 _SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_TASK = "RALPH_TASK"
+"""The variable by which the loop and chats tell their agents what they work on."""
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 
 
@@ -45,13 +48,15 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
 @click.option("--all", "everything", is_flag=True, help="Every match.")
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
+@click.option("--task", default="", metavar="ID", help="What this task may see; else the one of RALPH_TASK.")
+@click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")
 @click.option("--explain", is_flag=True, help="Say why each record was found.")
 @format_option("table", "json", "markdown")
 @click.pass_context
 def cli(
     ctx: click.Context, words: tuple[str, ...], layer: int, families: tuple[str, ...], types: tuple[str, ...],
     tags: tuple[str, ...] | None, more_tags: tuple[str, ...], since: str, until: str, limit: int, everything: bool,
-    project: str, explain: bool, form: str,
+    project: str, task: str, all_tasks: bool, explain: bool, form: str,
 ) -> None:  # fmt: skip
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
@@ -59,25 +64,38 @@ def cli(
     instead of words, those records are shown whole. What a session said several times is shown once.
     With - alone the words are read from standard input.
 
+    An agent that works on a task (RALPH_TASK) sees the project's records, those of its task, and the journal
+    and observations of tasks that are done or failed. Whoever has no task sees everything.
+
     \b
     Examples:
       ralph search "jwt error handling"
       ralph search --layer 2 "connection refused" --since 7d
       ralph search --layer 3 mem-1705751400-a3f8
       ralph search "auth" --kind memory --type fix,decision --explain
+      ralph search "auth" --all-tasks
       ralph search - < question.txt
     """
     query = Query(
         said(words), kinds(types), (*(tags or ()), *more_tags), when(since), when(until),
         tuple(Family(family) for family in families), project=project,
-        limit=None if everything else limit, layer=Detail(layer),
+        limit=None if everything else limit, layer=Detail(layer), task=within(task, all_tasks),
     )  # fmt: skip
     call = invocation(ctx)
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, embedding=call.config.embedding)
     for warning in answer.warnings:
         warn(warning)
+    for note in answer.notes:
+        say(plain(note))
     show(answer, form, explain=explain)
+
+
+def within(task: str, all_tasks: bool) -> str:
+    """The task from within which somebody asks; nothing for whoever has none, or wants to see all of them."""
+    if task and all_tasks:
+        raise UsageError("--task and --all-tasks contradict each other", hint="give one of them")
+    return "" if all_tasks else task or os.environ.get(_TASK, "")
 
 
 def said(words: tuple[str, ...]) -> str:

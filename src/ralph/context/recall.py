@@ -169,9 +169,7 @@ def _all(wanted: Wanted) -> "Filter":
     """Everything but what this session did itself, what only names a place, and what other tasks are at."""
     return (
         _memories(wanted, wanted.types),
-        lookup.observations(
-            not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT, task=wanted.task
-        ),
+        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT, task=wanted.task),
         lookup.journal(task=wanted.task),
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ralph.errors import Refused
 from ralph.formats.bullets import bullet, bullets, marker
 from ralph.formats.document import Entry, Problem, find, newline_of
-from ralph.formats.lines import BOM, Line, Place, lines, put_below, said, without, words_end, writable
+from ralph.formats.lines import Line, Place, lines, put_below, said, without, words_end, writable
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
@@ -74,9 +74,7 @@ class RegionDocument:
         first = self.text[entry.start : entry.end].partition("\n")[0]
         found = marker(first)
         lead, pad = (first[: found[2]], found[1]) if found is not None else ("- ", 2)
-        return self._spliced(
-            entry.start, entry.end, bullet(wanted.text, newline_of(self.text), lead, pad), wanted
-        )
+        return self._spliced(entry.start, entry.end, bullet(wanted.text, newline_of(self.text), lead, pad), wanted)
 
     def remove(self, record_id: str) -> "RegionDocument":
         """The document without one bullet, and without a region that was made and is empty then."""

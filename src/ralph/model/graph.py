@@ -5,10 +5,11 @@ a tag), named by a prefix and its own name: `file:src/a.ts`, `symbol:src/a.ts#na
 `session:...`. Facts have times: when they were recorded, from when and until when they are valid, and when another
 one explicitly took their place; a fact is never taken to be outdated for being similar to a newer one. Times are
 compared as far as both are known: a day that is asked for means all of it, and an unknown time excludes nothing.
+Nodes and edges are named tuples, since a walk makes thousands and a frozen class takes three times as long.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ralph.model.kinds import MemoryKind
 
@@ -56,8 +57,7 @@ _BY_WORD = {relation.value: relation for relation in Relation}
 _SECOND = len("2026-01-01T00:00:00")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One node; `replaced` says since when it is superseded ("" when nobody knows, None when it is not).
 
     `since` is from when it holds: as its file says, else when it was recorded, or when it replaced an older text.
@@ -85,8 +85,7 @@ class Node:
         return _within(at, self.since or self.valid_from or self.recorded, self.valid_until)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """One fact about two nodes; `explicit` ones were stated by somebody, the others follow from the records."""
 
     source: str

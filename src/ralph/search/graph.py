@@ -9,9 +9,9 @@ by id, so that the same records give the same answer in whatever order they were
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from math import log2
+from typing import NamedTuple
 
 from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
 from ralph.store import graph as stored
@@ -42,8 +42,7 @@ FARTHEST = 12
 _STRONG = (NodeType.PATTERN, NodeType.DECISION, NodeType.GOTCHA, NodeType.DISCOVERY)
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(NamedTuple):
     """A node that a walk came to: in how many hops, how near that is (1 is the start), and over which last edge."""
 
     node: Node
@@ -53,15 +52,8 @@ class Reached:
     start: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    """Where a walk stands, and how it came there."""
-
-    score: float
-    hops: int
-    row: Row | None
-    before: int
-    start: int
+_At = tuple[float, int, Row | None, int, int]
+"""Where a walk stands: the score, how many hops, the last edge, the node before, and where the walk began."""
 
 
 def neighbours(
@@ -89,46 +81,64 @@ def walk(
 ) -> list[Reached]:
     """Everything within some hops of any seed, the seeds included, each by its best way, best first."""
     known = stored.nodes(graph, seeds)
-    seen = {key: _At(score, 0, None, key, key) for key, score in seeds.items() if key in known}
+    seen: dict[int, _At] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
     edge = seen
     wanted = {relation.value for relation in relations}
     for hop in range(1, hops + 1):
-        nearest: dict[int, _At] = {}
-        for key, rows in _by_end(graph, edge, wanted, at).items():
-            if hub is not None and hop > 1 and len(rows) > hub:
-                continue
-            here = edge[key]
-            share = here.score * DECAY * (_share(len(rows)) if hop > 1 else 1.0)
-            for row in rows:
-                other = row.target if row.source == key else row.source
-                if other in seen:
-                    continue
-                score = share * (1.0 if row.explicit else WEIGHTS[row.relation])
-                best = nearest.get(other)
-                if best is None or score > best.score or (score == best.score and _first(known, key, row, best)):
-                    nearest[other] = _At(score, hop, row, key, here.start)
+        nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub))
         known |= stored.nodes(graph, nearest)
         if at:
             nearest = {key: each for key, each in nearest.items() if known[key].holds(at)}
-        seen |= nearest
-        edge = nearest
-        if not edge:
+        if not nearest:
             break
+        seen = seen | nearest
+        edge = nearest
     return _ordered(seen, known)
 
 
-def _by_end(
-    graph: sqlite3.Connection, ends: Mapping[int, _At], relations: Collection[str], at: str
-) -> dict[int, list[Row]]:
-    """The edges at some nodes that may be walked, by the node they are left from."""
-    found: dict[int, list[Row]] = {}
-    for row in set(stored.around(graph, list(ends))):
-        if (relations and row.relation not in relations) or (at and not _held(row, at)):
+class _Rules(NamedTuple):
+    """How far a walk is, and what it may walk over."""
+
+    hop: int
+    relations: Collection[str]
+    at: str
+    hub: int | None
+
+
+def _further(
+    graph: sqlite3.Connection,
+    edge: Mapping[int, _At],
+    seen: Mapping[int, _At],
+    known: Mapping[int, Node],
+    rules: _Rules,
+) -> dict[int, _At]:
+    """What is one hop beyond the edge of what was seen, each node by the best way to it."""
+    nearest: dict[int, _At] = {}
+    for key, rows in _by_end(graph, edge, rules).items():
+        if rules.hub is not None and rules.hop > 1 and len(rows) > rules.hub:
             continue
-        if row.source in ends:
-            found.setdefault(row.source, []).append(row)
-        if row.target in ends:
-            found.setdefault(row.target, []).append(row)
+        here = edge[key]
+        share = here[0] * DECAY * (_share(len(rows)) if rules.hop > 1 else 1.0)
+        for row in rows:
+            _, source, target, relation, _, _, _, explicit = row
+            other = target if source == key else source
+            if other in seen:
+                continue
+            score = share if explicit else share * WEIGHTS[relation]
+            best = nearest.get(other)
+            if best is None or score > best[0] or (score == best[0] and _first(known, key, row, best)):
+                nearest[other] = (score, rules.hop, row, key, here[4])
+    return nearest
+
+
+def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _Rules) -> dict[int, list[Row]]:
+    """The edges at some nodes that may be walked, by the node they are left from."""
+    found: dict[int, list[Row]] = {key: [] for key in ends}
+    for row in stored.around(graph, ends):
+        if rules.relations and row.relation not in rules.relations:
+            continue
+        if not rules.at or _held(row, rules.at):
+            found[row[0]].append(row)
     return found
 
 
@@ -139,9 +149,10 @@ def _held(row: Row, at: str) -> bool:
 
 def _first(known: Mapping[int, Node], key: int, row: Row, best: _At) -> bool:
     """Whether of two equally good ways this is the one to tell: a fixed choice, whatever the keys are."""
-    if best.row is None:
+    other = best[2]
+    if other is None:
         return False
-    return (known[key].id, row.relation, row.recorded) < (known[best.before].id, best.row.relation, best.row.recorded)
+    return (known[key].id, *row[3:]) < (known[best[3]].id, *other[3:])
 
 
 def _share(degree: int) -> float:
@@ -152,55 +163,70 @@ def _share(degree: int) -> float:
 def _ordered(seen: Mapping[int, _At], known: Mapping[int, Node]) -> list[Reached]:
     found = [
         Reached(
-            known[key], each.hops, round(each.score, 9),
-            stored.edge_of(each.row, known) if each.row is not None else None, known[each.start].id,
+            known[key], hops, round(score, 9), stored.edge_of(row, known) if row is not None else None, known[start][0]
         )
-        for key, each in seen.items()
-    ]  # fmt: skip
-    return sorted(found, key=lambda each: (-each.score, each.hops, each.node.id))
+        for key, (score, hops, row, _, start) in seen.items()
+    ]
+    found.sort(key=_rank)
+    return found
+
+
+def _rank(each: Reached) -> tuple[float, int, str]:
+    return -each[2], each[1], each[0][0]
 
 
 def path(graph: sqlite3.Connection, start: int, end: int, *, at: str = "", most: int = FARTHEST) -> list[Edge] | None:
-    """The edges of a shortest way from one node to another, or None; of several, a fixed one."""
-    came: dict[int, tuple[int, Row] | None] = {start: None}
-    known = stored.nodes(graph, [start])
-    edge = [start]
-    while edge and end not in came and most > 0:
+    """The edges of a shortest way from one node to another, or None; of several, a fixed one.
+
+    Both ends walk towards each other, always the one that has less to look at.
+    """
+    known = stored.nodes(graph, {start, end})
+    if at and not all(node.holds(at) for node in known.values()):
+        return None
+    came: tuple[_Came, _Came] = ({start: None}, {end: None})
+    edges: list[set[int]] = [{start}, {end}]
+    met = {start} & {end}
+    while not met and most > 0 and all(edges):
         most -= 1
-        rows = [row for row in set(stored.around(graph, edge)) if not at or _held(row, at)]
-        here = set(edge)
-        fresh = {key for row in rows for key in (row.source, row.target)} - came.keys()
-        found = stored.nodes(graph, fresh)
-        known |= {key: node for key, node in found.items() if not at or node.holds(at)}
-        edge = []
-        for key, other, row in sorted(_steps(rows, here), key=lambda step: _step_order(step, known)):
-            if other not in came and other in known:
-                came[other] = (key, row)
-                edge.append(other)
-    return _way(came, end, known) if end in came else None
+        side = int(len(edges[1]) < len(edges[0]))
+        edges[side] = _onward(graph, came[side], edges[side], known, at)
+        met = edges[side] & came[1 - side].keys()
+    if not met:
+        return None
+    middle = min(met, key=lambda key: known[key].id)
+    first, rest = (_way(each, middle, known) for each in came)
+    return [*reversed(first), *rest]
 
 
-def _steps(rows: Sequence[Row], here: set[int]) -> Iterator[tuple[int, int, Row]]:
-    for row in rows:
-        if row.source in here:
-            yield row.source, row.target, row
-        if row.target in here:
-            yield row.target, row.source, row
+_Came = dict[int, tuple[int, Row] | None]
+"""Nodes that one end has come to, each with the node before it and the edge between; None for the end itself."""
 
 
-def _step_order(step: tuple[int, int, Row], known: Mapping[int, Node]) -> tuple[str, ...]:
-    key, other, row = step
-    node = known.get(other)
-    return (known[key].id, node.id if node is not None else "", row.relation, row.recorded)
+def _onward(graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], at: str) -> set[int]:
+    """Go one hop further; gives the nodes that are new, each reached by a fixed one of the ways to it."""
+    found: dict[int, tuple[tuple[str, str, str], int, Row]] = {}
+    for row in stored.around(graph, edge):
+        other = row.target if row.source == row.here else row.source
+        if other in came or (at and not _held(row, at)):
+            continue
+        way = (known[row.here].id, row.relation, row.recorded)
+        if other not in found or way < found[other][0]:
+            found[other] = (way, row.here, row)
+    nodes = stored.nodes(graph, found)
+    fresh = {key for key, node in nodes.items() if not at or node.holds(at)}
+    known |= nodes
+    came |= {key: found[key][1:] for key in fresh}
+    return fresh
 
 
-def _way(came: Mapping[int, tuple[int, Row] | None], end: int, known: Mapping[int, Node]) -> list[Edge]:
+def _way(came: _Came, end: int, known: Mapping[int, Node]) -> list[Edge]:
+    """The edges from a node back to where one end began."""
     found: list[Edge] = []
     step = came[end]
     while step is not None:
         found.append(stored.edge_of(step[1], known))
         step = came[step[0]]
-    return found[::-1]
+    return found
 
 
 def related(

@@ -7,20 +7,21 @@ on the rows alone, never on the order in which they came. A file that is damaged
 is deleted and made again without a word. `tests/store/test_graph.py` compares every state with a graph made anew.
 """
 
+import json
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
 from ralph.store import db
-from ralph.store.lookup import marks, parts
+from ralph.store.lookup import marks
 
 VERSION = 1
-_NODE = "key, id, type, name, recorded, valid_from, valid_until, since, replaced, retired, task"
+_NODE = "nodes.key, id, nodes.type, name, recorded, valid_from, valid_until, since, replaced, retired, task"
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 
 
@@ -48,8 +49,9 @@ class Told:
 
 
 class Row(NamedTuple):
-    """An edge between two keys, as walking needs it."""
+    """An edge between two keys, as walking needs it; `here` is the end that it is seen from."""
 
+    here: int
     source: int
     target: int
     relation: str
@@ -290,47 +292,56 @@ def meant(graph: sqlite3.Connection, words: str) -> int | None:
 
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
     """The nodes behind keys, or all of them."""
+    cursor = _bare(graph)
     if keys is None:
-        return {row[0]: _node(row) for row in graph.execute(f"SELECT {_NODE} FROM nodes")}  # noqa: S608  (our own names)
-    found: dict[int, Node] = {}
-    for part in parts(list(keys)):
-        sql = f"SELECT {_NODE} FROM nodes WHERE key IN ({marks(part)})"  # noqa: S608  (our own names)
-        found.update((row[0], _node(row)) for row in graph.execute(sql, part))
-    return found
+        cursor.execute(f"SELECT {_NODE} FROM nodes")  # noqa: S608  (our own names)
+    else:
+        cursor.execute(_NODES, (json.dumps(list(keys)),))
+    return {row[0]: _node(row) for row in cursor}
 
 
-def _node(row: sqlite3.Row) -> Node:
+def _node(row: tuple[Any, ...]) -> Node:
     _, name, kind, title, recorded, valid_from, valid_until, since, replaced, retired, task = row
-    times = (recorded, valid_from, valid_until, since, replaced)
-    return Node(name, _TYPES[kind], title, *times, retired=bool(retired), task=task)
+    return Node(
+        name, _TYPES[kind], title, recorded, valid_from, valid_until, since, replaced, retired == 1, task
+    )  # fmt: skip
 
 
 _TYPES = {kind.value: kind for kind in NodeType}
 _RELATIONS = {relation.value: relation for relation in Relation}
 
 
-def around(graph: sqlite3.Connection, keys: Sequence[int]) -> Iterator[Row]:
-    """Every edge at some nodes, of whichever end; one between two of them comes once an end."""
-    for part in parts(keys):
-        listed = marks(part)
-        sql = (
-            f"SELECT {_EDGE} FROM edges WHERE source IN ({listed}) AND target IS NOT NULL "  # noqa: S608
-            f"UNION ALL SELECT {_EDGE} FROM edges WHERE target IN ({listed}) AND source IS NOT NULL"
-        )
-        yield from map(Row._make, graph.execute(sql, (*part, *part)))
+def _bare(graph: sqlite3.Connection) -> sqlite3.Cursor:
+    """A cursor that gives plain tuples: a walk reads thousands of rows."""
+    cursor = graph.cursor()
+    cursor.row_factory = None
+    return cursor
+
+
+def around(graph: sqlite3.Connection, keys: Iterable[int]) -> list[Row]:
+    """Every edge at some nodes, once for each of its ends among them, which is its `here`."""
+    return list(map(Row._make, _bare(graph).execute(_AROUND, (json.dumps(list(keys)),))))
+
+
+_NODES = f"SELECT {_NODE} FROM json_each(?) CROSS JOIN nodes ON nodes.key = value"  # noqa: S608  (our own names)
+_AROUND = (
+    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "  # noqa: S608
+    f"UNION ALL SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value WHERE source IS NOT NULL"
+)
+"""Keys come as one value, so that SQLite reads these sentences once, however many keys there are."""
 
 
 def edges(graph: sqlite3.Connection) -> list[Row]:
     """Every edge that has both of its ends."""
-    sql = f"SELECT {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608
-    return list(map(Row._make, graph.execute(sql)))
+    sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608
+    return list(map(Row._make, _bare(graph).execute(sql)))
 
 
 def edge_of(row: Row, names: Mapping[int, Node]) -> Edge:
     """An edge with the ids of its ends."""
+    _, source, target, relation, recorded, since, until, explicit = row
     return Edge(
-        names[row.source].id, _RELATIONS[row.relation], names[row.target].id, row.recorded, row.valid_from,
-        row.valid_until, bool(row.explicit),
+        names[source][0], _RELATIONS[relation], names[target][0], recorded, since, until, explicit == 1
     )  # fmt: skip
 
 

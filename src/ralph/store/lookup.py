@@ -119,6 +119,8 @@ _THEIR_SESSIONS = " UNION ALL ".join(
     f"SELECT {name} FROM sessions WHERE {name} IS NOT NULL AND task_id IN ({OTHERS})"  # noqa: S608
     for name in ("id", "session_id")
 )
+_THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"  # noqa: S608
+"""What sums up a run tells of each of its tasks."""
 TOLD_TASK = (
     "coalesce(CASE WHEN instr(metadata, '\"task\":') AND json_valid(metadata) "
     "THEN json_extract(metadata, '$.task') END, '')"
@@ -129,8 +131,7 @@ _SEEN = (
     f"NOT ({TOLD_TASK} IN ({OTHERS}) OR ({TOLD_TASK} = '' AND session_id IN ({_THEIR_SESSIONS})))",
     f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
     f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
-    "OR (instr(metadata, '\"label\":\"run\"') "  # what sums up a run tells of each of its tasks
-    f"AND run_id IN (SELECT run_id FROM journal WHERE task_id IN ({OTHERS}))))",
+    f'OR (instr(metadata, \'"label":"run"\') AND run_id IN ({_THEIR_RUNS})))',
 )
 """By `key % 3`: what a task may see; every `?` is its id."""
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"

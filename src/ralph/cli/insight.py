@@ -1,0 +1,172 @@
+"""`ralph insight`: what tasks have taught, proposed without a model, for people to accept or reject."""
+
+from collections.abc import Sequence
+
+import click
+
+from ralph.app import insight as verbs
+from ralph.app.insight import STATUSES, Extracted, Insight
+from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
+from ralph.cli.context import Invocation, invocation, say
+from ralph.cli.options import Group, format_option
+from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.model.record import Record
+
+_HEADINGS = ("ID", "TASK", "STATUS", "LABEL", "SEEN", "TEXT")
+
+
+@click.group(name="insight", cls=Group)
+def cli() -> None:
+    """Look at what tasks have taught, and say what of it holds.
+
+    \b
+    Examples:
+      ralph insight list --status proposed
+      ralph insight accept ins-1791000000-a3f81c
+    """
+
+
+@cli.command("list")
+@click.option("--task", default="", metavar="TASK", help="Only of this task.")
+@click.option("--status", type=click.Choice(list(STATUSES)), help="Only with this status.")
+@format_option("table", "json", "quiet")
+@click.pass_context
+def list_(ctx: click.Context, task: str, status: str | None, form: str) -> None:
+    """List insights; a star marks those that are well-evidenced and go to the project when their task is done.
+
+    Well-evidenced is what was seen in two sessions or iterations, and an error whose command passed once it
+    was resolved.
+
+    \b
+    Examples:
+      ralph insight list
+      ralph insight list --task t-1a2b3c --status proposed --format json
+    """
+    wanted = STATUSES[status] if status else None
+    found = verbs.list_(invocation(ctx).root, task_id=task, status=wanted)
+    if form == "json":
+        click.echo(json_text([verbs.shape(each) for each in found]))
+    elif form == "quiet":
+        for each in found:
+            click.echo(each.record.id)
+    elif not found:
+        click.echo(
+            "No insights found." if task or status else "No insights yet. `ralph insight extract` looks for some."
+        )
+    else:
+        click.echo(table(_HEADINGS, [_row(each) for each in found]))
+
+
+def _row(each: Insight) -> list[str]:
+    record = each.record
+    star = "*" if is_well_evidenced(record) else ""
+    seen = f"{record.extra.get(COUNT, 1)}x{star}"
+    state = "promoted" if verbs.is_promoted(record) else verbs.status_word(record)
+    return [one_line(record.id), one_line(each.task), state, one_line(record.label), seen, one_line(record.text)]
+
+
+@cli.command("show")
+@click.argument("name", metavar="ID")
+@format_option("table", "json", "markdown")
+@click.pass_context
+def show(ctx: click.Context, name: str, form: str) -> None:
+    """Show one insight with its evidence; the first characters of its id are enough when they mean one.
+
+    \b
+    Examples:
+      ralph insight show ins-1791000000-a3f81c
+      ralph insight show ins-1791000000-a3f81c --format json
+    """
+    found = verbs.find(invocation(ctx).root, name)
+    if form == "json":
+        click.echo(json_text(verbs.shape(found)))
+    else:
+        hand_over(_whole(found))
+
+
+def _whole(found: Insight) -> str:
+    record = found.record
+    lines = [f"{record.id} ({record.label}, {verbs.status_word(record)}) of {found.task}"]
+    for name, words in (
+        ("tags", ", ".join(record.tags)),
+        ("files", ", ".join(record.origin.files)),
+        ("seen", f"{record.extra.get(COUNT, 1)} times, in {', '.join(places(record)) or 'no known session'}"),
+        ("evidence", ", ".join(evidence(record))),
+        ("well-evidenced", "yes" if is_well_evidenced(record) else "no"),
+        ("promoted to", str(record.extra.get("promoted_to") or "")),
+    ):
+        lines += [f"{name}: {words}"] if words else []
+    return "\n".join([*lines, "", record.text, ""])
+
+
+@cli.command("accept")
+@click.argument("names", metavar="ID...", nargs=-1, required=True)
+@click.pass_context
+def accept(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Say that insights hold: they go to the project's patterns when their task is done.
+
+    \b
+    Examples:
+      ralph insight accept ins-1791000000-a3f81c
+    """
+    root = invocation(ctx).root
+    for name in names:
+        click.echo(f"Accepted {one_line(verbs.accept(root, name).record.id)}")
+
+
+@cli.command("reject")
+@click.argument("names", metavar="ID...", nargs=-1, required=True)
+@click.pass_context
+def reject(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Say that insights are none: they are kept as rejected, so that they are not proposed again.
+
+    \b
+    Examples:
+      ralph insight reject ins-1791000000-a3f81c
+    """
+    root = invocation(ctx).root
+    for name in names:
+        click.echo(f"Rejected {one_line(verbs.reject(root, name).record.id)}")
+
+
+@cli.command("extract")
+@click.option("--task", default="", metavar="TASK", help="Only from the records of this task (default: of all).")
+@format_option("table", "json")
+@click.pass_context
+def extract(ctx: click.Context, task: str, form: str) -> None:
+    """Look for insights in what is on record: observations, journal, progress.txt and knowledge.
+
+    Nothing is taken out or reworded, and what was accepted or rejected stays so. The loop does the same.
+
+    \b
+    Examples:
+      ralph insight extract --task t-1a2b3c
+    """
+    call = invocation(ctx)
+    done = [verbs.extract(call.root, name, patterns=call.config.privacy.patterns) for name in _tasks(call, task)]
+    if form == "json":
+        click.echo(json_text([_done_shape(each) for each in done]))
+        return
+    for each in done:
+        for record in each.added:
+            click.echo(f"{one_line(record.id)}  {one_line(record.text)}")
+    added, updated = (sum(len(part) for part in parts) for parts in _counts(done))
+    say(f"{added} new, {updated} with more evidence")
+
+
+def _tasks(call: Invocation, task: str) -> Sequence[str]:
+    from ralph.app import board  # noqa: PLC0415  (one task needs no board)
+
+    return [task] if task else [each.id for each in board.read(call.root).tasks]
+
+
+def _counts(done: Sequence[Extracted]) -> tuple[list[tuple[Record, ...]], list[tuple[Record, ...]]]:
+    return [each.added for each in done], [each.updated for each in done]
+
+
+def _done_shape(done: Extracted) -> dict[str, object]:
+    return {
+        "task": done.task,
+        "added": [{"id": each.id, "label": each.label, "text": each.text} for each in done.added],
+        "updated": [each.id for each in done.updated],
+    }
