@@ -19,7 +19,7 @@ from ralph.capture.alike import Shelf
 from ralph.capture.commands import check_of, programs
 from ralph.capture.fixes import Fix, fixes
 from ralph.capture.observation import when
-from ralph.capture.statements import Meant, label, named, paragraphs, worth
+from ralph.capture.statements import Meant, is_again, is_remark, label, named, paragraphs, worth
 from ralph.capture.trim import trim
 from ralph.formats.lines import said
 from ralph.model.kinds import MemoryKind, ObservationKind, kind_of
@@ -64,6 +64,14 @@ class _Gathered:
     def all(self) -> tuple[Candidate, ...]:
         return (self.first, *self.others)
 
+    @property
+    def counts(self) -> bool:
+        """Whether it was written down as a lesson, or met in one session and met again in another."""
+        if any(not each.talk for each in self.all):
+            return True
+        again = any(is_again(each.text) for each in self.others)
+        return again and len({place(each.evidence[0]) for each in self.all}) > 1
+
 
 def propose(records: Iterable[Record]) -> list[Record]:
     """The insights that these records give, the oldest first; what says the same is one of them."""
@@ -77,7 +85,7 @@ def propose(records: Iterable[Record]) -> list[Record]:
             gathered.append(_Gathered(each))
         else:
             gathered[same].others.append(each)
-    return [_insight(each) for each in gathered if any(not part.talk for part in each.all)]
+    return [_insight(each) for each in gathered if each.counts]
 
 
 def is_proven(record: Record) -> bool:
@@ -149,6 +157,8 @@ def _noted(record: Record) -> Iterator[Candidate]:
         kept = worth(paragraph, Meant.LESSON if named(paragraph) else Meant.NOTED)
         if kept:
             yield Candidate(kept, label(kept), (record,))
+        elif is_remark(paragraph):
+            yield Candidate(paragraph, label(paragraph), (record,), talk=True)
 
 
 def _taught(record: Record) -> Iterator[Candidate]:
@@ -169,6 +179,7 @@ def _called(record: Record) -> Iterator[Candidate]:
     for paragraph in paragraphs(record.text):
         talk = not named(paragraph)
         kept = worth(paragraph, Meant.NOTED if talk else Meant.LESSON)
+        kept = kept or (paragraph if is_remark(paragraph) else "")
         if kept:
             yield Candidate(kept, label(kept), (record,), talk=talk)
 
@@ -178,7 +189,7 @@ def _called(record: Record) -> Iterator[Candidate]:
 
 def _insight(gathered: _Gathered) -> Record:
     held = gathered.all
-    first = next(each for each in held if not each.talk)
+    first = next((each for each in held if not each.talk), gathered.first)
     records = list({record.id: record for each in held for record in each.evidence}.values())
     text = trim(" ".join(first.text.split()), TEXT)
     seen = list(dict.fromkeys(place(each.evidence[0]) for each in held))

@@ -66,7 +66,8 @@ _PASSING = re.compile(
     | connection\ aborted | Max\ retries\ exceeded | ReadTimeout | ConnectTimeout | IncompleteRead | i/o\ timeout
     | context\ deadline\ exceeded | toomanyrequests | could\ not\ connect\ to\ (?:the\ )?(?:server|registry|host)
     | index\.lock | another\ git\ process | must\ be\ logged\ in | login\ required | session\ (?:has\ )?expired
-    | token\ (?:has\ )?expired | proxy\ error | dial\ tcp | Could\ not\ fetch | failed\ to\ (?:fetch|download) | registry\.\S+\ (?:failed|timed)
+    | token\ (?:has\ )?expired | proxy\ error | dial\ tcp | Could\ not\ fetch | failed\ to\ (?:fetch|download)
+    | registry\.\S+\ (?:failed|timed)
     | unable\ to\ access\ 'http | 네트워크 | 타임아웃 | Netzwerk | Zeitüberschreitung | 网络 | 超时 | 磁盘"""
 )
 _REFUSED = re.compile(
@@ -142,11 +143,13 @@ _DEEP = re.compile(
     | checksum | hydration | read-?only\ (?:file\ system|database) | permission\ denied | \bEACCES\b"""
 )
 _SYNTAX = re.compile(
-    r"""(?ix)\bSyntaxError\b | \bIndentationError\b | \bsyntax\ error\b | \bparse\ error\b | unterminated | invalid\ syntax
+    r"""(?ix)\bSyntaxError\b | \bIndentationError\b | \bsyntax\ error\b | \bparse\ error\b | unterminated
+    | invalid\ syntax
     | \bunexpected\ (?:token|end\ of|indent) | expected\ (?:token\ )?[`'"]?(?:[;:)}\]]|end\ of)"""
 )
 _MISTYPED = re.compile(
-    r"""(?ix)\byaml:\ line | mapping\ values\ are\ not\ allowed | \bJSONDecodeError\b | trailing\ comma | toml.{0,20}parse
+    r"""(?ix)\byaml:\ line | mapping\ values\ are\ not\ allowed | \bJSONDecodeError\b | trailing\ comma
+    | toml.{0,20}parse
     | already\ defined | declared\ but\ not\ used | duplicate\ (?:key|definition)\ in"""
 )
 _FLAKY = re.compile(
@@ -273,10 +276,14 @@ _TESTS = re.compile(
     r"(?i)(?:^|/)(?:tests?|specs?|__tests__|e2e|cypress)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?\.\w+$|_test\.\w+$"
 )
 _AROUND = re.compile(
-    r"""(?ix)(?:^|/)(?:conftest\.py|setup\.(?:py|cfg)|makefile|justfile|dockerfile[^/]*|jenkinsfile|procfile|gemfile|rakefile
-    |vagrantfile|brewfile|cmakelists\.txt|go\.(?:mod|sum|work)|build\.rs|\.[\w.-]+|[^/]*\.config\.\w+|[^/]*rc(?:\.[a-z]+)?
-    |[^/]*setup\.[jt]s|[^/]*-setup\.\w+|(?:settings|config|env)\.\w+|requirements[^/]*\.txt|(?:vitest|jest|babel|webpack)[^/]*)$
-    |\.(?:ya?ml|toml|ini|cfg|conf|config|env|lock|sql|properties|gradle|kts|tf|tfvars|hcl|nix|mk|cmake|sh|bash|json5?|proto
+    r"""(?ix)(?:^|/)(?:conftest\.py|setup\.(?:py|cfg)|makefile|justfile|dockerfile[^/]*|jenkinsfile|procfile
+    |gemfile|rakefile
+    |vagrantfile|brewfile|cmakelists\.txt|go\.(?:mod|sum|work)|build\.rs|\.[\w.-]+|[^/]*\.config\.\w+
+    |[^/]*rc(?:\.[a-z]+)?
+    |[^/]*setup\.[jt]s|[^/]*-setup\.\w+|(?:settings|config|env)\.\w+|requirements[^/]*\.txt|(?:vitest|jest|babel
+    |webpack)[^/]*)$
+    |\.(?:ya?ml|toml|ini|cfg|conf|config|env|lock|sql|properties|gradle|kts|tf|tfvars|hcl|nix|mk|cmake|sh|bash
+    |json5?|proto
     |graphql|prisma|xml|plist|service|sum|mod|csproj|sln|props|podspec|gemspec)$
     |(?:^|/)(?:migrations?|migrate)/"""
 )

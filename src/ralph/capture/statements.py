@@ -40,7 +40,7 @@ _LASTING = re.compile(
     |should|beforehand|lives?\ in|is\ pinned|are\ pinned|belongs?\ (?:in|to)|go(?:es)?\ (?:in|into|under|through)
     |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?|set|call
     |pass|add))\b
-    |,\ not\b|\b(?:only|every|each|learned\ that|found\ out|discovered|noticed\ that|reali[sz]ed
+    |,\ not\b|\b(?:only|until|every|each|learned\ that|found\ out|discovered|noticed\ that|reali[sz]ed
     |all\ (?:\w+\ ){1,3}(?:are|go
     |use|live|have|need))\b
     |\b(?:immer|niemals|nie|muss|müssen|darf|dürfen|weil|sonst|andernfalls|statt|anstatt|damit|erst|vorher|bevor
@@ -122,13 +122,17 @@ _RESTATED = re.compile(
     rf"""(?x)
     ^\W*(?:(?:The|This|A|An|Each|In|Here,?|Our|And|Also,?)\ )?(?:\w+\ ){{0,2}}
     (?:(?i:{_PART})\ {_CODE_NAME}|{_CODE_NAME}(?:\ (?i:{_PART}))?|(?i:{_PART}))
-    (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?{_SAYS}\b
+    (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?(?:{_SAYS}|(?:lives?|sits?|stands?|is)\ in)\b
     |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
     |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul)\b.{{0,60}}
      \b(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt)\b
     |(?:함수|클래스|메서드|파일|모듈|컴포넌트).{{0,60}}(?:받|반환|정의|포함|호출|돌려)
     |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出)
     """
+)
+_AGAIN = re.compile(
+    r"(?i)\b(?:again|once more|as before|as (?:we|it) had|same \w+(?: \w+)? (?:as|in|here)|the same|second time|as well"
+    r"|also here|another (?:case|place|one)|wieder|erneut|nochmal)\b|다시|또 |같은|又|再次|同样|再一次"
 )
 _GENERIC = words_of(
     """test tests testing tested tester code codes coding coded codebase quality clean cleaner good better best practice
@@ -232,6 +236,16 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
     if lasting:
         return how >= _ENOUGH
     return meant is Meant.LESSON and how >= _FULL
+
+
+def is_remark(text: str) -> bool:
+    """Whether a text tells something particular, and no plan and no report of what was done."""
+    return particular(text) >= _ENOUGH and not _PLAN.search(text) and not _DONE.search(text)
+
+
+def is_again(text: str) -> bool:
+    """Whether a text says that something was met before."""
+    return _AGAIN.search(text) is not None
 
 
 def _bare(sentence: str) -> str:

@@ -45,7 +45,7 @@ def _iterate(state: Run, task: Task, parts: Parts, steps: list[Step]) -> tuple[R
     """One iteration, from the prompt to the journal; and the reason to end at once, if it gave one."""
     ask = parts.ask(state, task)
     state = parts.save(replace(state, step="agent"))
-    worked = _answered(ask, parts)
+    worked = _answered(ask, state.model, parts)
     parts.learn(state, task, worked)
     state = parts.save(replace(state, step="checking"))
     judged = _judged(state, task, worked, parts)
@@ -57,14 +57,14 @@ def _iterate(state: Run, task: Task, parts: Parts, steps: list[Step]) -> tuple[R
     return state, _last(state, worked, judged)
 
 
-def _answered(ask: Ask, parts: Parts) -> Worked:
-    """What the agent did; one that cannot be reached is asked again after a while, a few times."""
+def _answered(ask: Ask, model: str, parts: Parts) -> Worked:
+    """What the agent did; one that cannot be reached is asked again after a while, with the run's own model."""
     worked = parts.work(ask)
     for tries in range(1, TRIES):
         if worked.reply.stop is not StopReason.UNAVAILABLE or parts.stop():
             break
         parts.pause(backoff(tries))
-        worked = parts.work(ask)
+        worked = parts.work(replace(ask, model=model))  # maybe it was the one it had wished for
     return worked
 
 
