@@ -68,7 +68,10 @@ def test_show_tells_the_record_and_every_edge_stated_ones_first(root: Path) -> N
         ("related_to", "file:src/db/schema.ts", True),
         ("related_to", "tag:db", False),
     ]
-    assert [other.id for _, other in graph.show(root, SQL, at="2026-01-15").edges] == ["file:src/db/schema.ts", "tag:db"]
+    assert [other.id for _, other in graph.show(root, SQL, at="2026-01-15").edges] == [
+        "file:src/db/schema.ts",
+        "tag:db",
+    ]
 
 
 def test_the_discovery_reaches_the_gotcha_by_way_of_the_pattern_and_the_file(root: Path) -> None:
@@ -108,7 +111,7 @@ def test_a_search_answers_with_what_holds_now_and_with_what_held_then(root: Path
 def test_the_body_of_an_entry_as_of_a_time_is_the_one_it_had_then(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Retry policy", "Three tries with backoff.", ["http"])
     entry = paths.knowledge_folder(tmp_path) / "retry-policy.md"
-    entry.write_bytes(entry.read_bytes().replace(b"created_at: \"20", b"created_at: \"19"))
+    entry.write_bytes(entry.read_bytes().replace(b'created_at: "20', b'created_at: "19'))
     before = graph.show(tmp_path, "know-retry-policy").node.recorded
     done = knowledge.add(tmp_path, "Retry policy", "Five tries with backoff.", ["http"])
     assert found(graph.search(tmp_path, "tries backoff", types=(NodeType.DISCOVERY,))) == ["know-retry-policy"]

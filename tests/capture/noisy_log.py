@@ -119,7 +119,9 @@ def tells(text: str, keywords: tuple[str, ...]) -> bool:
     """Whether a text has most of some words, in any form."""
     low = text.lower()
     terms = {term for word in query_terms(text) for term in word.terms}
-    held = [word for word in keywords if word.lower() in low or {t for w in query_terms(word) for t in w.terms} <= terms]
+    held = [
+        word for word in keywords if word.lower() in low or {t for w in query_terms(word) for t in w.terms} <= terms
+    ]
     return len(held) >= _TOLD * len(keywords)
 
 
@@ -142,6 +144,4 @@ def measured() -> Measured:
     def junk(among: tuple[Record, ...]) -> tuple[Record, ...]:
         return tuple(each for each in among if not real & {*evidence(each)})
 
-    return Measured(
-        hidden, noise, proposed, promoted, found(proposed), found(promoted), junk(proposed), junk(promoted)
-    )
+    return Measured(hidden, noise, proposed, promoted, found(proposed), found(promoted), junk(proposed), junk(promoted))

@@ -6,7 +6,12 @@ from ralph.capture.fixes import Fix, error_line, fixes
 from ralph.model.kinds import ObservationKind
 from ralph.model.record import Family, Origin, Record, Scope, Status
 
-ERROR, SUCCESS, USE, NOTE = ObservationKind.ERROR, ObservationKind.SUCCESS, ObservationKind.TOOL_USE, ObservationKind.NOTE
+ERROR, SUCCESS, USE, NOTE = (
+    ObservationKind.ERROR,
+    ObservationKind.SUCCESS,
+    ObservationKind.TOOL_USE,
+    ObservationKind.NOTE,
+)
 
 
 def observed(
@@ -345,7 +350,7 @@ def test_each_sort_of_failure_before_one_pass_has_its_own_lesson() -> None:
     records = session(
         ("fail", "make test", "Error: DATABASE_URL environment variable is not set"),
         ("edit", ".env.test", "+ DATABASE_URL="),
-        ("fail", "make test", "relation \"users\" does not exist"),
+        ("fail", "make test", 'relation "users" does not exist'),
         ("ok", "make migrate"),
         ("ok", "make test"),
     )
@@ -353,5 +358,7 @@ def test_each_sort_of_failure_before_one_pass_has_its_own_lesson() -> None:
 
 
 def test_the_line_of_an_output_that_says_most_is_quoted() -> None:
-    output = "> app@1.0.0 test\n> jest\n\nFAIL src/a.test.js\nError: REDIS_URL is not set\n    at load (a.js:3)\n1 failed"
+    output = (
+        "> app@1.0.0 test\n> jest\n\nFAIL src/a.test.js\nError: REDIS_URL is not set\n    at load (a.js:3)\n1 failed"
+    )
     assert error_line(observed(ERROR, output, command="npm test")) == "Error: REDIS_URL is not set"

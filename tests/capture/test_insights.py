@@ -52,7 +52,9 @@ def test_every_source_gives_insights_with_their_evidence() -> None:
         *fixed,
         learning(PROTO, number=1),
         noted("Did the export.\n\nDecided on `argon2` instead of bcrypt because bcrypt cuts at 72 bytes."),
-        known("Nightly reset", "The staging database is reset every night at 02:00, so never keep fixtures there.", "db"),
+        known(
+            "Nightly reset", "The staging database is reset every night at 02:00, so never keep fixtures there.", "db"
+        ),
         observed(NOTE, "Gotcha: vite needs `optimizeDeps.include` for linked packages.", by="agent", number=40),
     ]
     found = {each.label + " " + each.text[:19]: each for each in propose(records)}

@@ -141,7 +141,7 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
     assert page.startswith("# The word is PELICAN.\n")
     assert page.count("## User (") == page.count("## Assistant (") == 2
     found = json.loads(chats.ralph("search", "PELICAN", "--format", "json"))
-    assert len(found["hits"]) == 1, "nothing is recorded twice"
+    assert len([hit for hit in found["hits"] if "PELICAN" in hit["content"]]) == 1, "nothing is recorded twice"
 
 
 def test_what_hooks_observe_carries_the_task(hooked: Chats) -> None:
@@ -177,7 +177,7 @@ def test_a_session_that_its_host_has_lost_is_told_and_can_be_forked(chats: Chats
 
 
 def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(chats: Chats) -> None:
-    secret = "ghp_" + "Q7x2" * 9
+    secret = "ghp_" + "9fQ2mX7vLr4Kt8Zb" + "Wc1Ny6HsDe3Jp5Ga0Ru2"
     plan = "\n".join(f"Step {number}: {'do something useful ' * 3}" for number in range(200))
     chats.client.server.script(say(f"{plan}\nThe token is {secret}."))
     done = chats.new(f"My token is {secret}, what now?", "plan")

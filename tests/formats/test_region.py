@@ -94,9 +94,7 @@ def test_an_empty_region_is_filled() -> None:
 
 def test_carriage_returns_and_a_missing_last_line_end_stay() -> None:
     text = f"# A\r\n{START}\r\n- one\r\n{END}\r\ntail"
-    assert parse(text).add(memory("two\nmore")).text == (
-        f"# A\r\n{START}\r\n- one\r\n- two\r\n  more\r\n{END}\r\ntail"
-    )
+    assert parse(text).add(memory("two\nmore")).text == (f"# A\r\n{START}\r\n- one\r\n- two\r\n  more\r\n{END}\r\ntail")
     assert parse("# A\r\ntail").add(memory("one")).text == f"# A\r\ntail\r\n\r\n{MADE}\r\n- one\r\n{END}"
 
 

@@ -65,7 +65,10 @@ def test_a_stated_edge_says_more_than_a_mention_and_far_is_less_than_near() -> N
 
 def test_a_tag_that_many_share_connects_less_than_a_file_that_two_share() -> None:
     crowd = [fact(f"m{number}", tags=("common",)) for number in range(50)]
-    pair = [fact("a", tags=("common",), origin=Origin(files=("src/x.ts",))), fact("b", origin=Origin(files=("src/x.ts",)))]
+    pair = [
+        fact("a", tags=("common",), origin=Origin(files=("src/x.ts",))),
+        fact("b", origin=Origin(files=("src/x.ts",))),
+    ]
     with closing(made_of(*crowd, *pair)) as found:
         key = stored.key_of(found, "a")
         assert key is not None

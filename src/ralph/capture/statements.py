@@ -122,7 +122,8 @@ _RESTATED = re.compile(
     rf"""(?x)
     ^\W*(?:(?:The|This|A|An|Each|In|Here,?|Our|And|Also,?)\ )?(?:\w+\ ){{0,2}}
     (?:(?i:{_PART})\ {_CODE_NAME}|{_CODE_NAME}(?:\ (?i:{_PART}))?|(?i:{_PART}))
-    (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?(?:{_SAYS}|(?:lives?|sits?|stands?|is)\ in)\b
+    (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?
+    (?:{_SAYS}|(?:lives?|sits?|stands?|is)\ in)\b
     |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
     |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul)\b.{{0,60}}
      \b(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt)\b

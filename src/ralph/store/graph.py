@@ -21,7 +21,9 @@ from ralph.store import db
 from ralph.store.lookup import marks
 
 VERSION = 1
-_NODE = "nodes.key, id, nodes.type, name, recorded, valid_from, valid_until, since, replaced, retired, task"
+_NODE = ", ".join(
+    f"n.{name}" for name in "key id type name recorded valid_from valid_until since replaced retired task".split()
+)
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 
 
@@ -294,7 +296,7 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
     """The nodes behind keys, or all of them."""
     cursor = _bare(graph)
     if keys is None:
-        cursor.execute(f"SELECT {_NODE} FROM nodes")  # noqa: S608  (our own names)
+        cursor.execute(f"SELECT {_NODE} FROM nodes n")  # noqa: S608  (our own names)
     else:
         cursor.execute(_NODES, (json.dumps(list(keys)),))
     return {row[0]: _node(row) for row in cursor}
@@ -323,7 +325,7 @@ def around(graph: sqlite3.Connection, keys: Iterable[int]) -> list[Row]:
     return list(map(Row._make, _bare(graph).execute(_AROUND, (json.dumps(list(keys)),))))
 
 
-_NODES = f"SELECT {_NODE} FROM json_each(?) CROSS JOIN nodes ON nodes.key = value"  # noqa: S608  (our own names)
+_NODES = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"  # noqa: S608  (our own names)
 _AROUND = (
     f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "  # noqa: S608
     f"UNION ALL SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value WHERE source IS NOT NULL"

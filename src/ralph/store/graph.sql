@@ -38,8 +38,9 @@ CREATE TABLE edges (
 );
 
 CREATE INDEX nodes_by_origin ON nodes(origin);
-CREATE INDEX edges_by_source ON edges(source, target);
-CREATE INDEX edges_by_target ON edges(target, source);
+-- A walk reads thousands of edges: all that it asks for is in these two.
+CREATE INDEX edges_by_source ON edges(source, target, relation, recorded, valid_from, valid_until, explicit);
+CREATE INDEX edges_by_target ON edges(target, source, relation, recorded, valid_from, valid_until, explicit);
 CREATE INDEX edges_by_origin ON edges(origin);
 CREATE INDEX edges_by_words ON edges(target_words, source_words) WHERE target_words <> '' OR source_words <> '';
 CREATE INDEX edges_by_relation ON edges(relation);

@@ -1,0 +1,67 @@
+"""A project with a task and chats in it: agents that are functions, so that a test sees what they were asked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ralph.app import chat, chat_turns, task
+from ralph.app.chat import Ear, Said, Wish
+from ralph.app.chat_log import Mode
+from ralph.app.logs import log_file
+from ralph.model.agent import Ask, Reply
+from ralph.settings import Config
+from ralph.testing import ScriptedAgent
+
+HOST = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def answers(*texts: str, session: str = HOST, **more: object) -> list[Callable[[Ask], Reply]]:
+    """Steps of an agent that says these texts, one a turn, under one id."""
+    return [lambda ask, text=text: Reply(text, session=session, **more) for text in texts]  # type: ignore[misc]  # a lambda with a default
+
+
+@dataclass
+class Place:
+    """One project, its task, and the agent that was asked last."""
+
+    root: Path
+    task: str
+    config: Config = field(default_factory=Config)
+    agent: ScriptedAgent = field(default_factory=lambda: ScriptedAgent([]))
+
+    def by(self, *steps: Callable[[Ask], Reply], name: str = "codex", reads_only: bool = True) -> ScriptedAgent:
+        """An agent that plays these steps, also when it may only read."""
+        self.agent = _Talker(steps, name=name, reads_only=reads_only)
+        return self.agent
+
+    def new(self, message: str, *steps: Callable[[Ask], Reply], mode: Mode = Mode.AGENT, ear: Ear = chat.NOBODY,
+            name: str = "codex") -> Said:  # fmt: skip
+        wish = Wish(task=self.task, mode=mode)
+        return chat.new(self.root, self.config, wish, message, ear, agent=self.by(*steps, name=name))
+
+    def resume(self, session: str, message: str, *steps: Callable[[Ask], Reply], wish: Wish = chat.UNASKED) -> Said:
+        return chat.resume(self.root, self.config, session, message, wish, agent=self.by(*steps))
+
+    def told(self, session: str) -> list[tuple[str, str]]:
+        """Who said what."""
+        return [(each.by.value, each.text) for each in chat_turns.history(self.root, session).turns]
+
+    def log(self, session: str) -> str:
+        return log_file(self.root, session).read_text(encoding="utf-8")
+
+
+class _Talker(ScriptedAgent):
+    """Plays its steps one after the other, whatever it is asked."""
+
+    def run(self, ask: Ask) -> Reply:
+        self.asks.append(ask)
+        step = self.steps[len(self.asks) - 1]
+        assert callable(step)
+        return step(ask)
+
+
+def place(root: Path) -> Place:
+    """A project with one task."""
+    (root / ".git").mkdir(parents=True)
+    made = task.add(root, "split the till", "The printer stays.")
+    return Place(root, made.task.id)

@@ -1,0 +1,218 @@
+"""Insights on disk: extracted at once or bit by bit, merged, and judged by people for good."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.capture.test_fixes import TEACHING, session
+from tests.capture.test_insights import PROTO, PROTO_AGAIN
+
+from ralph import paths
+from ralph.app import insight, journal, knowledge, task
+from ralph.capture.insights import evidence, is_well_evidenced, places
+from ralph.errors import Conflict, NotFound, UsageError
+from ralph.formats import insights, jsonl
+from ralph.formats.sigils import KnowledgeSigil
+from ralph.model.kinds import Outcome
+from ralph.model.record import Record, Status
+from ralph.model.work import JournalEntry
+from ralph.store import files
+
+TOKEN = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
+BUILD = "a build that the tests need"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def name(root: Path) -> str:
+    return task.add(root, "Make the cart add up").task.id
+
+
+def note(root: Path, name: str, iteration: int, notes: str, run: str = "run-1a2b3c4d") -> JournalEntry:
+    """An iteration of the loop that ended."""
+    entry = JournalEntry(
+        run, iteration, Outcome.DONE, name, notes=notes, session=f"host-{run[-1]}{iteration}",
+        created_at=f"2026-10-0{iteration}T12:00:00Z",
+    )  # fmt: skip
+    journal.append(root, entry)
+    return entry
+
+
+def observe(root: Path, records: list[Record], session_id: str, task_id: str = "") -> None:
+    """What hooks recorded in a session."""
+    for record in records:
+        origin = replace(record.origin, session=session_id, task=task_id)
+        files.append(
+            paths.log_folder(root) / "sessions" / f"{session_id}.jsonl", jsonl.encode(replace(record, origin=origin))
+        )
+
+
+def stored(root: Path, name: str) -> list[Record]:
+    return [each.record for each in insight.list_(root, task_id=name)]
+
+
+def test_everything_on_record_of_a_task_is_looked_at(root: Path, name: str) -> None:
+    note(root, name, 1, f"Did the export.\n\n{PROTO}")
+    observe(root, session(*TEACHING[BUILD]), "host-d1")
+    observe(root, session(*TEACHING["a migration before the tests"], name="x"), "other", name)
+    progress = paths.tasks_folder(root) / name / "progress.txt"
+    files.write(
+        progress,
+        "## Codebase Patterns\n- Always use `sql<number>` for aggregations because drivers return text\n---\n\n"
+        "## 2026-10-01 - US-1\nThread: ralph://session/host-d1\n- **Learnings for future iterations:**\n"
+        "  - csv.writer needs newline='' or Excel shows blank rows\n---\n",
+    )
+    done = insight.extract(root, name)
+    assert sorted(each.text[:20] for each in done.added) == sorted(
+        [
+            "Run `make proto` bef",
+            "`npm test` failed: E",
+            "`pytest -q` failed: ",
+            "Always use `sql<numb",
+            "csv.writer needs new",
+        ]
+    )
+    assert stored(root, name) == list(done.added)
+    assert all(each.status is Status.PROPOSED for each in done.added)
+
+
+def test_knowledge_belongs_to_the_iteration_that_gave_it(root: Path, name: str) -> None:
+    other = task.add(root, "Something else").task.id
+    sigil = KnowledgeSigil(
+        "Nightly reset", ("db",), "The staging database is reset at 02:00, so never keep fixtures there."
+    )
+    knowledge.learn(root, [sigil], run="run-1a2b3c4d")
+    entry = JournalEntry("run-1a2b3c4d", 1, Outcome.DONE, name, session="h1", created_at="2999-01-01T00:00:00Z")
+    journal.append(root, entry)
+    journal.append(root, replace(entry, iteration=2, task=other, session="h2", created_at="2999-01-02T00:00:00Z"))
+    assert [each.tags for each in insight.extract(root, name).added] == [("db",)]
+    assert places(stored(root, name)[0]) == ("h1",)
+
+
+def test_a_second_extraction_changes_nothing(root: Path, name: str) -> None:
+    note(root, name, 1, PROTO)
+    insight.extract(root, name)
+    path = paths.tasks_folder(root) / name / "memory" / "insights.json"
+    before = path.read_bytes()
+    again = insight.extract(root, name)
+    assert (again.added, again.updated) == ((), ())
+    assert path.read_bytes() == before
+
+
+def test_bit_by_bit_and_all_at_once_give_the_same(root: Path, name: str) -> None:
+    other = task.add(root, "The same again").task.id
+    for number, words in enumerate((PROTO, "Did the form. All tests pass.", PROTO_AGAIN), 1):
+        entry = note(root, name, number, words)
+        note(root, other, number, words, run="run-9f8e7d6c")
+        insight.extract(root, name, run=entry.run, iteration=number)
+    insight.extract(root, other)
+    ours, theirs = stored(root, name), stored(root, other)
+    assert [(each.text, each.extra["count"], len(places(each))) for each in ours] == [
+        (each.text, each.extra["count"], len(places(each))) for each in theirs
+    ]
+    assert ours[0].extra["count"] == 2
+    assert is_well_evidenced(ours[0])
+
+
+def test_an_iteration_is_extracted_without_the_sessions_of_others(root: Path, name: str) -> None:
+    note(root, name, 1, "")
+    note(root, name, 2, "")
+    observe(root, session(*TEACHING[BUILD]), "host-d1")
+    observe(root, session(*TEACHING["a migration before the tests"], name="y"), "host-d2")
+    done = insight.extract(root, name, run="run-1a2b3c4d", iteration=2)
+    assert [each.text[:11] for each in done.added] == ["`pytest -q`"]
+
+
+def test_what_a_person_said_of_an_insight_stays(root: Path, name: str) -> None:
+    note(root, name, 1, f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.")
+    added = insight.extract(root, name).added
+    insight.reject(root, added[0].id)
+    insight.accept(root, added[1].id)
+    note(root, name, 2, PROTO_AGAIN)
+    done = insight.extract(root, name)
+    assert done.added == ()
+    assert [each.status for each in stored(root, name)] == [Status.RETIRED, Status.ACCEPTED]
+    assert [insight.status_word(each) for each in stored(root, name)] == ["rejected", "accepted"]
+    assert len(evidence(stored(root, name)[0])) == 2
+
+
+def test_what_a_person_wrote_into_the_file_stays_byte_for_byte(root: Path, name: str) -> None:
+    path = paths.tasks_folder(root) / name / "memory" / "insights.json"
+    mine = {
+        "version": 1,
+        "insights": [{"id": "mine", "kind": "fix", "text": "My own words", "status": "accepted", "x": 1}],
+    }
+    files.write(path, json.dumps(mine, indent=3))
+    note(root, name, 1, PROTO)
+    insight.extract(root, name)
+    text = path.read_text(encoding="utf-8")
+    assert json.loads(text)["insights"][0] == mine["insights"][0]
+    assert '"x": 1' in text
+
+
+def test_an_insight_that_a_person_reworded_is_not_proposed_again(root: Path, name: str) -> None:
+    note(root, name, 1, PROTO)
+    insight.extract(root, name)
+    found = insight.list_(root)[0]
+    insight.change(root, found, lambda record: replace(record, text="Protobuf first."))
+    insight.extract(root, name)
+    assert [each.text for each in stored(root, name)] == ["Protobuf first."]
+
+
+def test_a_secret_is_masked_before_it_is_written(root: Path, name: str) -> None:
+    record = session(
+        ("fail", "npm test", "Error: Cannot find module 'x'"), ("ok", f"export NPM_TOKEN={TOKEN}"), ("ok", "npm test")
+    )
+    observe(root, record, "host-d1", name)
+    insight.extract(root, name)
+    text = (paths.tasks_folder(root) / name / "memory" / "insights.json").read_text(encoding="utf-8")
+    assert TOKEN not in text
+    assert "export NPM_TOKEN=" in text
+
+
+def test_nothing_on_record_writes_nothing(root: Path, name: str) -> None:
+    assert insight.extract(root, name).added == ()
+    assert not (paths.tasks_folder(root) / name / "memory").exists()
+    with pytest.raises(NotFound):
+        insight.extract(root, "t-000000")
+
+
+def test_another_tasks_observations_are_not_this_ones(root: Path, name: str) -> None:
+    observe(root, session(*TEACHING[BUILD]), "host-d1", "t-ffffff")
+    assert insight.extract(root, name).added == ()
+
+
+def test_insights_are_listed_by_task_and_status_and_found_by_their_beginning(root: Path, name: str) -> None:
+    note(root, name, 1, PROTO)
+    added = insight.extract(root, name).added[0]
+    assert [each.record.id for each in insight.list_(root)] == [added.id]
+    assert insight.list_(root, status=Status.ACCEPTED) == []
+    assert insight.find(root, added.id[:8]).task == name
+    with pytest.raises(NotFound):
+        insight.find(root, "ins-0")
+    with pytest.raises(NotFound):
+        insight.list_(root, task_id="t-000000")
+    with pytest.raises(UsageError):
+        insight.status_named("maybe")
+
+
+def test_a_beginning_that_means_two_is_told(root: Path, name: str) -> None:
+    note(root, name, 1, f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.")
+    insight.extract(root, name)
+    with pytest.raises(Conflict, match="2 insights"):
+        insight.find(root, "ins-")
+
+
+def test_what_is_written_reads_back(root: Path, name: str) -> None:
+    note(root, name, 1, PROTO)
+    added = insight.extract(root, name).added
+    path = paths.tasks_folder(root) / name / "memory" / "insights.json"
+    assert insights.parse(path.read_text(encoding="utf-8")).problems == ()
+    assert insight.shape(insight.list_(root)[0])["well_evidenced"] is False
+    assert insight.shape(insight.list_(root)[0])["id"] == added[0].id

@@ -1,0 +1,146 @@
+"""`ralph session new`, `resume` and `export` through the front door, with programs of our own as agents."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Project, command, terminal
+
+CLAUDE = """\
+#!{python}
+import json, os, sys, time
+words = sys.argv[1:]
+with open({record!r}, "a", encoding="utf-8") as out:
+    print(json.dumps({{"words": words, "task": os.environ.get("RALPH_TASK"), "cwd": os.getcwd()}}), file=out)
+if "-p" not in words:
+    print("THE CLIENT IS OPEN")
+    sys.exit(3)
+name = words[words.index("--session-id" if "--session-id" in words else "--resume") + 1]
+prompt = sys.stdin.read().splitlines()[-1]
+if prompt == "wait":
+    print(json.dumps({{"type": "system", "subtype": "init", "session_id": name}}), flush=True)
+    open({record!r} + ".waits", "w").close()
+    time.sleep(600)
+if prompt == "fail":
+    print("Not logged in", file=sys.stderr)
+    sys.exit(1)
+said = {{"type": "assistant", "message": {{"content": [{{"type": "text", "text": "You said: " + prompt}}]}}}}
+print(json.dumps({{**said, "session_id": name}}))
+print(json.dumps({{"type": "result", "subtype": "success", "session_id": name}}))
+"""
+
+
+@pytest.fixture
+def chats(ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with a task, and a `claude` on the PATH that repeats what it is told."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "claude"
+    text = CLAUDE.format(python=sys.executable, record=str(tmp_path / "record"))
+    program.write_text(text, encoding="utf-8", newline="")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return ralph
+
+
+@pytest.fixture
+def task(chats: Project) -> str:
+    """The task's id."""
+    found: str = chats("task", "add", "split the till", "--format", "json").json["id"]
+    return found
+
+
+def record(tmp_path: Path) -> str:
+    return (tmp_path / "record").read_text(encoding="utf-8")
+
+
+def test_a_chat_is_begun_listed_resumed_shown_and_exported(chats: Project, task: str, tmp_path: Path) -> None:
+    said = chats("session", "new", "--task", task, "--mode", "plan", "--agent", "claude", "How?")
+    assert (said.code, said.out) == (0, "You said: How?\n")
+    assert f": plan, claude, {task}" in said.err
+    name = said.err.split(":")[0].splitlines()[-1]
+    assert "--tools" in record(tmp_path)
+    assert f'"task": "{task}"' in record(tmp_path)
+    again = chats("session", "resume", name[:12], "-", stdin=b"And then?")
+    assert (again.code, again.out) == (0, "You said: And then?\n")
+    listed = chats("session", "list", "--task", task).out.splitlines()
+    assert listed[0].split()[:7] == ["session", "start", "length", "host", "mode", "messages", "first"]
+    assert listed[1].split()[-4:] == ["claude", "plan", "4", "How?"]
+    shown = chats("session", "show", name)
+    assert shown.out.splitlines()[1:3] == ["  How?", ""]
+    assert shown.out.count("You said: ") == 2
+    assert chats("session", "show", name, "--limit", "1").out.endswith("\n  You said: And then?\n")
+    assert len(chats("session", "show", name, "--format", "json").json["hits"]) == 4
+    turns = chats("session", "show", name, "--history", "--format", "json").json
+    assert turns == chats("session", "export", name, "--format", "json").json
+    assert [each["role"] for each in turns["messages"]] == ["user", "assistant"] * 2
+    assert chats("session", "export", name).out.startswith("# How?\n\n- session: ")
+    assert chats("session", "show", name, "--history", "--layer", "2").code == 2
+
+
+def test_json_holds_the_answer_and_nothing_else_is_printed(chats: Project, task: str) -> None:
+    said = chats("session", "new", "--task", task, "--agent", "claude", "How?", "--format", "json")
+    assert (said.json["text"], said.json["mode"], said.json["stop"]) == ("You said: How?", "agent", "end_turn")
+    assert said.err == ""
+    forked = chats("session", "resume", said.json["id"], "--fork", "--mode", "plan", "Again?", "--format", "json").json
+    assert (forked["from"], forked["mode"], forked["text"]) == (said.json["id"], "plan", "You said: Again?")
+
+
+def test_an_agent_that_does_not_answer_is_an_error_and_leaves_no_session(chats: Project, task: str) -> None:
+    said = chats("session", "new", "--task", task, "--agent", "claude", "fail")
+    assert said.code == 1
+    assert "claude did not answer to its end: claude exited with 1: Not logged in" in said.err
+    assert chats("session", "list", "--format", "json").json == {"sessions": [], "total": 0}
+    assert chats("session", "new", "--task", task, "--agent", "claude", "fail", "--format", "json").code == 1
+
+
+def test_a_task_that_is_not_there_is_told_and_one_without_sessions_lists_none(chats: Project, task: str) -> None:
+    assert chats("session", "list", "--task", task).out == "No sessions.\n"
+    assert chats("session", "list", "--task", task, "--format", "json").json == {"sessions": [], "total": 0}
+    assert "there is no task t-nope" in chats("session", "list", "--task", "t-nope").err
+    assert chats("session", "new", "--task", "t-nope", "--agent", "claude", "How?").code == 1
+    assert "there is no session nope" in chats("session", "resume", "nope", "How?").err
+
+
+def test_without_a_message_and_a_terminal_nothing_is_opened(chats: Project, task: str, tmp_path: Path) -> None:
+    said = chats("session", "new", "--task", task, "--agent", "claude")
+    assert said.code == 2
+    assert "there is no message, and no terminal" in said.err
+    assert chats("session", "resume", "x", "--fork").code == 2
+    assert not (tmp_path / "record").exists()
+
+
+def test_while_capture_is_paused_a_chat_keeps_no_word(chats: Project, task: str) -> None:
+    assert chats("pause").code == 0
+    said = chats("session", "new", "--task", task, "--agent", "claude", "A quiet word")
+    assert said.code == 0
+    assert "nothing of what was said is recorded" in said.err
+    assert b"A quiet word" not in chats.everything()
+
+
+def test_ctrl_c_ends_the_agent_and_keeps_the_chat(chats: Project, task: str, tmp_path: Path) -> None:
+    words = [*command(), "session", "new", "--task", task, "--mode", "plan", "--agent", "claude", "wait"]
+    with subprocess.Popen(words, cwd=chats.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        while running.poll() is None and not (tmp_path / "record.waits").exists():
+            os.sched_yield()
+        running.send_signal(2)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    [listed] = chats("session", "list", "--task", task, "--format", "json").json["sessions"]
+    assert (listed["mode"], listed["messages"]) == ("plan", 1)
+
+
+def test_on_a_terminal_the_hosts_own_client_is_opened(chats: Project, task: str, tmp_path: Path) -> None:
+    with terminal() as (outer, inner):
+        words = [*command(), "session", "new", "--task", task, "--mode", "plan", "--agent", "claude"]
+        done = subprocess.run(words, cwd=chats.root, stdin=inner, stdout=inner, stderr=inner, check=False)
+        seen = os.read(outer, 65536).decode()
+    assert done.returncode == 3, seen
+    assert "THE CLIENT IS OPEN" in seen
+    assert "opens it again" in seen
+    assert '"-p"' not in record(tmp_path)
+    assert '"Read,Glob,Grep"' in record(tmp_path)
+    [listed] = chats("session", "list", "--task", task, "--format", "json").json["sessions"]
+    assert (listed["mode"], listed["messages"]) == ("plan", 0)
