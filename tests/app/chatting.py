@@ -2,22 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ralph.app import chat, chat_turns, task
 from ralph.app.chat import Ear, Said, Wish
 from ralph.app.chat_log import Mode
 from ralph.app.logs import log_file
-from ralph.model.agent import Ask, Reply
+from ralph.model.agent import Ask, Reply, ToolCall
 from ralph.settings import Config
 from ralph.testing import ScriptedAgent
 
 HOST = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
-def answers(*texts: str, session: str = HOST, **more: object) -> list[Callable[[Ask], Reply]]:
+def answers(*texts: str, session: str = HOST, calls: tuple[ToolCall, ...] = ()) -> list[Callable[[Ask], Reply]]:
     """Steps of an agent that says these texts, one a turn, under one id."""
-    return [lambda ask, text=text: Reply(text, session=session, **more) for text in texts]  # type: ignore[misc]  # a lambda with a default
+    return [partial(_answer, Reply(text, calls=calls, session=session)) for text in texts]
+
+
+def _answer(reply: Reply, ask: Ask) -> Reply:
+    return reply
 
 
 @dataclass

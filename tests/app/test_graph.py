@@ -55,7 +55,7 @@ def test_a_node_is_named_as_people_name_it(root: Path, name: str, node_id: str) 
 
 
 def test_a_node_that_is_not_there_is_told_with_the_nearest(root: Path) -> None:
-    with pytest.raises(NotFound, match="did you mean file:src/db/schema.ts"):
+    with pytest.raises(NotFound, match=r"did you mean file:src/db/schema\.ts"):
         graph.show(root, "file:src/db/shema.ts")
 
 

@@ -20,8 +20,9 @@ MEM = "mem-1705751400-a3f8"
 
 def insights(*named: tuple[str, str]) -> str:
     found = [
-        {"id": name, "kind": "fix", "text": text, "tags": ["db"], "files": ["src/a.ts"], "source": {"session": f"s-{name}"},
-         "created_at": "2026-01-01", "links": [{"relation": "affects", "target": MEM}]}
+        {"id": name, "kind": "fix", "text": text, "tags": ["db"], "files": ["src/a.ts"],
+         "source": {"session": f"s-{name}"}, "created_at": "2026-01-01",
+         "links": [{"relation": "affects", "target": MEM}]}
         for name, text in named
     ]  # fmt: skip
     return json.dumps({"version": 1, "insights": found})

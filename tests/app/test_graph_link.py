@@ -69,7 +69,8 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(root: Path, name: str) -> N
     ("target", "node_id"),
     [
         (OTHER, OTHER), ("x", "know-x"), ("X", "know-x"), ("src/a.ts", "file:src/a.ts"), ("tag:New One", "tag:new one"),
-        ("task:t-9", "task:t-9"), ("symbol:src/a.ts#close", "symbol:src/a.ts#close"), ("file:gone/b.ts", "file:gone/b.ts"),
+        ("task:t-9", "task:t-9"), ("symbol:src/a.ts#close", "symbol:src/a.ts#close"),
+        ("file:gone/b.ts", "file:gone/b.ts"),
         ("file:src/./a.ts", "file:src/a.ts"), ("file:a,b|c.ts", "file:a,b|c.ts"),
     ],
 )  # fmt: skip

@@ -152,7 +152,7 @@ def test_what_a_person_wrote_into_the_file_stays_byte_for_byte(root: Path, name:
     note(root, name, 1, PROTO)
     insight.extract(root, name)
     text = path.read_text(encoding="utf-8")
-    assert json.loads(text)["insights"][0] == mine["insights"][0]
+    assert json.loads(text)["insights"][:1] == mine["insights"]
     assert '"x": 1' in text
 
 

@@ -211,7 +211,7 @@ def test_only_the_marked_region_of_somebodys_page_changes(root: Path, name: str)
 
 def test_a_page_whose_marks_do_not_pair_is_left_alone(root: Path, name: str) -> None:
     files.write(root / "AGENTS.md", f"# A\n{START}\n- old\n")
-    with pytest.raises(Refused, match="AGENTS.md: line 2"):
+    with pytest.raises(Refused, match=r"AGENTS\.md: line 2"):
         promote.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
     assert (root / "AGENTS.md").read_text(encoding="utf-8") == f"# A\n{START}\n- old\n"
     assert by_text(root, name, "vite").extra["promoted_to"] is None

@@ -283,6 +283,12 @@ def test_attempts_are_counted_with_why_they_failed(tmp_path: Path) -> None:
     assert task.attempted(tmp_path, name, "run-2") == 3, "it is not that run's"
 
 
+def test_an_iteration_counts_once_however_often_it_is_told(tmp_path: Path) -> None:
+    name = new(tmp_path)
+    task.claim(tmp_path, name, task.claim_of("run-1"))
+    assert [task.attempted(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [1, 1, 2, 2]
+
+
 def test_a_long_note_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))

@@ -95,8 +95,9 @@ def record_of(value: dict[str, Any], number: int) -> Record:
             scope=Scope.TASK, origin=origin, created_at=value["at"],
         )  # fmt: skip
     extra = {key: kept for key, kept in (("tool", tool), ("command", command)) if kept}
+    title = f"{tool}: {command}" if command else tool
     return Record(
-        name, ObservationKind(value["type"]), words, Family.OBSERVATION, title=f"{tool}: {command}" if command else tool,
+        name, ObservationKind(value["type"]), words, Family.OBSERVATION, title=title,
         status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=value["at"], extra=extra,
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """What is proposed from records of every sort, how it is merged, and what counts as well-evidenced."""
 
 from dataclasses import replace
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from ralph.capture.insights import (
     propose,
 )
 from ralph.formats.journal import record_of
-from ralph.model.kinds import MemoryKind, Outcome
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Link, Origin, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
@@ -136,7 +137,7 @@ def test_a_learning_is_of_the_session_of_its_block() -> None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance: st.DataObject) -> None:
+def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance: Random) -> None:
     sessions = [session(*steps, name=f"s{number}") for number, steps in enumerate(TEACHING.values())]
     parts = [*sessions, [learning(PROTO, "s1", 1)], [learning(PROTO_AGAIN, "s2", 2)], [noted(PROTO, 3)]]
     wanted = propose([record for part in parts for record in part])
@@ -153,7 +154,7 @@ def test_any_text_can_be_looked_at(texts: list[str]) -> None:
     records += [
         observed(kind, text, command=text, number=number)
         for number, text in enumerate(texts)
-        for kind in (NOTE, observed(NOTE).kind)
+        for kind in (ObservationKind.ERROR, NOTE, ObservationKind.TOOL_USE, ObservationKind.SUCCESS)
     ]
     for each in propose(records):
         assert each.family is Family.MEMORY

@@ -14,7 +14,7 @@ from ralph.model.record import Record
 
 MARKS = (START, END, MADE, f"{START}\n", f"{END}\n", "<!--ralph:start-->\n", "- one\n", "- two\n", "```\n", "text\n")
 SAMPLES = laws.messy(*MARKS)
-WORDS = st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1, max_size=60)
+WORDS = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=60)
 
 
 def memory(text: str) -> Record:

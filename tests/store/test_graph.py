@@ -98,6 +98,6 @@ def test_a_source_that_cannot_be_told_leaves_the_graph_as_it_was() -> None:
         def fail(key: int, path: str) -> graph.Told:
             raise ValueError(path)
 
-        with pytest.raises(ValueError, match="one.md"):
+        with pytest.raises(ValueError, match=r"one\.md"):
             graph.sync(found, connection, fail)
         assert bring(found, connection) == 1

@@ -56,9 +56,8 @@ class World:
     kept: tuple[Kept, ...]
 
     def open_beside(self, task: str) -> set[str]:
-        return {
-            name for name, state in self.states.items() if name != task and board.status_of(Task(name, "", "", state)) not in ENDED
-        }  # fmt: skip
+        ended = {name for name, state in self.states.items() if board.status_of(Task(name, "", "", state)) in ENDED}
+        return self.states.keys() - ended - {task}
 
     def sees(self, task: str, kept: Kept) -> bool:
         """The rule, slowly."""
@@ -87,13 +86,17 @@ class World:
         return in_memory([*told, Contents(lines=tuple(lines))], terms.index_terms, names)
 
 
+KINDS: dict[Family, MemoryKind | ObservationKind | Outcome] = {
+    Family.MEMORY: MemoryKind.FIX, Family.OBSERVATION: ObservationKind.NOTE, Family.JOURNAL: Outcome.DONE,
+}  # fmt: skip
+
+
 def made(number: int, family: Family, owner: str, session: str, run: str, scope: Scope, label: str) -> Record:
-    kinds = {Family.MEMORY: MemoryKind.FIX, Family.OBSERVATION: ObservationKind.NOTE, Family.JOURNAL: Outcome.DONE}
     origin = Origin("agent", session=session, run=run, task=owner)
     if family is not Family.MEMORY:
         scope = Scope.SESSION if family is Family.OBSERVATION else Scope.RUN
     extra = {"task": "t-1", "label": "run"}  # somebody's own members say nothing of whose it is
-    return Record(f"r-{number}", kinds[family], "common words", family, label=label if family is Family.JOURNAL else "",
+    return Record(f"r-{number}", KINDS[family], "common words", family, label=label if family is Family.JOURNAL else "",
                   status=Status.PROPOSED if family is Family.MEMORY else Status.ACCEPTED, scope=scope, origin=origin,
                   created_at=f"2026-11-01T10:{number:02}:00Z", extra=extra if number % 3 == 0 else {})  # fmt: skip
 
@@ -153,8 +156,8 @@ def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(world: Wor
     with closing(world.index()) as connection:
         for session in SESSIONS:
             theirs = {name for own, name, host in world.sessions if session in (own, host)}
-            theirs |= {each.record.origin.task for each in world.kept
-                       if each.record.family is Family.OBSERVATION and each.record.origin.session == session}  # fmt: skip
+            held = [each.record.origin for each in world.kept if each.record.family is Family.OBSERVATION]
+            theirs |= {origin.task for origin in held if origin.session == session}
             assert rows.sees_session(connection, session, task) == (not theirs & hidden)
             assert rows.sees_session(connection, session, "")
 

@@ -122,7 +122,9 @@ class Workbench:
             return replace(run, done=(*run.done, work.id), task="")
         if not judged.counts:
             return run
-        attempts = task.attempted(self.root, work.id, run.id, note=judged.why, patterns=self._patterns)
+        attempts = task.attempted(
+            self.root, work.id, run.id, iteration=run.iterations + 1, note=judged.why, patterns=self._patterns
+        )
         if attempts <= self.config.execution.max_retries:
             return run
         task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judged.why, patterns=self._patterns)

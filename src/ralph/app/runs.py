@@ -267,6 +267,8 @@ def reconciled(root: Path, run: Run) -> Run:
         if entry.outcome is Outcome.DONE and entry.task not in run.done:
             task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
             run = replace(run, done=(*run.done, entry.task), task="", failure="")
+        elif entry.outcome in (Outcome.RETRIED, Outcome.FAILED) and entry.task not in run.failed:
+            task.attempted(root, entry.task, run.id, iteration=entry.iteration, note=entry.notes)
     return run
 
 

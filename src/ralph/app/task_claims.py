@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph.app import board, task_file, wording
 from ralph.app.board import Board, can_end, is_live, status_of
-from ralph.app.task_file import FAILURE, REASON, moved, with_member
+from ralph.app.task_file import ATTEMPT, FAILURE, REASON, moved, with_member
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
 
@@ -126,14 +126,21 @@ def finish(
     return task
 
 
-def attempted(root: Path, task_id: str, run: str, *, note: str = "", patterns: Sequence[str] = ()) -> int:
-    """Count one more attempt at a task that the run holds, with why it failed; how many there are now."""
+def attempted(
+    root: Path, task_id: str, run: str, *, iteration: int = 0, note: str = "", patterns: Sequence[str] = ()
+) -> int:
+    """Count one more attempt at a task that the run holds, with why it failed; how many there are now.
+
+    An iteration counts once, however often it is told: a kill may come between counting it and noting that.
+    """
     words = wording.note(note, patterns)
+    which = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        if task.claim is not None and task.claim.run != run:
+        if (task.claim is not None and task.claim.run != run) or (which and task.extra.get(ATTEMPT) == which):
             return task
-        return with_member(replace(task, attempts=task.attempts + 1), FAILURE, words)
+        counted = with_member(replace(task, attempts=task.attempts + 1), FAILURE, words)
+        return with_member(counted, ATTEMPT, which)
 
     return task_file.change(root, task_id, edit).attempts
 

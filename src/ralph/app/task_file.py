@@ -30,7 +30,7 @@ Edit = Callable[[Task], Task]
 KEPT = 100
 """Changes of state that a task's history holds; older ones go."""
 
-HISTORY, FAILURE, REASON = "history", "last_failure", "blocked_reason"
+HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason", "last_attempt"
 """Members of task.json beside those that the format names."""
 
 ALLOWED = {

@@ -4,10 +4,10 @@ import click
 
 from ralph import paths
 from ralph.app import graph as verbs
-from ralph.app import graph_export, graph_link
+from ralph.app import graph_export
 from ralph.app.entries import record_json
 from ralph.app.graph import HOPS, LIMIT, Overview, Shown, edge_json, node_json
-from ralph.app.graph_link import Linked
+from ralph.app.graph_link import Linked, link, unlink
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
@@ -171,7 +171,7 @@ def search(
 @_dry_run
 @format_option("table", "json")
 @click.pass_context
-def link(
+def link_(
     ctx: click.Context, source: str, relation: str, target: str, since: str, until: str, dry_run: bool, form: str
 ) -> None:
     """State that A has a RELATION to B; it is written into the file of A, which must be a record.
@@ -186,7 +186,7 @@ def link(
       ralph graph link "Retry policy" contradicts know-timeouts --until 2026-06-30 --dry-run
     """
     call = invocation(ctx)
-    done = graph_link.link(
+    done = link(
         call.root, source, relation, target, since=_day(since), until=_day(until), dry_run=dry_run,
         patterns=call.config.privacy.patterns,
     )  # fmt: skip
@@ -200,7 +200,7 @@ def link(
 @_dry_run
 @format_option("table", "json")
 @click.pass_context
-def unlink(ctx: click.Context, source: str, relation: str, target: str, dry_run: bool, form: str) -> None:
+def unlink_(ctx: click.Context, source: str, relation: str, target: str, dry_run: bool, form: str) -> None:
     """Take away an edge that was stated; derived ones go with what they come from.
 
     \b
@@ -208,7 +208,7 @@ def unlink(ctx: click.Context, source: str, relation: str, target: str, dry_run:
       ralph graph unlink mem-1705751400-a3f8 affects file:src/db/schema.ts
     """
     call = invocation(ctx)
-    done = graph_link.unlink(call.root, source, relation, target, dry_run=dry_run)
+    done = unlink(call.root, source, relation, target, dry_run=dry_run)
     _print_linked(done, call, form, "Unlinked", dry_run)
 
 

@@ -1,0 +1,227 @@
+"""Two tasks side by side: what one is at is not in the other's search, prompt or brief until it is finished."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.app import side_by_side
+from tests.app.side_by_side import (
+    ASKED,
+    ONE,
+    ONE_CHAT,
+    ONE_ENTRY,
+    ONE_INSIGHT,
+    ONE_SEEN,
+    PROJECT,
+    TWO,
+    TWO_INSIGHT,
+    TWO_SEEN,
+    WHEN_DONE,
+    Both,
+    entry,
+    observed,
+    seen,
+    words,
+    write,
+)
+from tests.cli.runner import Block, page
+
+from ralph import paths
+from ralph.app import briefing, index, journal, search, task
+from ralph.app.search import Answer
+from ralph.formats import jsonl
+from ralph.model.query import Detail, Query
+from ralph.settings import Config, Memories
+
+PLAIN = Config(memories=Memories(skill_injection=False))
+SEEN_ID, MEMORY_ID = "obs-1762000001-0001", "mem-1705751401-a001"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Both:
+    return side_by_side.both(tmp_path)
+
+
+def found(here: Both, name: str, text: str = ASKED, layer: Detail = Detail.FULL, limit: int | None = None) -> Answer:
+    return search.search(here.root, Query(text, limit=limit, layer=layer, task=name))
+
+
+def told(answer: Answer) -> set[str]:
+    return seen("\n".join(each.text for each in answer.shown))
+
+
+# --- search ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", list(Detail))
+@pytest.mark.parametrize("text", [ASKED, "", *sorted(ONE)])
+def test_a_task_finds_the_project_s_records_and_its_own(here: Both, text: str, layer: Detail) -> None:
+    answer = found(here, here.two, text, layer)
+    assert not told(answer) & ONE
+    if text in (ASKED, ""):
+        assert {each.hit.record.id for each in answer.shown} == {MEMORY_ID, "obs-1762000003-0003", "ins-2"}
+        assert answer.found.total == 3
+    else:
+        assert answer.found.instead == ()
+
+
+def test_a_task_finds_all_of_its_own(here: Both) -> None:
+    assert told(found(here, here.one)) == ONE | {PROJECT}
+
+
+def test_who_has_no_task_finds_everything(here: Both) -> None:
+    answer = found(here, "")
+    assert told(answer) == ONE | TWO | {PROJECT}
+    assert answer.notes == ()
+
+
+@pytest.mark.parametrize("end", [task.done, task.fail])
+def test_what_a_finished_task_did_is_found_and_what_it_proposes_is_not(here: Both, end: object) -> None:
+    assert callable(end)
+    end(here.root, here.one)
+    assert told(found(here, here.two)) == WHEN_DONE | TWO | {PROJECT}
+    task.reset(here.root, here.one)
+    assert told(found(here, here.two)) == TWO | {PROJECT}
+
+
+def test_an_index_made_anew_gives_the_same_answers(here: Both) -> None:
+    def answers() -> list[Answer]:
+        return [found(here, name) for name in (here.one, here.two, "", "t-none")]
+
+    before = answers()
+    index.rebuild(here.root)
+    assert answers() == before
+    task.done(here.root, here.one)
+    after = answers()
+    index.rebuild(here.root)
+    assert answers() == after
+    assert after != before
+
+
+def test_what_happened_around_a_record_is_only_what_the_task_may_see(here: Both) -> None:
+    mixed = observed(5, ONE_SEEN, "s-two", here.one)
+    log = paths.log_folder(here.root) / "sessions" / "s-two.jsonl"
+    write(log, log.read_text(encoding="utf-8") + jsonl.encode(mixed))
+    assert told(found(here, here.two, TWO_SEEN, Detail.TIMELINE)) == {TWO_SEEN}
+    assert told(found(here, "", TWO_SEEN, Detail.TIMELINE)) >= {TWO_SEEN, ONE_SEEN}
+    around = search.timeline(here.root, "ins-2", task=here.two)
+    assert not told(around) & ONE
+    assert not told(search.timeline(here.root, since="2026-11-01", task=here.two)) & ONE
+    assert told(search.timeline(here.root, since="2026-11-01")) & ONE
+
+
+def test_of_a_linked_record_that_is_not_to_be_seen_the_id_is_told(here: Both) -> None:
+    block = Block(words("linkword"), "mem-1705751402-a002", more=" | links: ins-1")
+    write(here.root / ".agent" / "memories.md", page(block))
+    text = found(here, here.two, "linkword", Detail.TIMELINE).shown[0].text
+    assert "ins-1" in text
+    assert ONE_INSIGHT not in text
+    assert ONE_INSIGHT in found(here, here.one, "linkword", Detail.TIMELINE).shown[0].text
+
+
+# --- what is told about it ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", list(Detail))
+def test_by_its_id_a_record_is_shown_to_everybody_with_a_note_whose_it_is(here: Both, layer: Detail) -> None:
+    answer = found(here, here.two, SEEN_ID, layer)
+    assert ONE_SEEN in answer.shown[0].hit.record.text
+    assert answer.notes == (f"{SEEN_ID} belongs to another task, {here.one}",)
+    assert found(here, here.one, SEEN_ID, layer).notes == ()
+    assert found(here, "", SEEN_ID, layer).notes == ()
+    assert found(here, here.two, MEMORY_ID, layer).notes == ()
+    task.done(here.root, here.one)
+    assert found(here, here.two, SEEN_ID, layer).notes == ()
+
+
+def test_one_line_says_that_records_of_other_tasks_were_left_out(here: Both) -> None:
+    for text in (ASKED, ""):
+        assert found(here, here.two, text).notes == (
+            f"8 records of other tasks left out ({here.one}); --all-tasks shows everything",
+        )
+    assert found(here, here.one).notes == (
+        f"2 records of other tasks left out ({here.two}); --all-tasks shows everything",
+    )
+    assert found(here, here.two, "nothing like it anywhere").notes == ()
+    assert found(here, here.two, PROJECT, limit=1).notes == ()
+
+
+# --- the loop's prompt -------------------------------------------------------------------------
+
+
+def test_the_journal_of_another_task_matches_when_that_is_finished(here: Both) -> None:
+    def noted(name: str) -> list[str]:
+        return [each.notes for each in journal.matches(here.root, "run-0002", ASKED, task=name)]
+
+    assert noted(here.two) == []
+    assert noted(here.one) == [words(ONE_ENTRY)] == noted("")
+    assert ONE_ENTRY not in journal.section(here.root, "run-0002", ASKED, task=here.two)
+    task.done(here.root, here.one)
+    assert noted(here.two) == [words(ONE_ENTRY)]
+    assert ONE_ENTRY in journal.section(here.root, "run-0002", ASKED, task=here.two)
+
+
+def test_what_the_same_run_did_on_an_unfinished_task_is_not_told_for_another(here: Both) -> None:
+    for number in range(2, 9):
+        journal.append(here.root, entry(f"own{number}", here.two, number))
+    journal.append(here.root, entry(ONE_ENTRY, here.one, 9))
+
+    def recent(name: str, most: int = 5) -> list[int]:
+        return [each.iteration for each in journal.recent(here.root, "run-0001", most, task=name)]
+
+    assert recent(here.two) == [4, 5, 6, 7, 8]
+    assert recent(here.two, 20) == [2, 3, 4, 5, 6, 7, 8]
+    assert recent(here.one) == [1, 9]
+    assert recent("") == [5, 6, 7, 8, 9]
+    task.fail(here.root, here.one)
+    assert recent(here.two) == [5, 6, 7, 8, 9]
+
+
+# --- injection ---------------------------------------------------------------------------------
+
+
+def test_the_brief_of_a_session_in_a_task_tells_of_no_other(here: Both) -> None:
+    def start(name: str) -> str:
+        return briefing.at_start(here.root, PLAIN, "now", task=name).text
+
+    titles = {name: f"task {name}: " for name in (here.one, here.two)}
+    task.start(here.root, here.one)
+    task.start(here.root, here.two)
+    assert seen(start("")) >= {PROJECT, ONE_SEEN, ONE_CHAT, TWO_SEEN}
+    assert all(title in start("") for title in titles.values())
+    assert seen(start(here.two)) == {PROJECT, TWO_SEEN}
+    assert titles[here.two] in start(here.two)
+    assert titles[here.one] not in start(here.two)
+    task.done(here.root, here.one)
+    assert seen(start(here.two)) == {PROJECT, ONE_SEEN, ONE_CHAT, TWO_SEEN}
+
+
+def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(here: Both) -> None:
+    for number in range(6, 40):
+        log = paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl"
+        write(log, jsonl.encode(observed(number, ONE_SEEN, f"s-{number}", here.one)))
+    assert seen(briefing.at_start(here.root, PLAIN, "now", task=here.two).text) == {PROJECT, TWO_SEEN}
+
+
+def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> None:
+    def context(name: str) -> set[str]:
+        return seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=name).text)
+
+    assert context(here.two) == {PROJECT, *TWO}
+    assert context(here.one) <= {PROJECT, *ONE}
+    assert context("") & ONE
+    task.done(here.root, here.one)
+    assert context(here.two) & WHEN_DONE
+    assert context(here.two) <= {PROJECT, *TWO, *WHEN_DONE}
+
+
+def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both) -> None:
+    lines = [
+        jsonl.encode(replace(observed(6, f"{ONE_SEEN} {number}", "s-one", here.one), id=f"obs-{number}"))
+        for number in range(400)
+    ]
+    write(paths.log_folder(here.root) / "sessions" / "s-one.jsonl", "".join(lines))
+    write(paths.tasks_folder(here.root) / here.two / "memory" / "insights.json", "")
+    write(here.root / ".agent" / "memories.md", page())
+    assert seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text) == {TWO_SEEN}
+    assert TWO_INSIGHT not in briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text
