@@ -20,11 +20,10 @@ PROJECT = "projectword"
 ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK = "oneseen", "onechat", "oneentry", "onerun", "oneblock"
 ONE_LEARNING, ONE_PATTERN, ONE_INSIGHT = "onelearning", "onepattern", "oneinsight"
 TWO_SEEN, TWO_INSIGHT = "twoseen", "twoinsight"
-WHEN_DONE = {ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK}
-"""What others see of task one as soon as it is finished; the rest reaches them when it is promoted."""
-ONE = WHEN_DONE | {ONE_LEARNING, ONE_PATTERN, ONE_INSIGHT}
+WHEN_DONE = {ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK, ONE_LEARNING}
+"""What others read of task one as soon as it is finished (a learning stands in its block); the rest is promoted."""
+ONE = WHEN_DONE | {ONE_PATTERN, ONE_INSIGHT}
 TWO = {TWO_SEEN, TWO_INSIGHT}
-OTHERS_FIX = "Fixed: EFROBSTUCK goes away with grease in src/frob.py"
 
 
 def words(mark: str) -> str:
@@ -54,9 +53,10 @@ def write(path: Path, text: str) -> None:
 
 def observed(number: int, mark: str, session: str, name: str = "") -> Record:
     """Something that was said in a session."""
+    origin = Origin("agent", session=session, task=name)
     return Record(
         f"obs-{1_762_000_000 + number}-{number:04x}", ObservationKind.NOTE, words(mark), Family.OBSERVATION,
-        title="message", origin=Origin("agent", session=session, task=name), created_at=f"2026-11-13T10:{number:02}:00Z",
+        title="message", origin=origin, created_at=f"2026-11-13T10:{number:02}:00Z",
     )  # fmt: skip
 
 
@@ -91,8 +91,9 @@ def both(root: Path) -> Both:
                      origin=Origin("agent", run="run-0001"))  # fmt: skip
     write(log, log.read_text(encoding="utf-8") + jsonl.encode(summed))
     folder = paths.tasks_folder(root) / one
-    write(folder / "progress.txt", f"## Codebase Patterns\n- {words(ONE_PATTERN)}\n---\n\n## It works\n{words(ONE_BLOCK)}\n"
-          f"**Learnings:**\n- Fix: {words(ONE_LEARNING)}\n---\n")  # fmt: skip
+    patterns = f"## Codebase Patterns\n- {words(ONE_PATTERN)}\n---\n\n"
+    block = f"## It works\n{words(ONE_BLOCK)}\n**Learnings:**\n- Fix: {words(ONE_LEARNING)}\n---\n"
+    write(folder / "progress.txt", patterns + block)
     write(folder / "memory" / "insights.json", insights.render(insight(ONE_INSIGHT, 1)))
     write(paths.tasks_folder(root) / two / "memory" / "insights.json", insights.render(insight(TWO_INSIGHT, 2)))
     index.sync(root)

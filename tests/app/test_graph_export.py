@@ -103,3 +103,17 @@ def test_a_task_that_is_not_there_is_told(root: Path) -> None:
 def test_without_tasks_nothing_is_written(tmp_path: Path) -> None:
     put(tmp_path, ".agent/memories.md", page(Block("One", MEM)))
     assert export(tmp_path) == []
+
+
+def test_within_a_task_what_is_anothers_own_is_neither_found_nor_walked_over(root: Path) -> None:
+    everything = {each.node.id for each in graph.neighbors(root, "tag:db")}
+    assert {"ins-1-a", "ins-2-b", "session:s-ins-2-b"} <= everything
+    seen = {each.node.id for each in graph.neighbors(root, "tag:db", hops=6, task="t-1")}
+    assert "ins-1-a" in seen
+    assert {name for name in seen if "ins-2" in name} == set()
+    hits = [each.node.id for each in graph.search(root, "private to", task="t-1").hits]
+    assert "ins-1-a" in hits
+    assert "ins-2-b" not in hits
+    assert "ins-2-b" not in {other.id for _, other in graph.show(root, "tag:db", task="t-1").edges}
+    way = graph.path(root, "task:t-2", "tag:db", task="t-1")
+    assert all("ins-2" not in edge.source for edge in way.edges)

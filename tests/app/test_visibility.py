@@ -31,6 +31,7 @@ from ralph.app import briefing, index, journal, search, task
 from ralph.app.search import Answer
 from ralph.formats import jsonl
 from ralph.model.query import Detail, Query
+from ralph.model.record import Family
 from ralph.settings import Config, Memories
 
 PLAIN = Config(memories=Memories(skill_injection=False))
@@ -79,7 +80,10 @@ def test_who_has_no_task_finds_everything(here: Both) -> None:
 def test_what_a_finished_task_did_is_found_and_what_it_proposes_is_not(here: Both, end: object) -> None:
     assert callable(end)
     end(here.root, here.one)
-    assert told(found(here, here.two)) == WHEN_DONE | TWO | {PROJECT}
+    answer = found(here, here.two)
+    assert told(answer) == WHEN_DONE | TWO | {PROJECT}
+    records = [each.hit.record for each in answer.shown]
+    assert {each.id for each in records if each.family is Family.MEMORY} == {MEMORY_ID, "ins-2"}
     task.reset(here.root, here.one)
     assert told(found(here, here.two)) == TWO | {PROJECT}
 
@@ -111,7 +115,7 @@ def test_what_happened_around_a_record_is_only_what_the_task_may_see(here: Both)
 
 
 def test_of_a_linked_record_that_is_not_to_be_seen_the_id_is_told(here: Both) -> None:
-    block = Block(words("linkword"), "mem-1705751402-a002", more=" | links: ins-1")
+    block = Block(words("linkword"), "mem-1705751402-a002", more=" | supersedes: ins-1")
     write(here.root / ".agent" / "memories.md", page(block))
     text = found(here, here.two, "linkword", Detail.TIMELINE).shown[0].text
     assert "ins-1" in text

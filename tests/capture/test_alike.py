@@ -34,6 +34,14 @@ OTHER = [
     ("Run make proto before the tests.", "Run make lint before the tests."),
     ("The cache is emptied every night.", "The staging database is reset every night."),
     ("Use argon2 for passwords.", "Use redis for sessions."),
+    ("Migrations of the billing schema must be reversible.", "Migrations of the search index must run at night."),
+    ("The `orders` table has no index on `created_at`, so reports are slow.",
+     "The `orders` table is partitioned by month, so deletes are cheap."),
+    ("`pytest -q` failed: no such table: users. It passed after `alembic upgrade head`.",
+     "`pytest -q` failed: connection refused on port 5432. It passed after `docker compose up -d db`."),
+    ("React components live in src/ui and must not import from src/server.",
+     "React hooks live in src/hooks and must begin with use."),
+    ("Tokens expire after 15 minutes.", "Invitations expire after 15 minutes."),
 ]  # fmt: skip
 
 

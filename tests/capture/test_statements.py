@@ -24,6 +24,8 @@ LASTING = [
     "LaunchDarkly flags are evaluated while bundling, not in the browser.",
     "All money amounts are stored as integer cents.",
     "Learned that boto3 sessions are not thread-safe: create the S3 client per thread.",
+    "For Node.js scripts, use an absolute path for `localModelPath` (not a URL).",
+    "`initModel()` is intentionally not awaited, so it does not block the boot animation.",
     "We use kebab-case for the names of files under src/routes.",
     "`make dev` starts the proxy on port 8443 but only after the certificates are there.",
     "Pagination is 1-based in the public API but 0-based in the repository layer.",

@@ -162,3 +162,39 @@ def test_a_node_by_itself_has_no_neighbours_and_a_way_to_itself(at: str) -> None
         assert key is not None
         assert walking.neighbours(found, key, at=at) == []
         assert walking.path(found, key, key, at=at) == []
+
+
+DIAMOND = [fact("a", "b", "c"), fact("b", "d"), fact("c", "d"), fact("d")]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
+def test_of_two_ways_that_are_as_good_the_one_by_the_smaller_id_is_told(order: tuple[int, ...]) -> None:
+    with closing(made_of(*(DIAMOND[number] for number in order))) as found:
+        keys = stored.keys_of(found, list("abcd"))
+        reached = {each.node.id: each for each in walking.neighbours(found, keys["a"])}
+        way = walking.path(found, keys["a"], keys["d"])
+    assert reached["d"].via is not None
+    assert reached["d"].via.source == "b"
+    assert way is not None
+    assert [edge.target for edge in way] == ["b", "d"]
+
+
+@pytest.mark.parametrize("strong", ["b", "c"])
+def test_of_two_ways_the_better_one_counts(strong: str) -> None:
+    weak = "c" if strong == "b" else "b"
+    records = [
+        Record("a", MemoryKind.FIX, f"See [[{weak}]].", links=(Link("affects", strong),)),
+        fact("b", "d"), fact("c", "d"), fact("d"),
+    ]  # fmt: skip
+    with closing(made_of(*records)) as found:
+        keys = stored.keys_of(found, list("abcd"))
+        reached = {each.node.id: each for each in walking.neighbours(found, keys["a"])}
+    assert reached["d"].via is not None
+    assert reached["d"].via.source == strong
+
+
+@pytest.mark.parametrize("names", [("know-a", "know-b"), ("know-b", "know-a")])
+def test_of_two_records_with_one_title_a_link_means_the_first_by_its_id(names: tuple[str, str]) -> None:
+    twins = [Record(name, MemoryKind.CONTEXT, "x", title="Twin") for name in names]
+    with closing(made_of(Record("a", MemoryKind.FIX, "See [[twin]]."), *twins)) as found:
+        assert {edge.target for edge in all_edges(found)} == {"know-a"}

@@ -63,8 +63,7 @@ def named(
     script: Path | None = None,
 ) -> Agent:
     """The agent of this name; `command` is its program where that is not the usual one."""
-    if name in ("", AUTO):
-        name = _first_installed()
+    name = chosen(name)
     if in_shell and name != "command":
         raise UsageError(f"the agent {name!r} is never started through a shell", hint="leave the shell out")
     if name == "claude":
@@ -80,6 +79,11 @@ def named(
             raise UsageError("the agent 'scripted' needs a script", hint="name a JSON file with a list of steps")
         return scripted.load(script)
     raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join((AUTO, *NAMES))}")
+
+
+def chosen(name: str) -> str:
+    """The agent that is meant by a name; of `auto`, the first of claude and codex that is installed."""
+    return name if name not in ("", AUTO) else _first_installed()
 
 
 def _first_installed() -> str:

@@ -3,7 +3,8 @@
 The graph is a cache beside the index, brought up to date by whoever asks (`asked`); where it cannot be written it
 is made in memory for one question. People name a node by its id, by a record's title, or by the bare path, task or
 tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true, and say what no longer is;
-`search` answers with what holds now. It looks for words and meaning with the engine of `ralph search`, and then
+`search` answers with what holds now. Within a task, what is another task's own is shown only to whoever has its id.
+A search looks for words and meaning with the engine of `ralph search`, and then
 walks from the hits. `tests/app/test_graph.py` proves it.
 """
 
@@ -145,7 +146,7 @@ def overview(root: Path) -> Overview:
     return asked(root, question)
 
 
-def show(root: Path, name: str, *, at: str = "") -> Shown:
+def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
     """A node with all that is said of it, edges that somebody stated first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
@@ -155,7 +156,11 @@ def show(root: Path, name: str, *, at: str = "") -> Shown:
         edges = [
             (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
         ]
-        held = [(edge, other) for edge, other in edges if not at or (edge.holds(at) and other.holds(at))]
+        held = [
+            (edge, other)
+            for edge, other in edges
+            if other.seen_by(task) and (not at or (edge.holds(at) and other.holds(at)))
+        ]
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
         return Shown(nodes[key], _record(connection, nodes[key]), tuple(held))
 
@@ -170,23 +175,24 @@ def neighbors(
     types: Collection[NodeType] = (),
     relations: Collection[Relation] = (),
     at: str = "",
+    task: str = "",
 ) -> list[Reached]:
     """What is within some hops of a node, the nearest first."""
 
     def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> list[Reached]:
         key = found(graph, name)
-        return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at)
+        return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at, task=task)
 
     return asked(root, question)
 
 
-def path(root: Path, start: str, end: str, *, at: str = "") -> Way:
+def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> Way:
     """A shortest way between two nodes."""
 
     def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Way:
         keys = found(graph, start), found(graph, end)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, at=at)
+        way = walking.path(graph, *keys, at=at, task=task)
         return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
     return asked(root, question)
@@ -200,6 +206,7 @@ def search(
     types: Collection[NodeType] = (),
     hops: int = HOPS,
     limit: int | None = LIMIT,
+    task: str = "",
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
 ) -> Answer:
@@ -216,8 +223,8 @@ def search(
         )
         seeds = _seeds(graph, connection, ranked) | _outright(graph, words)
         known = stored.nodes(graph, seeds)
-        kept = {key: score for key, score in seeds.items() if known[key].holds(when)}
-        hits = walking.walk(graph, kept, hops=hops, at=when, hub=walking.HUB)
+        kept = {key: score for key, score in seeds.items() if known[key].holds(when) and known[key].seen_by(task)}
+        hits = walking.walk(graph, kept, hops=hops, at=when, task=task, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _FADED and (not types or each.node.type in types)]
         return Answer(tuple(fit[:limit]), when, tuple(told))
 

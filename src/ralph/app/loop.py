@@ -114,8 +114,10 @@ def _agent(root: Path, loop: Loop) -> Agent:
     if program and shutil.which(str(root / program) if "/" in program else program) is None:
         hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
         raise UsageError(f"{program}: there is no such program", hint=hint)
-    permission = loop.permission if loop.agent in ("claude", agents.AUTO, "") else ""
-    return agents.named(loop.agent, command=loop.agent_command, permission=permission)
+    name = agents.chosen(loop.agent)
+    others = "" if loop.permission == Loop().permission else loop.permission  # the usual one is Claude Code's own word
+    permission = loop.permission if name == "claude" else others
+    return agents.named(name, command=loop.agent_command, permission=permission)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:

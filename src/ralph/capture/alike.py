@@ -14,9 +14,11 @@ from ralph.search.everyday import WORDS as EVERYDAY
 from ralph.search.terms import STOP_WORDS, is_cjk, unaccented, word_terms, words
 
 _NAME, _WORD, _COMMON, _PAIR = 2.5, 1.0, 0.35, 0.6
-_SHARED = 0.55
+_SHARED = 0.45
 """How much of the lighter text's weight must be in the other one."""
-_WHOLE = 0.3
+_NAMELESS = 0.8
+"""How much, when no name is among it: tokens and invitations may both expire after 15 minutes."""
+_WHOLE = 0.25
 """How much of the heavier text's weight it must be."""
 _LEAST = 3.0
 """Weight that must be shared in all: of two texts of three words nothing can be told."""
@@ -25,7 +27,7 @@ _COMMON_WORDS = words_of(
     running file files code need needs must always never because otherwise before after make sure work works add
     added fix fixed set use used should build check step first gotcha decision convention learned pattern tip note
     npm python git command commands project value values call called calls function class method it's don't instead
-    without only every all new old same still also then when than into its this that"""
+    src lib app index main without only every all new old same still also then when than into its this that"""
 )
 
 
@@ -35,9 +37,11 @@ def weights(text: str) -> dict[str, float]:
     for word in words(unaccented(text)):
         low = word.lower()
         weight = _weight(word, low)
-        if weight:
-            for term in word_terms(word):
-                found[term] = max(found.get(term, 0.0), weight)
+        terms = word_terms(word) if weight else ()
+        whole = max(terms, key=len, default="")
+        for term in terms:  # of a path or an identifier the whole is its name, and the parts are words
+            part = weight if term == whole or weight != _NAME else _COMMON if term in _COMMON_WORDS else _WORD
+            found[term] = max(found.get(term, 0.0), part)
     return found
 
 
@@ -48,6 +52,8 @@ def _weight(word: str, low: str) -> float:
         return _PAIR
     if low in EVERYDAY or low in _COMMON_WORDS:
         return _COMMON
+    if word.isdigit():
+        return _WORD
     return _WORD if word.isalpha() and (len(word) == 1 or word[1:].islower()) else _NAME
 
 
@@ -55,9 +61,11 @@ def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """How alike two texts are, as their weights tell it: 0 when they are not."""
     if not one or not other:
         return 0.0
-    shared = sum(min(weight, other[term]) for term, weight in one.items() if term in other)
+    both = [min(weight, other[term]) for term, weight in one.items() if term in other]
+    shared = sum(both)
     light, heavy = sorted((sum(one.values()), sum(other.values())))
-    if shared < min(_LEAST, light) or shared / light < _SHARED or shared / heavy < _WHOLE:
+    wanted = _SHARED if _NAME in both or both.count(_PAIR) > len(both) / 2 else _NAMELESS
+    if shared < min(_LEAST, light) or shared / light < wanted or shared / heavy < _WHOLE:
         return 0.0
     return shared / light
 

@@ -40,7 +40,7 @@ _LASTING = re.compile(
     |should|beforehand|lives?\ in|is\ pinned|are\ pinned|belongs?\ (?:in|to)|go(?:es)?\ (?:in|into|under|through)
     |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?|set|call
     |pass|add))\b
-    |,\ not\b|\b(?:only|until|every|each|learned\ that|found\ out|discovered|noticed\ that|reali[sz]ed
+    |,\ not\b|\(not\b|\b(?:only|until|every|each|learned\ that|found\ out|discovered|noticed\ that|reali[sz]ed
     |all\ (?:\w+\ ){1,3}(?:are|go
     |use|live|have|need))\b
     |\b(?:immer|niemals|nie|muss|müssen|darf|dürfen|weil|sonst|andernfalls|statt|anstatt|damit|erst|vorher|bevor
@@ -58,7 +58,9 @@ _LASTING = re.compile(
 )
 _RULE = re.compile(
     r"""(?ix)\b(?:must|always|never|requires?|needs?\ to|has\ to|have\ to|because|otherwise|instead\ of|unless
-    |do\ not|don['’]t|so\ that|silently|only|before|until|except|without|but|immer|nie|muss|müssen|weil|sonst|statt)\b
+    |do\ not|don['’]t|so\ that|silently|only|before|until|except|without|but|intentionally|on\ purpose|to\ avoid
+    |so\ it
+    |safe\ to|deprecated|immer|nie|muss|müssen|weil|sonst|statt)\b
     |반드시|항상|절대|때문|해야|않으면|必须|总是|因为|否则|不要"""
 )
 _DONE = re.compile(
@@ -106,13 +108,13 @@ _PART = (
     r"|reducers?|services?|controllers?|props?|middleware|loops?|imports?)"
 )
 _SAYS = (
-    r"(?:takes?|accepts?|returns?|has|have|contains?|defines?|exports?|imports?|inherits?|extends?|implements?|renders?"
-    r"|calls?|receives?|wraps?|holds?|consists?|stores?|loops?|iterates?|converts?|parses?|maps?|sets?|gets?|reads?"
-    r"|writes?|prints?|logs?|validates?|computes?|calculates?|checks?|uses?|handles?|sends?|fetches|loads?|creates?|adds?"
+    r"(?:takes|accepts|returns|has|have|contains|defines|exports|imports|inherits|extends|implements|renders"
+    r"|calls|receives|wraps|holds|consists|stores|loops|iterates|converts|parses|maps|sets|gets|reads"
+    r"|writes|prints|logs|validates|computes|calculates|checks|uses|handles|sends|fetches|loads|creates|adds"
     r"|is\ (?:a|an|the|defined|declared|located|called|used|in|imported|exported|responsible|named)|are\ (?:defined|in)"
-    r"|delegates?|filters?|sorts?|triggers?|emits?|dispatches|registers?|initiali[sz]es|raises?|throws?|yields?|generates?"
-    r"|joins?|splits?|counts?|increments?|compares?|updates?|deletes?|removes?|inserts?|saves?|queries"
-    r"|expects?|provides?|represents?|builds?|formats?|lists?|declares?)"
+    r"|delegates|filters|sorts|triggers|emits|dispatches|registers|initiali[sz]es|raises|throws|yields|generates"
+    r"|joins|splits|counts|increments|compares|updates|deletes|removes|inserts|saves|queries"
+    r"|expects|provides|represents|builds|formats|lists|declares)"
 )
 _CODE_NAME = (
     r"(?:`[^`]{1,80}`|\w+(?:\.\w+)+(?:\(\))?|\w+\(\w{0,40}[^)]{0,40}\)|\w+_\w+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+"
@@ -127,9 +129,17 @@ _RESTATED = re.compile(
     |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
     |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul)\b.{{0,60}}
      \b(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt)\b
+    |^\W*(?:The\ )?(?i:{_PART})\ \S+\ (?:in|from|of)\ \S+\ \w+s\b|^\W*`?\w+\([^)\n]{{0,60}}\)`?\ \w+s\b
+    |^\W*\S+\ (?:takes|gets)\ its\ arguments\b|^\W*\S+\ (?:steht|liegt|ist)\ in\ \S+\W*$
+    |^\W*\S+(?:\ 함수는?|는|은|가)?\ \S+에\ (?:있다|정의)
+    |^\W*\S+\ ?在\ ?\S+\ ?(?:里|中)?定义|^\W*\S+/\S+\ {_SAYS}\b
     |(?:함수|클래스|메서드|파일|모듈|컴포넌트).{{0,60}}(?:받|반환|정의|포함|호출|돌려)
     |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出)
     """
+)
+_LEANS = re.compile(
+    r"(?i)(?:it|its|this|that|they|these|those|otherwise|so|because|hence|therefore|reason|without it|das|es|daher"
+    r"|deshalb|sonst|grund)\b|그래서|이것|이유|따라서|因此|所以|这|否则|原因"
 )
 _AGAIN = re.compile(
     r"(?i)\b(?:again|once more|as before|as (?:we|it) had|same \w+(?: \w+)? (?:as|in|here)|the same|second time|as well"
@@ -159,6 +169,9 @@ _GENERIC = words_of(
     variable variables parameter parameters return returns type types object objects string strings list lists
     implementing writing reviewing understanding functionality meaningful descriptive modular duplicated duplication
     duplicate avoid prefer follow following conventions convention standard standards style guide guidelines
+    man sollte sollten immer nie der die das ein eine einen und oder ist sind wird werden nicht mit auf für von zu den
+    dem des im am bei sich auch nur noch wenn dann weil dass kann können muss müssen haben hat sehr gut wichtig
+    schreiben sauber sauberen lesen vor nach aus als wie wir ich le la les un une des et ou est sont pas el los las una
     trust double twice focus smaller bigger quickly slowly care forget remember"""
 )
 _ACRONYMS = words_of(
@@ -216,10 +229,12 @@ def worth(text: str, meant: Meant) -> str:
     Of a lesson that has one, all that is no report and no plan is kept: its author chose the words together.
     """
     found = list(sentences(text))
-    kept = [each for each in found if is_lasting(each, meant)]
-    if kept and meant is Meant.LESSON:
-        kept = [each for each in found if each in kept or not _is_passing_by(each)]
-    return " ".join(kept)
+    kept = [is_lasting(each, meant) for each in found]
+    if any(kept) and meant is Meant.LESSON:
+        kept = [good or not _is_passing_by(each) for each, good in zip(found, kept, strict=True)]
+    for number in range(len(found) - 1, 0, -1):  # "It ..." is nothing without the sentence before it
+        kept[number - 1] = kept[number - 1] or (kept[number] and _LEANS.match(found[number]) is not None)
+    return " ".join(each for each, good in zip(found, kept, strict=True) if good)
 
 
 def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
@@ -241,7 +256,8 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
 
 def is_remark(text: str) -> bool:
     """Whether a text tells something particular, and no plan and no report of what was done."""
-    return particular(text) >= _ENOUGH and not _PLAN.search(text) and not _DONE.search(text)
+    told = not any(each.search(text) for each in (_PLAN, _DONE, _RESTATED))
+    return told and particular(text) >= _ENOUGH
 
 
 def is_again(text: str) -> bool:

@@ -12,13 +12,14 @@ from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.progress import bar
-from ralph.cli.search import said, when
+from ralph.cli.search import said, when, within
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node, NodeType, Relation, relation_named
 from ralph.search.graph import Reached
 
 _as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
+_all_tasks = click.option("--all-tasks", is_flag=True, help="Within a task (RALPH_TASK): what others are at, too.")
 _hops = click.option(
     "--hops", type=click.IntRange(1, 6), default=HOPS, show_default=True, help="How many edges away, at most."
 )
@@ -47,9 +48,10 @@ def cli() -> None:
 @cli.command("show")
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
+@_all_tasks
 @format_option("table", "json")
 @click.pass_context
-def show(ctx: click.Context, name: str, as_of: str, form: str) -> None:
+def show(ctx: click.Context, name: str, as_of: str, all_tasks: bool, form: str) -> None:
     """Show a node with its times and every edge at it; without ID, how large the graph is.
 
     \b
@@ -62,8 +64,8 @@ def show(ctx: click.Context, name: str, as_of: str, form: str) -> None:
     if not name.strip():
         _print_overview(verbs.overview(root), form)
         return
-    at = _time(as_of)
-    shown = verbs.show(root, name, at=at)
+    at = when(as_of)
+    shown = verbs.show(root, name, at=at, task=within("", all_tasks))
     if form == "json":
         record = record_json(shown.record) if shown.record is not None else None
         edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in shown.edges]
@@ -79,11 +81,12 @@ def show(ctx: click.Context, name: str, as_of: str, form: str) -> None:
 @click.option("--relation", "relations", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many.")
 @_as_of
+@_all_tasks
 @format_option("table", "json", "quiet")
 @click.pass_context
 def neighbors(
     ctx: click.Context, name: str, hops: int, types: tuple[str, ...], relations: tuple[str, ...], limit: int | None,
-    as_of: str, form: str,
+    as_of: str, all_tasks: bool, form: str,
 ) -> None:  # fmt: skip
     """List what is near a node, the nearest first, with the edge that leads there.
 
@@ -95,7 +98,7 @@ def neighbors(
     """
     found = verbs.neighbors(
         invocation(ctx).root, name, hops=hops, types=_node_types(types), relations=_relations(relations),
-        at=_time(as_of),
+        at=when(as_of), task=within("", all_tasks),
     )  # fmt: skip
     _print_reached(found[:limit], form, "Nothing is near it.")
     if limit is not None and len(found) > limit:
@@ -106,9 +109,10 @@ def neighbors(
 @click.argument("start", metavar="A")
 @click.argument("end", metavar="B")
 @_as_of
+@_all_tasks
 @format_option("table", "json")
 @click.pass_context
-def path(ctx: click.Context, start: str, end: str, as_of: str, form: str) -> None:
+def path(ctx: click.Context, start: str, end: str, as_of: str, all_tasks: bool, form: str) -> None:
     """Show a shortest way from A to B; exit code 1 when there is none.
 
     \b
@@ -116,7 +120,7 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, form: str) -> Non
       ralph graph path mem-1705751400-a3f8 tag:db
       ralph graph path src/a.ts src/b.ts --format json
     """
-    way = verbs.path(invocation(ctx).root, start, end, at=_time(as_of))
+    way = verbs.path(invocation(ctx).root, start, end, at=when(as_of), task=within("", all_tasks))
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
@@ -135,14 +139,16 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, form: str) -> Non
 @cli.command("search")
 @click.argument("words", nargs=-1, required=True)
 @_as_of
+@_all_tasks
 @_hops
 @_types
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
 @format_option("table", "json", "quiet")
 @click.pass_context
 def search(
-    ctx: click.Context, words: tuple[str, ...], as_of: str, hops: int, types: tuple[str, ...], limit: int, form: str
-) -> None:
+    ctx: click.Context, words: tuple[str, ...], as_of: str, all_tasks: bool, hops: int, types: tuple[str, ...],
+    limit: int, form: str,
+) -> None:  # fmt: skip
     """Find nodes by words and meaning, and what hangs together with them: what holds now, or held then.
 
     \b
@@ -154,8 +160,8 @@ def search(
     call = invocation(ctx)
     with bar("reading the files") as progress:
         answer = verbs.search(
-            call.root, said(words), at=_time(as_of), types=_node_types(types), hops=hops, limit=limit,
-            embedding=call.config.embedding, progress=progress,
+            call.root, said(words), at=when(as_of), types=_node_types(types), hops=hops, limit=limit,
+            task=within("", all_tasks), embedding=call.config.embedding, progress=progress,
         )  # fmt: skip
     for warning in answer.warnings:
         warn(warning)
@@ -248,10 +254,6 @@ def export(ctx: click.Context, task: str, form: str) -> None:
 
 
 # --- words ---------------------------------------------------------------------------------------
-
-
-def _time(words: str) -> str:
-    return when(words)
 
 
 def _day(words: str) -> str:

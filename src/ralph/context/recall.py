@@ -34,6 +34,11 @@ HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(1, 9, HOW)])}")
 """Tokens of what stands around the records."""
 
+_CROWDED = ranking.Recipe(
+    candidates=1_000, spreading=60, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
+)
+"""The quick recipe where other tasks are being worked on: what these say on the same thing must not crowd out all else,
+and to test the filter on every match would take as long as the rest."""
 _LESSONS = ("fix", "decision")
 _LOOKED_AT = 20
 _PER_SESSION = 2
@@ -118,7 +123,7 @@ def question(prompt: str) -> str:
 
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
-    narrow = bool(wanted.types or wanted.tags or wanted.since) or lookup.has_others(connection, wanted.task)
+    narrow = bool(wanted.types or wanted.tags or wanted.since)
     ranked = _ranked(connection, prompt, _all(wanted), wanted, hurried=not narrow)
     fitting = _fitting(ranked.best)
     known = {each.row.key for each in fitting}
@@ -157,8 +162,9 @@ def after_failure(
 def _ranked(
     connection: "sqlite3.Connection", text: str, keep: "Filter", wanted: Wanted, *, hurried: bool = False
 ) -> "Ranked":
+    recipe = _CROWDED if lookup.has_others(connection, wanted.task) else ranking.QUICK
     return ranking.rank(
-        connection, text, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=ranking.QUICK, hurried=hurried
+        connection, text, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=recipe, hurried=hurried
     )
 
 

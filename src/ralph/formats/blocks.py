@@ -1,12 +1,15 @@
-"""One block of progress.txt: a heading, perhaps a thread and an outcome, and words.
+"""One block of progress.txt: a heading, perhaps a thread, the journal's entry and an outcome, and words.
 
 Reading and writing stand side by side here, so that `as_block`, `write_block` and `of_lines` agree: a
 line that `write_block` writes above the words is a line that `of_lines` takes off again. The outcome
-is written only where the words themselves do not say it. Proved by `tests/formats/test_progress.py`.
+is written only where the words themselves do not say it, and comes last, so that whatever the words begin with
+is theirs. A block of the loop bears a mark with the id of the journal's entry for the same iteration: the two are
+one thing, told twice. Proved by `tests/formats/test_progress.py`.
 """
 
 import re
 from datetime import datetime
+from typing import NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats.lines import BLANK, writable
@@ -14,11 +17,15 @@ from ralph.model import ids
 from ralph.model.kinds import Outcome
 from ralph.model.record import Family, Record, Scope
 
+JOURNAL = "journal"
+"""The member of a block that names the journal's entry for the same iteration."""
+
 _DATE = re.compile(
     r"(?<![0-9])([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?))?(?![0-9])"
 )
 _THREAD = re.compile(r"Thread: (\S+)")
+_ENTRY = re.compile(r"\[//\]: # \(ralph: (jrn-[A-Za-z0-9][A-Za-z0-9._-]{0,99})\)")
 _ANY_THREAD = re.compile(r"[-*_ \t]*thread[*_]{0,2}:[*_]{0,2}[ \t]*(\S+)", re.IGNORECASE)
 _OUTCOME = re.compile(r"Outcome: (done|failed|retried|blocked|interrupted)")
 _STATED = re.compile(r"[-*_ \t]*(?:status|outcome|result)[*_]{0,2}:", re.IGNORECASE)
@@ -28,24 +35,26 @@ _NEGATED = frozenset({"not", "no", "never", "without", "isn't", "aren't", "wasn'
 
 
 def as_block(record: Record) -> Record:
-    """What is left of a journal record in this file: outcome, title, words and thread."""
+    """What is left of a journal record in this file: outcome, title, words, thread and the journal's entry."""
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
         raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
     body = writable(record.text, "block").split("\n") if record.text.strip() else []
     link = str(record.extra.get("thread") or _thread_in(body))
-    return _record(title, "\n".join(trimmed(body)), record.kind, link)
+    entry = _ENTRY.fullmatch(_mark(str(record.extra.get(JOURNAL, ""))))
+    return _record(title, "\n".join(trimmed(body)), record.kind, link, entry[1] if entry is not None else "")
 
 
 def of_lines(title: str, lines: list[str]) -> Record:
     """The record that a block's heading and lines are."""
     body = trimmed(lines)
-    thread, outcome, count = _head(body)
-    words = trimmed(body[count:])
-    return _record(title, "\n".join(words), outcome or _outcome_in(title, words), thread or _thread_in(words))
+    head = _head(body)
+    words = trimmed(body[head.count :])
+    outcome = head.outcome or _outcome_in(title, words)
+    return _record(title, "\n".join(words), outcome, head.thread or _thread_in(words), head.entry)
 
 
-def _record(title: str, text: str, outcome: Outcome, thread: str) -> Record:
+def _record(title: str, text: str, outcome: Outcome, thread: str, entry: str) -> Record:
     return Record(
         id=ids.derived("prog", f"{title}\n{text}"),
         kind=outcome,
@@ -55,7 +64,7 @@ def _record(title: str, text: str, outcome: Outcome, thread: str) -> Record:
         title=title,
         scope=Scope.TASK,
         created_at=_date_in(title),
-        extra={"thread": thread} if thread else {},
+        extra={key: value for key, value in (("thread", thread), (JOURNAL, entry)) if value},
     )
 
 
@@ -66,7 +75,9 @@ def write_block(record: Record, newline: str, *, closed: bool = True) -> str:
     thread = record.extra.get("thread")
     if thread and thread != _thread_in(body):
         out.append(f"Thread: {thread}")
-    if _outcome_in(record.title, body) is not record.kind or _head(body)[2]:
+    if record.extra.get(JOURNAL):
+        out.append(_mark(str(record.extra[JOURNAL])))
+    if _outcome_in(record.title, body) is not record.kind or _head(body).count:
         out.append(f"Outcome: {record.kind.value}")
     out += body
     if closed:
@@ -84,18 +95,27 @@ def trimmed(body: list[str]) -> list[str]:
     return body[first:last]
 
 
-def _head(body: list[str]) -> tuple[str, Outcome | None, int]:
-    """The thread and outcome lines that we write at a block's top, and how many lines they take."""
+def _mark(entry: str) -> str:
+    return f"[//]: # (ralph: {entry})"
+
+
+class _Head(NamedTuple):
+    """The lines that we write at a block's top: what they say, and how many they are."""
+
+    thread: str
+    entry: str
+    outcome: Outcome | None
+    count: int
+
+
+def _head(body: list[str]) -> _Head:
+    found: list[str] = []
     count = 0
-    thread = ""
-    outcome = None
-    found = _THREAD.fullmatch(body[0]) if body else None
-    if found is not None:
-        thread, count = found[1], 1
-    found = _OUTCOME.fullmatch(body[count]) if len(body) > count else None
-    if found is not None:
-        outcome, count = Outcome(found[1]), count + 1
-    return thread, outcome, count
+    for shape in (_THREAD, _ENTRY, _OUTCOME):
+        line = shape.fullmatch(body[count]) if len(body) > count else None
+        found.append(line[1] if line is not None else "")
+        count += line is not None
+    return _Head(found[0], found[1], Outcome(found[2]) if found[2] else None, count)
 
 
 def _thread_in(body: list[str]) -> str:

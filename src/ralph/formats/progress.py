@@ -5,8 +5,10 @@ up to a `---` line or the next `## ` is one block: a journal record whose title 
 The outcome is what the block says: an `Outcome:` line that we wrote, else a `Status:` line,
 else any line; `complete`, `passed`, `done` mean done, `failed` means failed, and a block that
 says neither counts as blocked. Bullets under "Learnings" are proposed memories that link to
-their block. Ids are derived from the words; equal ones get -2, -3 in file order. A patterns
-section that `add` had to make bears a mark, and goes again with its last bullet.
+their block. A block of the loop names the journal's entry that says the same: `searchable` leaves
+it out, and learnings that stand among the patterns as well. Ids are derived from the words; equal
+ones get -2, -3 in file order. A patterns section that `add` had to make bears a mark, and goes
+again with its last bullet.
 People keep all sorts of logs under this name, so whatever is no block is left alone and noted.
 Proved by `tests/formats/test_progress.py` and `tests/golden/progress`.
 """
@@ -16,7 +18,7 @@ import re
 from dataclasses import dataclass
 
 from ralph.errors import Refused
-from ralph.formats.blocks import as_block, of_lines, write_block
+from ralph.formats.blocks import JOURNAL, as_block, of_lines, write_block
 from ralph.formats.bullets import bullet, bullets, indent_of, marker
 from ralph.formats.document import Entry, Problem, find, newline_of
 from ralph.formats.learnings import learnings
@@ -163,7 +165,7 @@ def parse(text: str) -> ProgressDocument:
     for line in lines(text):
         reader.feed(line)
     reader.flush(len(text))
-    if not reader.entries and reader.first_words:
+    if not reader.entries and reader.first_words and reader.patterns is None:
         what = "nothing here is a block, a pattern or a learning"
         hint = "it is kept as it is; blocks begin with `## ` and end with `---`"
         reader.problems.append(Problem(reader.first_words, what, hint, "note", "nothing-read"))
@@ -171,6 +173,23 @@ def parse(text: str) -> ProgressDocument:
     top = max(top, len(BOM) if text.startswith(BOM) else 0)
     problems = tuple(sorted(reader.problems, key=lambda problem: problem.line))
     return ProgressDocument(text, tuple(reader.entries), problems, reader.patterns, top)
+
+
+def template() -> str:
+    """A new progress.txt, before anything has happened."""
+    return f"## {PATTERNS}\n\n---\n"
+
+
+def searchable(document: ProgressDocument) -> tuple[Entry, ...]:
+    """The entries without what a search finds elsewhere: blocks that the journal has, and learnings among patterns."""
+    patterns = {said(entry.record.text) for entry in document.entries if _is_pattern(entry.record)}
+
+    def told_elsewhere(record: Record) -> bool:
+        if record.family is Family.JOURNAL:
+            return JOURNAL in record.extra
+        return not _is_pattern(record) and said(record.text) in patterns
+
+    return tuple(entry for entry in document.entries if not told_elsewhere(entry.record))
 
 
 def render(record: Record) -> str:

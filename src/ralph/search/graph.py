@@ -64,9 +64,10 @@ def neighbours(
     types: Collection[NodeType] = (),
     relations: Collection[Relation] = (),
     at: str = "",
+    task: str = "",
 ) -> list[Reached]:
     """What is within some hops of a node, the nearest first."""
-    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at)
+    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, task=task)
     return [each for each in found if each.hops and (not types or each.node.type in types)]
 
 
@@ -77,9 +78,13 @@ def walk(
     hops: int,
     relations: Collection[Relation] = (),
     at: str = "",
+    task: str = "",
     hub: int | None = None,
 ) -> list[Reached]:
-    """Everything within some hops of any seed, the seeds included, each by its best way, best first."""
+    """Everything within some hops of any seed, the seeds included, each by its best way, best first.
+
+    Within a task, what is another task's own is not walked over.
+    """
     known = stored.nodes(graph, seeds)
     seen: dict[int, _At] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
     edge = seen
@@ -87,8 +92,8 @@ def walk(
     for hop in range(1, hops + 1):
         nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub))
         known |= stored.nodes(graph, nearest)
-        if at:
-            nearest = {key: each for key, each in nearest.items() if known[key].holds(at)}
+        if at or task:
+            nearest = {key: each for key, each in nearest.items() if _may(known[key], at, task)}
         if not nearest:
             break
         seen = seen | nearest
@@ -142,6 +147,11 @@ def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _Rules) -
     return found
 
 
+def _may(node: Node, at: str, task: str) -> bool:
+    """Whether a walk may come to a node."""
+    return node.seen_by(task) and (not at or node.holds(at))
+
+
 def _held(row: Row, at: str) -> bool:
     times = (row.recorded, row.valid_from, row.valid_until)
     return Edge("", Relation.RELATED_TO, "", *times).holds(at)
@@ -175,7 +185,9 @@ def _rank(each: Reached) -> tuple[float, int, str]:
     return -each[2], each[1], each[0][0]
 
 
-def path(graph: sqlite3.Connection, start: int, end: int, *, at: str = "", most: int = FARTHEST) -> list[Edge] | None:
+def path(
+    graph: sqlite3.Connection, start: int, end: int, *, at: str = "", task: str = "", most: int = FARTHEST
+) -> list[Edge] | None:
     """The edges of a shortest way from one node to another, or None; of several, a fixed one.
 
     Both ends walk towards each other, always the one that has less to look at.
@@ -189,7 +201,7 @@ def path(graph: sqlite3.Connection, start: int, end: int, *, at: str = "", most:
     while not met and most > 0 and all(edges):
         most -= 1
         side = int(len(edges[1]) < len(edges[0]))
-        edges[side] = _onward(graph, came[side], edges[side], known, at)
+        edges[side] = _onward(graph, came[side], edges[side], known, at, task)
         met = edges[side] & came[1 - side].keys()
     if not met:
         return None
@@ -202,7 +214,9 @@ _Came = dict[int, tuple[int, Row] | None]
 """Nodes that one end has come to, each with the node before it and the edge between; None for the end itself."""
 
 
-def _onward(graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], at: str) -> set[int]:
+def _onward(
+    graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], at: str, task: str
+) -> set[int]:
     """Go one hop further; gives the nodes that are new, each reached by a fixed one of the ways to it."""
     found: dict[int, tuple[tuple[str, str, str], int, Row]] = {}
     for row in stored.around(graph, edge):
@@ -213,7 +227,7 @@ def _onward(graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[
         if other not in found or way < found[other][0]:
             found[other] = (way, row.here, row)
     nodes = stored.nodes(graph, found)
-    fresh = {key for key, node in nodes.items() if not at or node.holds(at)}
+    fresh = {key for key, node in nodes.items() if _may(node, at, task)}
     known |= nodes
     came |= {key: found[key][1:] for key in fresh}
     return fresh

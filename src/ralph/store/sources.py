@@ -155,7 +155,7 @@ _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
     Format.GUARDRAILS: lambda source, text: _placed(sections.parse(text, sections.GUARDRAILS).entries),
     Format.KNOWLEDGE: _knowledge,
     Format.PATTERNS: lambda source, text: _placed(tuple(patterns.parse(text).entries)),
-    Format.PROGRESS: lambda source, text: _placed(tuple(progress.parse(text).entries)),
+    Format.PROGRESS: lambda source, text: _placed(progress.searchable(progress.parse(text))),
     Format.INSIGHTS: lambda source, text: _placed(tuple(insights.parse(text).entries)),
     Format.TASK: _task,
 }
