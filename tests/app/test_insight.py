@@ -186,6 +186,8 @@ def test_nothing_on_record_writes_nothing(root: Path, name: str) -> None:
 def test_another_tasks_observations_are_not_this_ones(root: Path, name: str) -> None:
     observe(root, session(*TEACHING[BUILD]), "host-d1", "t-ffffff")
     assert insight.extract(root, name).added == ()
+    note(root, name, 1, "")  # in the same session of the host
+    assert insight.extract(root, name).added == ()
 
 
 def test_insights_are_listed_by_task_and_status_and_found_by_their_beginning(root: Path, name: str) -> None:

@@ -149,6 +149,13 @@ def test_one_bullet_is_replaced_or_removed_and_the_others_stay() -> None:
         document.remove("reg-00000000")
 
 
+def test_a_region_that_somebody_made_stays_also_when_it_is_empty() -> None:
+    document = parse(f"{START}\n- one\n{END}\n")
+    assert document.remove(document.entries[0].record.id).text == f"{START}\n{END}\n"
+    made = parse("# A\n").add(memory("one"))
+    assert made.remove(made.entries[0].record.id).text == "# A\n"
+
+
 def test_what_stands_inside_can_be_had_alone() -> None:
     assert inside(f"# A\n{START}\n- one\n{END}\n") == "- one\n"
     assert inside("# A\n") == ""

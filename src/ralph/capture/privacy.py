@@ -85,7 +85,7 @@ _TAG = (
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 _BEFORE_WORD = 260
 """No spelling of what stands before the word in a tag is longer."""
-_LONGEST_VEILED = 4_000_000
+_LONGEST_VEILED = 2_000_000
 _MOST_TAGS = 20_000
 """Nobody hides so many parts: what follows is private."""
 _FOLDED = {"İ": "i", "ı": "i", "＜": "<", "＞": ">", "﹤": "<", "﹥": ">", "／": "/"}
@@ -123,13 +123,17 @@ def lower(text: str) -> str:
 
 def unveiled(text: str) -> "View | None":
     """The text as it is without what splits words unseen (see `veils`), or None when it has nothing of that."""
-    signs = _UNSEEN_ASCII if text.isascii() else _UNSEEN
-    if "\r" not in text.replace("\r\n", "") and not any(sign in text for sign in signs):
+    if not _may_be_veiled(text):
         return None
     from ralph.capture.veils import view  # noqa: PLC0415 - few texts have a veil
 
     seen = view(text)
     return seen if seen.joints else None
+
+
+def _may_be_veiled(text: str) -> bool:
+    signs = _UNSEEN_ASCII if text.isascii() else _UNSEEN
+    return "\r" in text.replace("\r\n", "") or any(sign in text for sign in signs)
 
 
 def _folded(text: str) -> str:
@@ -221,11 +225,10 @@ def _outside(
 
 def may_have_tags(text: str) -> bool:
     """Whether a tag could be in a text, told at once however long it is."""
-    if "private" not in lower(_folded(text)) and any(sign in text for sign in _UNSEEN):
-        from ralph.capture.veils import bare  # noqa: PLC0415 - few texts have a veil
-
-        return len(text) > _LONGEST_VEILED or "private" in lower(_folded(bare(text)))
-    return "private" in lower(_folded(text))
+    if len(text) > _LONGEST_VEILED and _may_be_veiled(text):
+        return True
+    seen = unveiled(text)
+    return "private" in lower(_folded(seen.text if seen else text))
 
 
 def tags_alone(text: str) -> str:

@@ -61,12 +61,14 @@ def view(text: str) -> View:
     """The text without its veils."""
     pieces, joints, removed = [], list[int](), list[int]()
     at = seen = gone = 0
-    for veil in regex(_VEIL).finditer(text):
-        for start, end in _covers(veil):
-            pieces.append(text[at:start])
-            seen, gone, at = seen + start - at, gone + end - start, end
-            joints.append(seen)
-            removed.append(gone)
+    veil = regex(_VEIL).search(text)
+    while veil:
+        start, end = veil.start(), veil.start("inner") if _may_hold_tag(veil) else veil.end()
+        pieces.append(text[at:start])
+        seen, gone, at = seen + start - at, gone + end - start, end
+        joints.append(seen)
+        removed.append(gone)
+        veil = regex(_VEIL).search(text, end)
     return View("".join([*pieces, text[at:]]), joints, removed)
 
 
@@ -75,18 +77,11 @@ def blanked(text: str) -> str:
     return regex(_VEIL).sub(lambda veil: " " * len(veil[0]), text)
 
 
-def bare(text: str) -> str:
-    """The text without its veils, as fast as can be: nothing is known of their places."""
-    return regex(_VEIL).sub("", text)
-
-
-def _covers(veil: "re.Match[str]") -> tuple[tuple[int, int], ...]:
-    """What a veil takes away: all of it, or of a string that may hold a tag only its two ends."""
-    if veil["string"] and "private" in "".join(filter(str.isalpha, veil["inner"].lower().replace("ı", "i"))):
-        return (veil.start(), veil.start("inner")), (veil.end("inner"), veil.end())
-    return (veil.span(),)
+def _may_hold_tag(veil: "re.Match[str]") -> bool:
+    """Whether this is a string in which a tag could be: then only its beginning is a veil, and the rest is looked at."""
+    return bool(veil["string"]) and "private" in "".join(filter(str.isalpha, veil["inner"].lower().replace("ı", "i")))
 
 
 def uncoded(text: str) -> str:
     """The text without the codes of terminals, as it is kept; what may hold a tag stays to be looked at."""
-    return regex(TERMINAL).sub(lambda code: code["inner"] if len(_covers(code)) > 1 else "", text)
+    return regex(TERMINAL).sub(lambda code: code["inner"] if _may_hold_tag(code) else "", text)

@@ -74,7 +74,7 @@ class ProgressDocument:
             at, block = put_below(self.text, len(self.text), written, newline)
             return self._spliced(at, at, block, wanted)
         wanted = as_pattern(record)
-        if any(_is_pattern(entry.record) and said(entry.record.text) == said(wanted.text) for entry in self.entries):
+        if any(is_pattern(entry.record) and said(entry.record.text) == said(wanted.text) for entry in self.entries):
             return self
         words = bullet(wanted.text, newline).removesuffix(newline)
         if self.patterns is not None:
@@ -97,7 +97,7 @@ class ProgressDocument:
             block = write_block(wanted, newline, closed=False)
         else:
             text = writable(record.text, old.label).strip(" \t\n")
-            wanted = dataclasses.replace(old, text=text, kind=old.kind if _is_pattern(old) else _kind_of_words(text))
+            wanted = dataclasses.replace(old, text=text, kind=old.kind if is_pattern(old) else _kind_of_words(text))
             end = entry.end
             block = self._bullet(entry, text, newline)
         if not self.text[:end].endswith("\n"):
@@ -182,12 +182,12 @@ def template() -> str:
 
 def searchable(document: ProgressDocument) -> tuple[Entry, ...]:
     """The entries without what a search finds elsewhere: blocks that the journal has, and learnings among patterns."""
-    patterns = {said(entry.record.text) for entry in document.entries if _is_pattern(entry.record)}
+    patterns = {said(entry.record.text) for entry in document.entries if is_pattern(entry.record)}
 
     def told_elsewhere(record: Record) -> bool:
         if record.family is Family.JOURNAL:
             return JOURNAL in record.extra
-        return not _is_pattern(record) and said(record.text) in patterns
+        return not is_pattern(record) and said(record.text) in patterns
 
     return tuple(entry for entry in document.entries if not told_elsewhere(entry.record))
 
@@ -210,7 +210,8 @@ def as_pattern(record: Record) -> Record:
     return _memory("found", writable(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS)
 
 
-def _is_pattern(record: Record) -> bool:
+def is_pattern(record: Record) -> bool:
+    """Whether a record is one of the patterns at the top."""
     return record.id.startswith("found-")
 
 

@@ -93,12 +93,6 @@ def has_others(connection: "sqlite3.Connection", task: str) -> bool:
     return bool(task) and connection.execute(f"{OTHERS} LIMIT 1", (task,)).fetchone() is not None
 
 
-def _finished() -> str:
-    """The condition for a task that is finished, whatever blanks and capitals its state is written with."""
-    words = ", ".join(f"'{word}'" for word in FINISHED)
-    return f"lower(trim(status, char(9, 10, 11, 12, 13, 32))) IN ({words})"
-
-
 _NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1
@@ -106,7 +100,11 @@ _JOURNAL = 2
 _TASKS = ".ralph/tasks/"
 _OF_TASKS = f"path > '{_TASKS}' AND path < '{_TASKS[:-1]}0'"
 FOLDER = f"substr(path, 1, {len(_TASKS)} + instr(substr(path, {len(_TASKS) + 1}), '/'))"
-_OTHER = f"id <> ? AND NOT {_finished()}"
+_OTHER = (
+    "id <> ? AND CASE WHEN status IN ('pending', 'in_progress', 'blocked') THEN 1 WHEN status IN ('done', 'failed') "
+    f"THEN 0 ELSE lower(trim(status, char(9, 10, 11, 12, 13, 32))) NOT IN {FINISHED} END"
+)
+"""Our own words first: to fold every word would take a hook longer than all else here."""
 OTHERS = f"SELECT id FROM tasks WHERE {_OTHER}"  # noqa: S608  (our own names, here and below)
 """Tasks that are not finished, beside this one; where SQLite asks it within a statement, it does so once."""
 _HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"  # noqa: S608
@@ -115,9 +113,10 @@ _NOT_OUR_FILES = (
     f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "  # noqa: S608
     f"AND {FOLDER} NOT IN ({_HOMES.format('id = ?')})"
 )
-_THEIR_SESSIONS = " UNION ALL ".join(
-    f"SELECT {name} FROM sessions WHERE {name} IS NOT NULL AND task_id IN ({OTHERS})"  # noqa: S608
-    for name in ("id", "session_id")
+_THEIR_SESSIONS = (  # each by both of its ids
+    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "
+    "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
+    f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
 )
 _THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"  # noqa: S608
 """What sums up a run tells of each of its tasks."""

@@ -1,0 +1,373 @@
+"""What one task remembers: its PRD, its progress.txt, and what it leaves to the project when it is done.
+
+All of it stands in the task's folder in the main checkout, whichever worktree it is worked on in. After each iteration
+the loop appends a block to progress.txt; it bears the id of the journal's entry for the same iteration, so that it is
+written once and found once. What was learned twice, or was given as knowledge, is put among the patterns at the
+top; blocks stay as they were written, and so does every line of a person. What agents said passes redaction first. When
+the PRD turns to another branch, PRD and progress go to `archive/<date>-<branch>/`. `tests/app/test_task_memory.py`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import insight, promote, task, task_file, worktree, wording
+from ralph.app.promote import Promotion
+from ralph.app.task import Added, Moved
+from ralph.capture.alike import Shelf
+from ralph.capture.privacy import redact
+from ralph.context.tokens import estimate
+from ralph.errors import RalphError, Refused
+from ralph.formats import progress, work
+from ralph.formats.blocks import JOURNAL
+from ralph.formats.journal import entry_id
+from ralph.formats.learnings import learnings
+from ralph.formats.lines import lines
+from ralph.formats.progress import ProgressDocument
+from ralph.model import ids
+from ralph.model.kinds import MemoryKind, Outcome
+from ralph.model.record import Family, Record
+from ralph.model.work import JournalEntry, Story, Task, TaskStatus
+from ralph.store import files, rows
+
+BUDGET = 2_000
+"""Tokens of progress.txt that an iteration is told."""
+SESSION = "ralph://session/"
+SEEN = "prd_branch"
+"""The member of task.json that names the branch of the PRD that progress.txt belongs to."""
+
+_BULLETS, _WORDS, _FILES, _PATTERN = 12, 400, 20, 300
+_LABEL = "- **Learnings for future iterations:**"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
+_NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What an agent gave as knowledge: a title and a text."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A task that is done, and what it left to the project; `why` says what of that failed."""
+
+    moved: Moved
+    promotion: Promotion | None = None
+    why: str = ""
+
+
+def folder(root: Path, task_id: str) -> Path:
+    """Where a task's files stand."""
+    return task_file.find(root, task_id).path.parent
+
+
+# --- the PRD -----------------------------------------------------------------------------------
+
+
+def add(
+    root: Path,
+    title: str,
+    description: str = "",
+    *,
+    prd: str = "",
+    in_worktree: bool = False,
+    priority: int = 0,
+    blocked_by: Sequence[str] = (),
+    parent: str | None = None,
+    feature_id: str | None = None,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
+) -> Added:
+    """Make a new task, with a PRD and a worktree where they are wanted; nothing is made of a PRD that is none."""
+    about = _prd(prd, allow_secret, patterns) if prd else None
+    added = task.add(
+        root, title, description or (about.description if about is not None else ""), priority=priority,
+        blocked_by=blocked_by, parent=parent, feature_id=feature_id, allow_secret=allow_secret, patterns=patterns,
+    )  # fmt: skip
+    name = added.task.id
+    if about is not None:
+        added = replace(added, task=_given(root, name, about))
+    if in_worktree:
+        added = replace(added, task=worktree.make(root, name).task)
+    if about is not None or in_worktree:
+        begin(root, name)
+    return added
+
+
+def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> work.PrdDocument:
+    """A PRD as it may be stored; Refused when it cannot be read."""
+    document = work.parse_prd(wording.text(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n")
+    wrong = next((each for each in document.problems if each.level == "error"), None)
+    if wrong is not None:
+        raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)
+    return document
+
+
+def set_prd(
+    root: Path, task_id: str, text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
+) -> tuple[Task, Path | None]:
+    """Give a task a PRD, or another one; where its branch is another one, the old files are archived (to there)."""
+    about = _prd(text, allow_secret, patterns)
+    place = folder(root, task_id)
+    before = files.read(place / "prd.json")
+    kept = None
+    if before is not None and before != about.text:
+        kept = _archived(root, task_id, work.parse_prd(before).branch, moving=_turned(before, about.text))
+    after = _given(root, task_id, about)
+    begin(root, task_id)
+    return after, kept
+
+
+def _turned(before: str, after: str) -> bool:
+    return work.parse_prd(before).branch != work.parse_prd(after).branch
+
+
+def _given(root: Path, task_id: str, about: work.PrdDocument) -> Task:
+    files.write(folder(root, task_id) / "prd.json", about.text, root=paths.state_root(root))
+
+    def edit(old: Task) -> Task:
+        branch = about.branch or None
+        after = replace(old, branch=branch if not old.worktree else old.branch)
+        return task_file.with_member(after, SEEN, about.branch)
+
+    return task_file.change(root, task_id, edit)
+
+
+def _archived(root: Path, task_id: str, branch: str, *, moving: bool) -> Path:
+    """Keep the PRD in the archive, and (when the branch is another one) the progress, too, which begins anew."""
+    place = folder(root, task_id)
+    name = _UNSAFE.sub("-", branch.removeprefix(worktree.BRANCH)).strip("-.") or "unnamed"
+    base = place / "archive" / f"{ids.today()}-{name}"
+    number = 1
+    while (to := base if number == 1 else base.with_name(f"{base.name}-{number}")).exists():
+        number += 1
+    top = paths.state_root(root)
+    text = files.read(place / "prd.json")
+    if text is not None:
+        files.write(to / "prd.json", text, root=top, expect="")
+    if moving and (place / "progress.txt").exists():
+        files.move(place / "progress.txt", to / "progress.txt", root=top)
+    return to
+
+
+def begin(root: Path, task_id: str) -> Path | None:
+    """See to it that a task has a progress.txt that belongs to its PRD; where an older one went, if it had to."""
+    place = folder(root, task_id)
+    kept = None
+    text = files.read(place / "prd.json")
+    if text is not None:
+        known, branch = task_file.find(root, task_id).task.extra.get(SEEN), work.parse_prd(text).branch
+        if isinstance(known, str) and known and branch and known != branch:  # somebody edited the PRD
+            kept = _archived(root, task_id, known, moving=True)
+        if branch and known != branch:
+            task_file.change(root, task_id, lambda old: _turned_to(old, branch))
+    files.update(place / "progress.txt", lambda old: old or progress.template(), root=paths.state_root(root))
+    return kept
+
+
+def _turned_to(old: Task, branch: str) -> Task:
+    return task_file.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
+
+
+def stories(root: Path, task_id: str) -> tuple[Story, ...]:
+    """The stories of a task's PRD, the next one first; what passes comes last."""
+    text = files.read(folder(root, task_id) / "prd.json")
+    found = work.parse_prd(text).stories if text is not None else ()
+    return tuple(sorted(found, key=lambda each: (each.passes, each.priority <= 0, each.priority)))
+
+
+def current(root: Path, task_id: str) -> str:
+    """What is worked on now: the next story, else the task itself."""
+    return next((each.id for each in stories(root, task_id) if not each.passes), task_id)
+
+
+def told_stories(root: Path, task_id: str) -> str:
+    """The stories for a prompt: those that are open with their criteria, those that pass by name; "" for none."""
+    found = stories(root, task_id)
+    if not found:
+        return ""
+    out = [f"The stories are in {folder(root, task_id) / 'prd.json'}. Work on the first open one; set its `passes` to "
+           "true there once its criteria hold.", ""]  # fmt: skip
+    for each in found:
+        out.append(f"- [{'x' if each.passes else ' '}] {each.id}: {each.title}")
+        if not each.passes:
+            out += [f"  {line}" for line in each.description.splitlines() if line.strip()]
+            out += [f"  - {criterion}" for criterion in each.acceptance_criteria]
+    return "\n".join(out)
+
+
+# --- progress.txt ------------------------------------------------------------------------------
+
+
+def section(root: Path, task_id: str, budget: int = BUDGET) -> str:
+    """progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
+    document = progress.parse(files.read(folder(root, task_id) / "progress.txt") or "")
+    patterns = [each.record.text for each in document.entries if progress.is_pattern(each.record)]
+    blocks = [each for each in document.entries if each.record.family is Family.JOURNAL]
+    out: list[str] = []
+    room = budget - 40
+    for text in patterns:
+        line = f"- {text.replace(chr(10), f'{chr(10)}  ')}"
+        if (cost := estimate(line) + 1) <= room:
+            room -= cost
+            out.append(line)
+    head = ["### Codebase Patterns", *out] if out else []
+    newest: list[str] = []
+    for each in reversed(blocks):
+        said = f"### {each.record.title}\n{_shown(each.record)}"
+        if (cost := estimate(said) + 2) > room:
+            break
+        room -= cost
+        newest.insert(0, said)
+    left = len(blocks) - len(newest)
+    more = [f"({left} older blocks: {folder(root, task_id) / 'progress.txt'})"] if left else []
+    return "\n\n".join(filter(None, ["\n".join(head), *more, *newest]))
+
+
+def _shown(record: Record) -> str:
+    thread = record.extra.get("thread")
+    return "\n".join(filter(None, [f"Thread: {thread}" if thread else "", f"({record.kind.value})", record.text]))
+
+
+def append(
+    root: Path, entry: JournalEntry, learned: Sequence[Knowledge] = (), *, story: str = "", patterns: Sequence[str] = ()
+) -> list[Record]:
+    """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
+    clean = _cleaner(patterns)
+    block = _block(entry, story or entry.task, clean)
+    known = [clean(f"{each.title}: {_sentence(each.text)}") for each in learned]
+    new: list[Record] = []
+
+    def edit(text: str) -> str:
+        document = progress.parse(text or progress.template())
+        name = block.extra[JOURNAL]
+        if all(each.record.extra.get(JOURNAL) != name for each in document.entries):
+            document = _with_block(document, block)
+        document, added = _consolidated(document, known)
+        new[:] = added
+        return str(document)
+
+    files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.state_root(root))
+    return new
+
+
+class _cleaner:
+    """Makes words of an agent fit for one line of a file."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets, on one line."""
+        return " ".join(rows.safe(redact(text, self._patterns).text).replace("\x00", "").split())
+
+
+def _block(entry: JournalEntry, story: str, clean: _cleaner) -> Record:
+    notes = rows.safe(entry.notes)
+    lessons = [clean(each.text)[:_WORDS] for each in learnings("", list(lines(notes)))]
+    body = [f"- {each}" for each in _told(notes, {*lessons}, clean)] or [f"- {entry.title}"]
+    if entry.files:
+        more = f" and {len(entry.files) - _FILES} more" if len(entry.files) > _FILES else ""
+        body.append(f"- Files changed: {', '.join(clean(each) for each in entry.files[:_FILES])}{more}")
+    body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)] if any(lessons) else []
+    at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
+    extra = {JOURNAL: entry_id(entry.run, entry.iteration)}
+    if entry.session:
+        extra["thread"] = f"{SESSION}{clean(entry.session)}"
+    return Record("", entry.outcome, "\n".join(body), Family.JOURNAL, title=f"{at} - {clean(story)}", extra=extra)
+
+
+def _told(notes: str, lessons: set[str], clean: _cleaner) -> Iterator[str]:
+    """What was noted, line by line as bullets, without the learnings and without marks that mean something here."""
+    count = 0
+    for line in notes.splitlines():
+        bare = clean(_MARKS.sub("", line.strip()))[:_WORDS]
+        is_label = bare.lower().strip("*_: ").startswith("learning") and len(bare) < 60
+        if not bare or _NOISE.match(bare) or bare in lessons or is_label:
+            continue
+        count += 1
+        if count > _BULLETS:
+            yield "(more in the journal)"
+            return
+        yield bare
+
+
+def _with_block(document: ProgressDocument, block: Record) -> ProgressDocument:
+    """The document with a block; words that cannot stand in it are left to the journal."""
+    try:
+        return document.add(block)
+    except Refused:
+        bare = f"- {Outcome(block.kind).value}; what was noted is in the journal"
+        return document.add(replace(block, text=bare))
+
+
+def _sentence(text: str) -> str:
+    """The beginning of a text, as far as one line should go."""
+    first = " ".join(text.strip().split("\n\n", 1)[0].split())
+    return first if len(first) <= _PATTERN else first[: _PATTERN - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
+    """The document with the patterns that it is worth: what is known, and what two blocks have learned."""
+    patterns = [each.record for each in document.entries if progress.is_pattern(each.record)]
+    shelf = Shelf(each.text for each in patterns)
+    said = {each.text for each in patterns}
+    added: list[Record] = []
+    for text in [*known, *_twice(document)]:
+        if text in said or shelf.nearest(text) is not None:
+            continue
+        record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
+        try:
+            document = document.add(record)
+        except Refused:  # it cannot stand as a bullet; the block or the knowledge entry has it
+            continue
+        shelf.add(text)
+        said.add(text)
+        added.append(record)
+    return document, added
+
+
+def _twice(document: ProgressDocument) -> Iterator[str]:
+    """The learnings that stand in a second block as well, as they were worded first."""
+    shelf = Shelf()
+    first: list[tuple[str, str]] = []
+    for entry in document.entries:
+        block = next((link.target for link in entry.record.links if link.relation == "learned_in"), "")
+        if not block:
+            continue
+        text = " ".join(entry.record.text.split())
+        near = shelf.nearest(text)
+        at = near if near is not None else next((n for n, (said, _) in enumerate(first) if said == text), None)
+        if at is None:
+            shelf.add(text)
+            first.append((text, block))
+        elif first[at][1] != block:
+            yield first[at][0]
+
+
+# --- at the end --------------------------------------------------------------------------------
+
+
+def finish(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> Finished:
+    """Say that a task is done, and promote what it taught to the project."""
+    moved = task.done(root, task_id)
+    if moved.task.status != TaskStatus.DONE.value:
+        return Finished(moved)
+    promotion, why = promoted(root, moved.task, patterns=patterns)
+    return Finished(moved, promotion, why)
+
+
+def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
+    """Promote what a task taught; the patterns are the main checkout's. What fails costs nobody the task: why."""
+    at = worktree.place(root, work)
+    try:
+        insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
+        return promote.promoted(paths.state_root(root), work.id, patterns=patterns), ""
+    except RalphError as error:
+        return None, f"what {work.id} taught was not promoted: {error.message}"

@@ -1,0 +1,362 @@
+"""Worktrees of tasks: a checkout of its own for each, in `.worktrees/<id>/` on the branch `ralph/<id>`.
+
+A task's worktree holds the code and the memory files that git tracks, so that what is learned there is seen there
+and nowhere else until it is merged; the task itself, its log and the index stand in the main checkout, and outlive
+the folder. `.worktrees/` is hidden through git's own list of what this clone ignores. What a person or git did to a
+worktree meanwhile (deleted the folder, moved the repository, rewrote the branch) is found by looking, and told with
+the command that mends it; making the worktree again mends it, too. What would be lost with a worktree is named before
+it goes. Only a branch that was made here goes with it. `tests/app/test_worktree.py` uses real repositories.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import board, task_file
+from ralph.app.board import is_live
+from ralph.app.config import hide_from_git
+from ralph.app.repository import Repository, first_line, listed
+from ralph.capture.alike import Shelf
+from ralph.context.render import looks_like_instructions
+from ralph.errors import Conflict, NotFound, RalphError, Refused
+from ralph.formats import region
+from ralph.model import ids
+from ralph.model.record import Record
+from ralph.model.work import Task
+from ralph.store import files
+
+FOLDER = ".worktrees"
+BRANCH = "ralph/"
+TREE = "worktree_state"
+"""The member of task.json that says what was made: the commit it began at, the last that was seen, whose branch."""
+PAGE = "AGENTS.md"
+"""What agents read in every checkout, and where a worktree gathers what was learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A task's worktree: where the agent works, on which branch, and whether it is new."""
+
+    task: Task
+    place: Path
+    branch: str
+    new: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with a task's worktree, and what to do about it."""
+
+    task: str
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What is only in a worktree: files that are not committed, and commits that no other branch has."""
+
+    uncommitted: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    unseen: str = ""
+    """Why it cannot be told."""
+
+    def __bool__(self) -> bool:
+        return bool(self.uncommitted or self.commits or self.unseen)
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        parts = [f"{len(self.uncommitted)} uncommitted: {listed(self.uncommitted)}"] if self.uncommitted else []
+        parts += [f"{len(self.commits)} unmerged commits: {listed(self.commits)}"] if self.commits else []
+        return "; ".join([*parts, *([self.unseen] if self.unseen else [])])
+
+
+def member(task: Task, key: str) -> str:
+    """A text of what is known of a task's worktree."""
+    held = task.extra.get(TREE)
+    value = held.get(key) if isinstance(held, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _with(task: Task, **values: str) -> Task:
+    held = task.extra.get(TREE)
+    known = {**held, **values} if isinstance(held, dict) else values
+    return replace(task, extra={**task.extra, TREE: {key: value for key, value in known.items() if value}})
+
+
+# --- where it is -------------------------------------------------------------------------------
+
+
+def place(root: Path, task: Task) -> Path | None:
+    """Where an agent works on a task that has a worktree, whether it is there or not; None without one."""
+    return Path(os.path.normpath(paths.state_root(root) / task.worktree)) if task.worktree else None
+
+
+def top(root: Path, task_id: str) -> Path:
+    """The folder of a task's checkout, in the main one."""
+    return paths.state_root(root) / FOLDER / task_id
+
+
+def workplace(root: Path, task: Task) -> Path:
+    """Where to work on a task: its worktree, else the project; Refused when the worktree is not there."""
+    at = place(root, task)
+    if at is None:
+        return root
+    wrong = trouble(root, task, is_quick=True)
+    if wrong is not None:
+        raise Refused(f"{task.id}: {wrong.what}", hint=wrong.hint)
+    return at
+
+
+def trouble(root: Path, task: Task, *, is_quick: bool = False) -> Trouble | None:
+    """What is wrong with the worktree of a task; `is_quick` asks git nothing."""
+    at = place(root, task)
+    if at is None:
+        return None
+    again = f"`ralph task start {task.id} --worktree`"
+    main = paths.state_root(root)
+    if not at.is_dir():
+        branch = task.branch or ""
+        lost = f"its worktree {task.worktree} is gone; what was committed is in the branch {branch}"
+        if not is_quick and branch and not Repository(main).is_branch(branch):
+            tip = member(task, "tip")
+            lost = f"its worktree {task.worktree} and its branch {branch} are gone"
+            again = f"`git branch {branch} {tip}` brings back what was committed; then {again}" if tip else again
+            return Trouble(task.id, lost, f"{again} makes the worktree again")
+        return Trouble(
+            task.id, lost, f"{again} makes it again; `git worktree prune` forgets it, `ralph task drop` both"
+        )
+    if paths.state_root(at) != main:
+        what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
+        return Trouble(task.id, what, f"{again} mends it (`git worktree repair {task.worktree}`); nothing is lost")
+    return None if is_quick else _rewritten(main, task)
+
+
+def _rewritten(main: Path, task: Task) -> Trouble | None:
+    """A branch that no longer has the commits that were seen on it."""
+    git, tip, branch = Repository(main), member(task, "tip"), task.branch or ""
+    if not git.is_branch(branch):
+        return Trouble(
+            task.id, f"its branch {branch} is gone", f"`git branch {branch} {tip or 'COMMIT'}` brings it back"
+        )
+    if not tip or git.has(f"refs/heads/{branch}", tip):
+        return None
+    if not git.commit(tip):
+        what = f"its branch {branch} was rewritten, and {tip[:12]} is no longer in this repository"
+        return Trouble(task.id, what, "another clone or its reflog may have it")
+    what = f"its branch {branch} was rewritten: {tip[:12]} is no longer in it"
+    return Trouble(task.id, what, f"`git branch rescued-{task.id} {tip}` keeps what was there before")
+
+
+def troubles(root: Path) -> list[Trouble]:
+    """What is wrong with any task's worktree, and folders in `.worktrees/` that are no task's."""
+    everything = board.read(root)
+    found = [each for task in everything.tasks if task.worktree for each in [trouble(root, task)] if each is not None]
+    known = {Path(task.worktree).parts[1:2] for task in everything.tasks if task.worktree}
+    folder = paths.state_root(root) / FOLDER
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir() and (path.name,) not in known:
+            what = f"{FOLDER}/{path.name} is the worktree of no task"
+            found.append(Trouble("", what, f"look into it; `git worktree remove {FOLDER}/{path.name}` removes it"))
+    return found
+
+
+# --- making it ---------------------------------------------------------------------------------
+
+
+def make(root: Path, task_id: str) -> Made:
+    """Give a task a worktree; one that is there is taken, and mended where it has to be."""
+    main = paths.state_root(root)
+    git = Repository(main)
+    head, above = git.commit("HEAD"), git.top
+    if above is None or not head:
+        what = f"{main}: there is no commit to begin a worktree at" if above else f"{main}: is not in a git repository"
+        raise Refused(what, hint="`git init`, and commit something first" if not above else "commit something first")
+    task = task_file.find(root, task_id).task
+    branch = _branch(git, task)
+    inside = main.resolve().relative_to(above.resolve())
+    folder = top(root, task_id)
+    hide_from_git(main / FOLDER, main)
+    new = not _is_there(git, folder)
+    made = new and _checked_out(git, folder, branch)
+    where = (folder / inside).relative_to(main).as_posix()
+
+    def edit(old: Task) -> Task:
+        begun = member(old, "base") if old.worktree and old.branch == branch else head
+        after = replace(old, worktree=where, branch=branch)
+        owner = "ralph" if made else member(old, "branch_by") if old.branch == branch else ""
+        return _with(after, base=begun, tip=git.commit(f"refs/heads/{branch}"), branch_by=owner)
+
+    return Made(task_file.change(root, task_id, edit), main / where, branch, new)
+
+
+def _branch(git: Repository, task: Task) -> str:
+    branch = task.branch or f"{BRANCH}{task.id}"
+    if branch.startswith("-") or not git.holds("check-ref-format", "--branch", branch):
+        raise Refused(f"{branch!r} cannot be the name of a branch", hint='mend "branchName" in its prd.json')
+    if branch == git.branch():
+        raise Refused(
+            f"the branch {branch} is checked out in the main checkout",
+            hint="check out another one there, or name another one in its prd.json",
+        )
+    return branch
+
+
+def _is_there(git: Repository, folder: Path) -> bool:
+    """Whether the worktree is there and belongs to this repository; a moved one is mended, a deleted one forgotten."""
+    known = _registered(git)
+    if not folder.exists():
+        if os.path.realpath(folder) in known:  # deleted by hand: only git's note of it goes
+            git.tell("worktree", "remove", "--force", str(folder))
+        return False
+    if folder.is_symlink() or not (folder / ".git").is_file():
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+            return False
+        raise Refused(f"{folder}: is there and is no worktree", hint="move it away; nothing was changed")
+    if Repository(folder).top is None or os.path.realpath(folder) not in known:
+        ran = git.tell("worktree", "repair", str(folder))
+        if Repository(folder).top is None or os.path.realpath(folder) not in _registered(git):
+            raise Refused(
+                f"{folder}: is no worktree of this repository any more: {first_line(ran)}",
+                hint="its files are as they were: move the folder away and run the command again",
+            )
+    return True
+
+
+def _registered(git: Repository) -> set[str]:
+    out = git.ask("worktree", "list", "--porcelain", "-z").out
+    return {
+        os.path.realpath(word.removeprefix("worktree ")) for word in out.split("\0") if word.startswith("worktree ")
+    }
+
+
+def _checked_out(git: Repository, folder: Path, branch: str) -> bool:
+    """Check a branch out into a folder; True when the branch was made for it."""
+    there = git.is_branch(branch)
+    words = [str(folder), branch] if there else ["-b", branch, str(folder), "HEAD"]
+    ran = git.tell("worktree", "add", "--quiet", *words)
+    if ran.code != 0:
+        raise Refused(
+            f"git made no worktree: {first_line(ran)}", hint=f"look at `git worktree list` and `git branch {branch}`"
+        )
+    return not there
+
+
+# --- what was learned there --------------------------------------------------------------------
+
+
+def gather(at: Path, learned: Iterable[Record]) -> list[Record]:
+    """Put what was learned into the marked region of a worktree's AGENTS.md; gives what is new there.
+
+    What speaks to its reader in orders stays out: agents take this page as their user's word.
+    """
+    wanted = [each for each in learned if not looks_like_instructions(each.text)]
+    added: list[Record] = []
+
+    def edit(text: str) -> str:
+        added.clear()
+        document = region.parse(text)
+        shelf = Shelf(entry.record.text for entry in document.entries)
+        for record in wanted:
+            if shelf.nearest(record.text) is not None:
+                continue
+            try:
+                document = document.add(record)
+            except Refused:  # its words cannot stand there, or the marks do not pair: progress.txt has it
+                continue
+            shelf.add(record.text)
+            added.append(record)
+        return str(document)
+
+    if wanted:
+        files.update(at / PAGE, edit, root=at)
+    return added
+
+
+def seen(root: Path, task: Task, head: str) -> None:
+    """Note the newest commit of a task's branch, by which a rewritten branch is found."""
+    if head and task.worktree and head != member(task, "tip"):
+        task_file.change(root, task.id, lambda old: _with(old, tip=head) if old.worktree else old)
+
+
+# --- its end -----------------------------------------------------------------------------------
+
+
+def losses(root: Path, task_id: str) -> Losses:
+    """What would be lost with a task's worktree."""
+    task = task_file.find(root, task_id).task
+    main, folder = Repository(paths.state_root(root)), top(root, task_id)
+    if not task.worktree and not folder.exists():
+        raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
+    commits: tuple[str, ...] = ()
+    if task.branch and member(task, "branch_by") and main.is_branch(task.branch):
+        others = ("--not", f"--exclude=refs/heads/{task.branch}", "--glob=refs/heads", "--remotes", "--tags")
+        out = main.answer("log", "--format=%h %s", f"refs/heads/{task.branch}", *others)
+        commits = tuple(out.splitlines())
+    if not folder.exists():
+        return Losses(commits=commits)
+    try:
+        own = Repository(folder)
+        if own.top is None or os.path.realpath(own.top) != os.path.realpath(folder):
+            return Losses(commits=commits, unseen=f"{FOLDER}/{task_id} is no worktree of this repository any more")
+        return Losses((*(each.path for each in own.dirt()), *hidden(own)), commits)
+    except RalphError as error:
+        return Losses(commits=commits, unseen=error.message)
+
+
+def hidden(git: Repository) -> list[str]:
+    """Memory files of a checkout that git was told to ignore."""
+    out = git.answer("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *MEMORY)
+    return sorted(name for name in out.split("\0") if name and not name.endswith((".gitignore", ".ralph-lock")))
+
+
+MEMORY = (
+    ".agent", ".ralph/agent", ".ralph/guardrails.md", ".ralph/knowledge", ".ralph/global-patterns.md", "guardrails.md",
+    PAGE,
+)  # fmt: skip
+"""Where memory stands in a checkout."""
+
+
+def drop(root: Path, task_id: str, *, agreed: Losses | None = None) -> Task:
+    """Remove a task's worktree, and its branch if it was made for it; Refused when more would be lost than `agreed`."""
+    task = task_file.find(root, task_id).task
+    check_free(task)
+    lost = losses(root, task_id)
+    if lost and lost != agreed:
+        raise Refused(f"this would be lost with the worktree of {task_id}: {lost.told}",
+                      hint=f"`ralph task merge {task_id}` first; --yes drops it all the same")  # fmt: skip
+    git, folder = Repository(paths.state_root(root)), top(root, task_id)
+    if folder.exists() or os.path.realpath(folder) in _registered(git):
+        if folder.exists():
+            git.tell("worktree", "repair", str(folder))
+        ran = git.tell("worktree", "remove", "--force", str(folder))
+        if ran.code != 0:
+            raise Refused(f"git did not remove the worktree: {first_line(ran)}", hint=f"look at {folder}")
+    if task.branch and member(task, "branch_by") and git.is_branch(task.branch):
+        ran = git.tell("branch", "--quiet", "-D", task.branch)
+        if ran.code != 0:
+            raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
+    return task_file.change(root, task_id, _without)
+
+
+def _without(task: Task) -> Task:
+    made = bool(member(task, "branch_by"))
+    extra = {key: value for key, value in task.extra.items() if key != TREE}
+    return replace(task, worktree=None, branch=None if made and task.branch == f"{BRANCH}{task.id}" else task.branch,
+                   extra=extra)  # fmt: skip
+
+
+def check_free(task: Task) -> None:
+    """Refuse a task that a run works on."""
+    if task.claim is not None and is_live(task.claim, ids.now()):
+        raise Conflict(
+            f"{task.claim.run} works on {task.id}", hint=f"`ralph loop stop {task.claim.run}` stops it; then try again"
+        )
+
+
+def summed(found: Sequence[Trouble]) -> list[str]:
+    """Troubles as lines."""
+    return [f"{f'{each.task}: ' if each.task else ''}{each.what}; {each.hint}" for each in found]
