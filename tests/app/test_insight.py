@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.capture.test_fixes import TEACHING, session
+from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.test_insight import BUILD, TOKEN, note, observe, stored
-from tests.capture.test_fixes import TEACHING, session
+from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
@@ -13,7 +13,7 @@ from ralph.app import insight, memory, promote, task
 from ralph.app.promote import Target
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats import patterns, region
-from ralph.formats.region import END, MADE, START
+from ralph.formats.region import END, START
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record, Status
 from ralph.store import files
@@ -182,6 +182,14 @@ def test_every_place_that_an_insight_came_to_is_remembered(root: Path, name: str
     assert [link.target for link in by_text(root, name, "vite").links] == [".agent/memories.md", "AGENTS.md"]
 
 
+def test_an_insight_that_is_only_a_memory_so_far_still_goes_to_the_patterns(root: Path, name: str) -> None:
+    found = by_text(root, name, "vite")
+    promote.promote(root, found.id, Target.MEMORY)
+    assert found.text in [each.text for each in promote.promoted(root, name, dry_run=True).added]
+    promote.promote(root, found.id, Target.AGENTS)
+    assert found.text not in [each.text for each in promote.promoted(root, name, dry_run=True).added]
+
+
 def test_a_memory_says_where_it_came_from(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
     promote.promote(root, found.id, Target.MEMORY)
@@ -222,7 +230,7 @@ def test_a_page_that_is_a_link_to_another_is_written_there(root: Path, name: str
     (root / "CLAUDE.md").symlink_to("AGENTS.md")
     promote.promote(root, by_text(root, name, "vite").id, Target.CLAUDE)
     assert (root / "CLAUDE.md").is_symlink()
-    assert MADE in (root / "AGENTS.md").read_text(encoding="utf-8")
+    assert START in (root / "AGENTS.md").read_text(encoding="utf-8")
 
 
 def test_the_design_page_is_the_only_one_or_the_named_one(root: Path, name: str) -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.capture.test_fixes import EMPTY, NOTE, TEACHING, observed, session
+from tests.capture.situations import EMPTY, NOTE, TEACHING, observed, session
 
 from ralph.capture.insights import (
     COUNT,
@@ -125,6 +125,13 @@ def test_prompts_of_people_and_talk_are_no_insights() -> None:
 def test_talk_adds_to_what_was_written_down() -> None:
     talk = observed(NOTE, f"Again: {PROTO_AGAIN}, because it is not committed.", by="agent", session="s2")
     assert places(propose([learning(PROTO, "s1", 1), talk])[0]) == ("s2", "s1")
+
+
+def test_something_that_was_met_again_in_another_session_is_an_insight_without_any_rule() -> None:
+    first = noted("The badge flickers: `useSyncExternalStore` got a new snapshot object during render.", 1)
+    second = noted("Same flicker in the menu: a new snapshot object for `useSyncExternalStore` during render.", 2)
+    assert propose([first]) == []
+    assert is_well_evidenced(propose([first, second])[0])
 
 
 def test_the_record_that_sums_up_a_run_is_no_entry() -> None:

@@ -59,6 +59,13 @@ EMPTY = [
     "UserService.create takes a dto and returns a User.",
     "The reducer filters the list and sorts it by name.",
     "OrderController delegates to OrderService.",
+    "next_slot lives in booking/slots.py and its test in tests/test_slots.py.",
+    "The function squash in src/git/history.ts squashes commits.",
+    "`pickSlot(day)` picks a slot.",
+    "squash steht in src/git/history.ts.",
+    "squash 함수는 src/git/history.ts에 있다.",
+    "squash 在 src/git/history.ts 里定义。",
+    "Man sollte immer Tests schreiben.",
     "This module defines the routes of the API.",
     "The UserCard component renders a name and an avatar.",
     "There is a function called slugify in utils.py.",
@@ -109,6 +116,11 @@ def test_a_note_that_states_a_rule_a_reason_or_a_trap_is_kept(text: str) -> None
 def test_of_a_journal_only_the_lasting_sentence_is_kept() -> None:
     said = "Implemented the export. All tests pass. Gotcha: csv.writer needs newline='' or Excel shows blank rows."
     assert worth(said, Meant.NOTED) == "Gotcha: csv.writer needs newline='' or Excel shows blank rows."
+
+
+def test_a_sentence_that_leans_on_the_one_before_takes_it_along() -> None:
+    said = "Refunds are posted twice under load. It relies on `idempotency_key`, never leave that out."
+    assert worth(said, Meant.NOTED) == said
 
 
 def test_paragraphs_and_items_are_taken_one_by_one() -> None:

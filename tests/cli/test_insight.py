@@ -2,7 +2,7 @@
 
 import pytest
 from tests.app.test_insight import BUILD, note, observe
-from tests.capture.test_fixes import TEACHING, session
+from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO
 from tests.cli.runner import Project
 

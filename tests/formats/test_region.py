@@ -8,11 +8,23 @@ from hypothesis import strategies as st
 from tests.formats import laws
 
 from ralph.errors import NotFound, Refused
-from ralph.formats.region import END, MADE, START, inside, parse, render
+from ralph.formats.lines import MADE
+from ralph.formats.region import END, START, inside, parse, render
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
 
-MARKS = (START, END, MADE, f"{START}\n", f"{END}\n", "<!--ralph:start-->\n", "- one\n", "- two\n", "```\n", "text\n")
+MARKS = (
+    START,
+    END,
+    f"{START}\n{MADE}\n",
+    f"{START}\n",
+    f"{END}\n",
+    "<!--ralph:start-->\n",
+    "- one\n",
+    "- two\n",
+    "```\n",
+    "text\n",
+)
 SAMPLES = laws.messy(*MARKS)
 WORDS = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=60)
 
@@ -60,6 +72,8 @@ def test_what_was_added_can_be_taken_back_byte_for_byte(text: str, words: str) -
             return
         new = [entry.record.id for entry in after.entries if entry.record not in [e.record for e in before.entries]]
         removed = after.remove(new[0])
+        if before.regions and before.regions[0].made and not inside(text).replace(MADE, "").strip():
+            return  # one that was made and has been emptied by hand goes with its next last bullet
         if text.strip("\ufeff \t\r\n"):
             assert removed.text == text
 
@@ -74,12 +88,12 @@ def test_what_is_rendered_reads_back(words: str) -> None:
 
 def test_a_file_without_a_region_gets_one_at_its_end() -> None:
     assert parse("# Ours\n\nText.\n").add(memory("Run make first.")).text == (
-        f"# Ours\n\nText.\n\n{MADE}\n- Run make first.\n{END}\n"
+        f"# Ours\n\nText.\n\n{START}\n{MADE}\n- Run make first.\n{END}\n"
     )
 
 
 def test_a_missing_file_becomes_a_region() -> None:
-    assert parse("").add(memory("Run make first.")).text == f"{MADE}\n- Run make first.\n{END}\n"
+    assert parse("").add(memory("Run make first.")).text == f"{START}\n{MADE}\n- Run make first.\n{END}\n"
 
 
 def test_the_next_bullet_goes_below_the_last_one_inside() -> None:
@@ -95,7 +109,7 @@ def test_an_empty_region_is_filled() -> None:
 def test_carriage_returns_and_a_missing_last_line_end_stay() -> None:
     text = f"# A\r\n{START}\r\n- one\r\n{END}\r\ntail"
     assert parse(text).add(memory("two\nmore")).text == (f"# A\r\n{START}\r\n- one\r\n- two\r\n  more\r\n{END}\r\ntail")
-    assert parse("# A\r\ntail").add(memory("one")).text == f"# A\r\ntail\r\n\r\n{MADE}\r\n- one\r\n{END}"
+    assert parse("# A\r\ntail").add(memory("one")).text == f"# A\r\ntail\r\n\r\n{START}\r\n{MADE}\r\n- one\r\n{END}"
 
 
 def test_what_is_already_said_in_other_case_or_marks_is_not_said_again() -> None:

@@ -70,11 +70,14 @@ class World:
             session = record.origin.session
             theirs = {name for own, name, host in self.sessions if session in (own, host)}
             return owner not in hidden if owner else not theirs & hidden
-        if record.label == "run":
-            told = {each.record.origin.task for each in self.kept if each.record.family is Family.JOURNAL
-                    and each.record.origin.run == record.origin.run}  # fmt: skip
-            return not told & hidden
+        if record.label == "run" and hidden & {entry.task for entry in self.entries if entry.run == record.origin.run}:
+            return False
         return (owner or home) not in hidden
+
+    @property
+    def entries(self) -> list[Origin]:
+        """Where the journal's records come from."""
+        return [each.record.origin for each in self.kept if each.record.family is Family.JOURNAL]
 
     def index(self) -> sqlite3.Connection:
         files = sorted({each.file for each in self.kept})

@@ -37,6 +37,7 @@ class Claude:
     permission: str = PERMISSION
     name: str = "claude"
     reads_only: bool = True
+    settings: str = ""  # JSON on top of the user's own, for MCP servers that are left out
 
     def run(self, ask: Ask) -> Reply:
         """One prompt, in a new conversation or in the one it names."""
@@ -51,6 +52,8 @@ class Claude:
             words += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS), "--strict-mcp-config"]
         elif self.permission:
             words += ["--permission-mode", BYPASS if self.permission == "bypass" else self.permission]
+        if self.settings and not ask.read_only:
+            words += ["--settings", self.settings]
         if ask.model:
             words += ["--model", ask.model]
         if ask.session:

@@ -278,10 +278,15 @@ def with_promotion(record: Record, place: str) -> Record:
     return replace(record, status=Status.ACCEPTED, links=links, extra={**record.extra, PROMOTED: place})
 
 
-def is_promoted(record: Record, place: str = "") -> bool:
-    """Whether an insight was promoted (to this place)."""
+def promotions(record: Record) -> tuple[str, ...]:
+    """The places that an insight was promoted to."""
     where = [record.extra.get(PROMOTED), *(link.target for link in record.links if link.relation == PROMOTED)]
-    return place in where if place else any(where)
+    return tuple(dict.fromkeys(str(place) for place in where if place))
+
+
+def is_promoted(record: Record) -> bool:
+    """Whether an insight was promoted anywhere."""
+    return bool(promotions(record))
 
 
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
@@ -325,7 +330,11 @@ def shape(insight: Insight) -> dict[str, object]:
 
 
 def is_due(record: Record) -> bool:
-    """Whether an insight goes to the project when its task is done: accepted, or well-evidenced and not rejected."""
-    if record.status is REJECTED or is_promoted(record):
+    """Whether an insight goes to the project when its task is done: accepted, or well-evidenced and not rejected.
+
+    One that is only a memory so far still goes; one that stands in the patterns or higher does not.
+    """
+    higher = [place for place in promotions(record) if not place.endswith("memories.md")]
+    if record.status is REJECTED or higher:
         return False
     return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)

@@ -7,16 +7,13 @@ criterion without a command leaves no trace. `tests/app/test_loop.py` runs whole
 """
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents.command import words as words_of
-from ralph.app import agent as agents
-from ralph.app import board, feature, runs, scratchpad, task, task_file
+from ralph.app import board, feature, loop_agent, runs, scratchpad, task, task_file
 from ralph.app.board import is_live, status_of
 from ralph.app.loop_parts import Plan, Teller, Workbench, counted
 from ralph.capture.privacy import redact
@@ -30,14 +27,13 @@ from ralph.model import ids
 from ralph.model.agent import Agent
 from ralph.model.kinds import Outcome
 from ralph.model.work import RunStatus, TaskStatus
-from ralph.settings import Config, Loop
+from ralph.settings import Config
 from ralph.store import files
 
 NO_CRITERIA = "none"
 _TITLE = 100
 _BETWEEN = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
 """A run that ended so is resumed in the middle; one that came to an end of its own has its limits counted anew."""
-_PROGRAMS = {"claude": "claude", "codex": "codex", "acp": agents.ACP_PROGRAM}
 _WITHHELD = "[redacted: "
 Rest = Callable[[float], None]
 
@@ -103,21 +99,7 @@ def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False, ag
     if name and not resumed:
         _check_free(root, name)
     wanted = _criteria(root, config, wish)
-    return Prepared(agent or _agent(root, config.loop), wanted, bool(wish.criteria), goal)
-
-
-def _agent(root: Path, loop: Loop) -> Agent:
-    """The agent that the config names; UsageError when its program is not there, since waiting would not bring it."""
-    if loop.agent == "scripted":
-        return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
-    program = words_of(loop.agent_command)[0] if loop.agent_command else _PROGRAMS.get(loop.agent, "")
-    if program and shutil.which(str(root / program) if "/" in program else program) is None:
-        hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
-        raise UsageError(f"{program}: there is no such program", hint=hint)
-    name = agents.chosen(loop.agent)
-    others = "" if loop.permission == Loop().permission else loop.permission  # the usual one is Claude Code's own word
-    permission = loop.permission if name == "claude" else others
-    return agents.named(name, command=loop.agent_command, permission=permission)
+    return Prepared(agent or loop_agent.agent_of(root, config.loop), wanted, bool(wish.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -171,6 +153,7 @@ def start(
     )
     plan = Plan(ready.criteria, _limits(config, run), config.execution.verify, rest)
     bench = Workbench(root, config, ready.agent, plan, teller, runs.mine(run))
+    bench.go_to(wish.task)
     return _go(bench, ready, wish, [], fresh=True)
 
 
@@ -205,6 +188,7 @@ def resume(
     plan = Plan(ready.criteria, _limits(config, run), config.execution.verify, rest)
     bench = Workbench(root, config, ready.agent, plan, teller, run)
     bench.saved = run
+    bench.go_to(run.task or "".join(run.only[:1]), run.base)
     return _go(bench, ready, wish, steps, fresh=False)
 
 

@@ -1,8 +1,10 @@
 """The parts of a running loop, made of files, an agent, processes and the clock.
 
 One Workbench serves one run. What it is asked by the engine it does at once and on disk; what it remembers itself
-can be lost: when it last beat, and how the disk looked. Everything that an agent said passes redaction before
-it is written. `tests/app/test_loop.py` runs whole loops with the scripted agent.
+can be lost: when it last beat, and how the disk looked. A task that has a worktree is worked on there: the agent, the
+criteria and what changed are the worktree's, and so is `root` while the task is at hand. Everything that an agent
+said passes redaction before it is written. `tests/app/test_loop.py` runs whole loops with the scripted agent,
+`tests/app/test_flow.py` two of them side by side.
 """
 
 import time
@@ -12,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import alive, process
-from ralph.app import journal, knowledge, loop_prompt, runs, task, task_file
+from ralph.app import insight, journal, knowledge, loop_prompt, runs, task, task_file, task_memory, worktree
 from ralph.app.task_claims import LEASE
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
@@ -61,13 +63,15 @@ class Workbench:
     """Everything one run needs."""
 
     def __init__(self, root: Path, config: Config, agent: Agent, plan: Plan, teller: Teller, run: Run) -> None:
-        self.root, self.config, self.agent, self.plan, self.teller = root, config, agent, plan, teller
+        self.home = self.root = root
+        self.config, self.agent, self.plan, self.teller = config, agent, plan, teller
         self.saved: Run | None = None
         self.run = run
         self._beaten = 0.0
         self._renewed = 0.0
         self.disk = changes.Disk(root, self._run, run.base)
-        self._prompt = ""
+        self._prompt = self._story = self._head = ""
+        self._known: list[task_memory.Knowledge] = []
         self._first: Verdict | None = None
 
     def parts(self) -> Parts:
@@ -82,6 +86,13 @@ class Workbench:
 
     # --- tasks ---------------------------------------------------------------------------------
 
+    def go_to(self, name: str, base: str = "") -> None:
+        """Work where a task is worked on: in its worktree, else in the project."""
+        at = worktree.workplace(self.home, task_file.find(self.home, name).task) if name else self.home
+        if at != self.root:
+            self.root, self.disk, self._first = at, changes.Disk(at, self._run, base), None
+            self.teller.tell(f"works in {at}")
+
     def assign(self, run: Run) -> Task | None:
         """The task at hand, else the next one that can be claimed."""
         settled = {*run.done, *run.failed}
@@ -95,7 +106,8 @@ class Workbench:
 
     def _ready(self, run: Run, settled: set[str]) -> list[Task]:
         found = task.ready(self.root)
-        return [each for each in found if run.feature in ("", each.feature or "") and each.id not in settled]
+        wanted = [each for each in found if run.feature in ("", each.feature or "") and each.id not in settled]
+        return [each for each in wanted if worktree.trouble(self.home, each, is_quick=True) is None]
 
     def _claimed(self, run: Run, waiting: Sequence[Task]) -> Task | None:
         """The first of these that is to be had."""
@@ -108,17 +120,22 @@ class Workbench:
         return self._first
 
     def begin(self, run: Run, work: Task) -> Run:
-        """Note which criteria fail before the work on a task."""
+        """Note which criteria fail before the work on a task, at its place."""
+        self.go_to(work.id)
         verdict, self._first = self._first or self._checked(""), None
         if verdict.stopped:
             return replace(run, task="", step="")
         self.teller.tell(f"task {work.id}: {work.title}")
+        if (kept := task_memory.begin(self.root, work.id)) is not None:
+            self.teller.tell(f"its PRD turned to another branch; PRD and progress are kept in {kept}")
         return replace(run, failing=not verdict.passed, base=self.disk.base)
 
     def settle(self, run: Run, work: Task, judged: Judged) -> Run:
         """Done, tried once more, or failed for good."""
         if judged.outcome is Outcome.DONE:
-            task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
+            after = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
+            if after.status == TaskStatus.DONE.value:
+                self._promote(after)
             return replace(run, done=(*run.done, work.id), task="")
         if not judged.counts:
             return run
@@ -131,6 +148,15 @@ class Workbench:
         self.teller.tell(f"task {work.id} failed after {counted(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
+    def _promote(self, work: Task) -> None:
+        promotion, why = task_memory.promoted(self.home, work, patterns=self._patterns)
+        if promotion is not None and promotion.added:
+            self.teller.tell(
+                f"promoted {counted(len(promotion.added), 'insight')} of {work.id} to {promotion.path.name}"
+            )
+        if why:
+            self.teller.tell(f"warning: {why}")
+
     # --- one iteration -------------------------------------------------------------------------
 
     def ask(self, run: Run, work: Task) -> Ask:
@@ -138,7 +164,7 @@ class Workbench:
         iteration = run.iterations + 1
         told = [each.shown for each in self.plan.criteria]
         text = loop_prompt.text(self.root, self.config, run, work, told, self.plan.limits.max_iterations)
-        self._prompt = text
+        self._prompt, self._story, self._known = text, task_memory.current(self.root, work.id), []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
         self.teller.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
@@ -163,6 +189,7 @@ class Workbench:
             alive.end(alive.bearing("RALPH_RUN", self.run.id))  # what the agent put into the background, too
         seconds = time.monotonic() - began
         after = self.disk.look()
+        self._head = after.head
         touched = dict.fromkeys((*changes.changed(before, after), *reply.files))
         said = sigils.read(reply.text, echo=ask.prompt)
         return Worked(reply, said, seconds, tuple(sorted(touched)), after.fingerprint)
@@ -172,6 +199,8 @@ class Workbench:
         learned = knowledge.learn(
             self.root, worked.said.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
+        both = zip(worked.said.knowledge, learned, strict=True)
+        self._known = [task_memory.Knowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
         for each in learned:
             self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
         for name in (*worked.said.done, *worked.said.failed):
@@ -212,11 +241,27 @@ class Workbench:
         return f"The verification did not agree: {doubt}" if doubt else ""
 
     def journal(self, entry: JournalEntry) -> None:
-        """One entry an iteration."""
+        """One entry an iteration, and what the task remembers of it."""
         journal.append(self.root, entry, self._patterns)
+        self._remember(entry)
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
         files = f", {counted(len(entry.files), 'file')}" if entry.files else ""
         self.teller.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
+
+    def _remember(self, entry: JournalEntry) -> None:
+        """The task's progress, insights and (in a worktree) AGENTS.md; that failing is no reason to end the run."""
+        try:
+            new = task_memory.append(
+                self.root, entry, self._known, story=self._story, patterns=self._patterns
+            )  # fmt: skip
+            if self.root != self.home:
+                worktree.gather(self.root, new)
+                worktree.seen(self.root, task_file.find(self.root, entry.task).task, self._head)
+            insight.extract(
+                self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
+            )  # fmt: skip
+        except RalphError as error:
+            self.teller.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")
 
     def save(self, run: Run) -> Run:
         """The state after a step, and at the end the run record; what was said by anybody is redacted first."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, feature, guardrails, index, journal, knowledge, memory, scratchpad, task
+from ralph.app import entries, feature, guardrails, index, journal, knowledge, memory, scratchpad, task, task_memory
 from ralph.context import brief, render, skill
 from ralph.context import journal as rendering
 from ralph.context.budget import useful_order
@@ -29,7 +29,9 @@ GUARDRAILS, JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 2_000, 3_000, 2_000, 1_00
 """The most that each of these may cost, in tokens; memories have `memories.budget`."""
 
 _RELATED = 30
-_OPTIONAL = ("spec", "guardrails", "journal", "plan", "knowledge", "memories", "scratchpad", "patterns", "skill")
+_OPTIONAL = (
+    "spec", "guardrails", "journal", "progress", "plan", "knowledge", "memories", "scratchpad", "patterns", "skill",
+)  # fmt: skip
 """What may be left out, the most important first."""
 
 
@@ -37,17 +39,19 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
     """The prompt of the next iteration."""
     words = f"{work.title}\n{work.description}"
     attempts = work.attempts
-    recent = journal.recent(root, run.id)
+    recent = journal.recent(root, run.id, task=work.id)
     last = _files(recent)
     asked = prompt.retry(attempts, config.execution.max_retries, run.failure, run.feedback)
     texts = {
         "rules": prompt.rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": prompt.assigned(work, task.prerequisites(root, work)),
+        "stories": prompt.section("Stories", task_memory.told_stories(root, work.id)),
         "spec": prompt.section("Specification", feature.spec(root, work.feature)) if work.feature else "",
         "plan": prompt.section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": asked,
         "guardrails": _guardrails(root, config),
-        "journal": rendering.render(recent, journal.matches(root, run.id, words), JOURNAL),
+        "journal": rendering.render(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
+        "progress": prompt.section("Task Progress", task_memory.section(root, work.id)),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
         ),
@@ -57,7 +61,10 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "skill": _skill(config),
         "memory": prompt.MEMORY,
     }
-    limits = {"guardrails": GUARDRAILS, "journal": JOURNAL + 50, "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS}
+    limits = {
+        "guardrails": GUARDRAILS, "journal": JOURNAL + 50, "progress": task_memory.BUDGET + 50,
+        "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS,
+    }  # fmt: skip
     sections = [Section(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()]
     return prompt.build(sections, int(config.context.window * config.loop.context_budget), estimate)
 
@@ -122,8 +129,9 @@ _NOTE = 40
 
 
 def _patterns(root: Path) -> str:
-    """The global patterns without their title and footer."""
-    said = files.read(paths.global_patterns(root)) or ""
+    """The global patterns without their title and footer; those of the main checkout, where tasks leave them."""
+    places = dict.fromkeys((paths.global_patterns(paths.state_root(root)), paths.global_patterns(root)))
+    said = next(filter(None, map(files.read, places)), "")
     lines = [line for line in said.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
     bare = "\n".join(lines).strip()
     return bare.replace("\n## ", "\n### ").removeprefix("## ") if any(x.lstrip().startswith("-") for x in lines) else ""

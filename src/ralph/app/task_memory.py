@@ -8,12 +8,12 @@ the PRD turns to another branch, PRD and progress go to `archive/<date>-<branch>
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import insight, promote, task, task_file, worktree, wording
+from ralph.app import insight, promote, task, task_file, wording, worktree
 from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.capture.alike import Shelf
@@ -38,8 +38,12 @@ SESSION = "ralph://session/"
 SEEN = "prd_branch"
 """The member of task.json that names the branch of the PRD that progress.txt belongs to."""
 
+LAST = "archive/prd-last.json"
+"""The PRD as it was last seen, so that it can be archived also when somebody has written over it."""
+
 _BULLETS, _WORDS, _FILES, _PATTERN = 12, 400, 20, 300
 _LABEL = "- **Learnings for future iterations:**"
+Clean = Callable[[str], str]
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
 _NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
@@ -47,10 +51,11 @@ _NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What an agent gave as knowledge: a title and a text."""
+    """What an agent gave as knowledge: a title, a text, and the name of the entry that has it."""
 
     title: str
     text: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +123,16 @@ def set_prd(
     before = files.read(place / "prd.json")
     kept = None
     if before is not None and before != about.text:
-        kept = _archived(root, task_id, work.parse_prd(before).branch, moving=_turned(before, about.text))
+        old = work.parse_prd(before).branch
+        kept = _archived(root, task_id, before, old, moving=old != about.branch)
     after = _given(root, task_id, about)
     begin(root, task_id)
     return after, kept
 
 
-def _turned(before: str, after: str) -> bool:
-    return work.parse_prd(before).branch != work.parse_prd(after).branch
-
-
 def _given(root: Path, task_id: str, about: work.PrdDocument) -> Task:
-    files.write(folder(root, task_id) / "prd.json", about.text, root=paths.state_root(root))
+    for name in ("prd.json", LAST):
+        files.write(folder(root, task_id) / name, about.text, root=paths.state_root(root))
 
     def edit(old: Task) -> Task:
         branch = about.branch or None
@@ -139,8 +142,8 @@ def _given(root: Path, task_id: str, about: work.PrdDocument) -> Task:
     return task_file.change(root, task_id, edit)
 
 
-def _archived(root: Path, task_id: str, branch: str, *, moving: bool) -> Path:
-    """Keep the PRD in the archive, and (when the branch is another one) the progress, too, which begins anew."""
+def _archived(root: Path, task_id: str, prd: str, branch: str, *, moving: bool) -> Path:
+    """Keep a PRD in the archive, and (when the branch is another one) the progress, too, which begins anew."""
     place = folder(root, task_id)
     name = _UNSAFE.sub("-", branch.removeprefix(worktree.BRANCH)).strip("-.") or "unnamed"
     base = place / "archive" / f"{ids.today()}-{name}"
@@ -148,9 +151,7 @@ def _archived(root: Path, task_id: str, branch: str, *, moving: bool) -> Path:
     while (to := base if number == 1 else base.with_name(f"{base.name}-{number}")).exists():
         number += 1
     top = paths.state_root(root)
-    text = files.read(place / "prd.json")
-    if text is not None:
-        files.write(to / "prd.json", text, root=top, expect="")
+    files.write(to / "prd.json", prd, root=top, expect="")
     if moving and (place / "progress.txt").exists():
         files.move(place / "progress.txt", to / "progress.txt", root=top)
     return to
@@ -164,9 +165,10 @@ def begin(root: Path, task_id: str) -> Path | None:
     if text is not None:
         known, branch = task_file.find(root, task_id).task.extra.get(SEEN), work.parse_prd(text).branch
         if isinstance(known, str) and known and branch and known != branch:  # somebody edited the PRD
-            kept = _archived(root, task_id, known, moving=True)
+            kept = _archived(root, task_id, files.read(place / LAST) or text, known, moving=True)
         if branch and known != branch:
             task_file.change(root, task_id, lambda old: _turned_to(old, branch))
+        files.update(place / LAST, lambda _: text, root=paths.state_root(root))
     files.update(place / "progress.txt", lambda old: old or progress.template(), root=paths.state_root(root))
     return kept
 
@@ -239,9 +241,14 @@ def append(
     root: Path, entry: JournalEntry, learned: Sequence[Knowledge] = (), *, story: str = "", patterns: Sequence[str] = ()
 ) -> list[Record]:
     """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
-    clean = _cleaner(patterns)
+
+    def clean(text: str) -> str:
+        return rows.safe(redact(text, patterns).text).replace("\x00", "")
+
     block = _block(entry, story or entry.task, clean)
-    known = [clean(f"{each.title}: {_sentence(each.text)}") for each in learned]
+    known = [
+        progress.pointing(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned
+    ]
     new: list[Record] = []
 
     def edit(text: str) -> str:
@@ -257,37 +264,33 @@ def append(
     return new
 
 
-class _cleaner:
-    """Makes words of an agent fit for one line of a file."""
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = patterns
-
-    def __call__(self, text: str) -> str:
-        """The text without secrets, on one line."""
-        return " ".join(rows.safe(redact(text, self._patterns).text).replace("\x00", "").split())
-
-
-def _block(entry: JournalEntry, story: str, clean: _cleaner) -> Record:
-    notes = rows.safe(entry.notes)
-    lessons = [clean(each.text)[:_WORDS] for each in learnings("", list(lines(notes)))]
-    body = [f"- {each}" for each in _told(notes, {*lessons}, clean)] or [f"- {entry.title}"]
+def _block(entry: JournalEntry, story: str, clean: Clean) -> Record:
+    notes = clean(entry.notes)  # whole: a key may be spread over lines
+    lessons = [_line(each.text) for each in learnings("", list(lines(notes)))]
+    body = [f"- {each}" for each in _told(notes, {*lessons})] or [f"- {_line(clean(entry.title))}"]
     if entry.files:
         more = f" and {len(entry.files) - _FILES} more" if len(entry.files) > _FILES else ""
-        body.append(f"- Files changed: {', '.join(clean(each) for each in entry.files[:_FILES])}{more}")
+        body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_FILES])}{more}")
     body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)] if any(lessons) else []
     at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
     extra = {JOURNAL: entry_id(entry.run, entry.iteration)}
     if entry.session:
-        extra["thread"] = f"{SESSION}{clean(entry.session)}"
-    return Record("", entry.outcome, "\n".join(body), Family.JOURNAL, title=f"{at} - {clean(story)}", extra=extra)
+        extra["thread"] = SESSION + _UNSAFE.sub("-", clean(entry.session))
+    return Record(
+        "", entry.outcome, "\n".join(body), Family.JOURNAL, title=f"{at} - {_line(clean(story))}", extra=extra
+    )
 
 
-def _told(notes: str, lessons: set[str], clean: _cleaner) -> Iterator[str]:
+def _line(text: str) -> str:
+    """A text on one line of a bearable length."""
+    return " ".join(text.split())[:_WORDS]
+
+
+def _told(notes: str, lessons: set[str]) -> Iterator[str]:
     """What was noted, line by line as bullets, without the learnings and without marks that mean something here."""
     count = 0
     for line in notes.splitlines():
-        bare = clean(_MARKS.sub("", line.strip()))[:_WORDS]
+        bare = _line(_MARKS.sub("", line.strip()))
         is_label = bare.lower().strip("*_: ").startswith("learning") and len(bare) < 60
         if not bare or _NOISE.match(bare) or bare in lessons or is_label:
             continue
@@ -315,21 +318,21 @@ def _sentence(text: str) -> str:
 
 def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
     """The document with the patterns that it is worth: what is known, and what two blocks have learned."""
-    patterns = [each.record for each in document.entries if progress.is_pattern(each.record)]
-    shelf = Shelf(each.text for each in patterns)
-    said = {each.text for each in patterns}
+    patterns = [progress.unpointed(each.record.text) for each in document.entries if progress.is_pattern(each.record)]
+    shelf, said = Shelf(patterns), {*patterns}
     added: list[Record] = []
     for text in [*known, *_twice(document)]:
-        if text in said or shelf.nearest(text) is not None:
+        bare = progress.unpointed(text)
+        if bare in said or shelf.nearest(bare) is not None:
             continue
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
         try:
             document = document.add(record)
         except Refused:  # it cannot stand as a bullet; the block or the knowledge entry has it
             continue
-        shelf.add(text)
-        said.add(text)
-        added.append(record)
+        shelf.add(bare)
+        said.add(bare)
+        added.append(replace(record, text=bare))
     return document, added
 
 

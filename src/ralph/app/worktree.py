@@ -302,9 +302,14 @@ def losses(root: Path, task_id: str) -> Losses:
         own = Repository(folder)
         if own.top is None or os.path.realpath(own.top) != os.path.realpath(folder):
             return Losses(commits=commits, unseen=f"{FOLDER}/{task_id} is no worktree of this repository any more")
-        return Losses((*(each.path for each in own.dirt()), *hidden(own)), commits)
+        return Losses((*uncommitted(own), *hidden(own)), commits)
     except RalphError as error:
         return Losses(commits=commits, unseen=error.message)
+
+
+def uncommitted(git: Repository) -> list[str]:
+    """What is uncommitted in a checkout, but for the working memory of its iterations."""
+    return [each.path for each in git.dirt() if not each.path.endswith(".ralph/scratchpad.md")]
 
 
 def hidden(git: Repository) -> list[str]:

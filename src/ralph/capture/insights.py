@@ -192,7 +192,10 @@ def _insight(gathered: _Gathered) -> Record:
     first = next((each for each in held if not each.talk), gathered.first)
     records = list({record.id: record for each in held for record in each.evidence}.values())
     text = trim(" ".join(first.text.split()), TEXT)
-    seen = list(dict.fromkeys(place(each.evidence[0]) for each in held))
+    sighted = [
+        each for each in held if not each.evidence[0].id.startswith("found-")
+    ] or held  # a summary is no sighting
+    seen = list(dict.fromkeys(place(each.evidence[0]) for each in sighted))
     files = list(dict.fromkeys(file for record in records for file in record.origin.files))
     tags = dict.fromkeys(tag for each in held for tag in each.tags)
     newest = max((record.created_at for record in records), default="")

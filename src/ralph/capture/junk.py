@@ -3,7 +3,7 @@ r"""Failures that teach nothing: expected ones, passing trouble, and what everyb
 A command that looks for something may fail (`grep`, `test -f`, `diff`); a network, a port or a disk has a bad day;
 somebody presses Ctrl-C; a word was misspelt; an assertion fails because the work is not done yet. Each test here
 is about one command or one text; what they mean together, with what was done about it, is decided by `fixes`.
-`tests/capture/test_fixes.py` holds a case for each.
+`tests/capture/situations.py` holds a case for each.
 """
 
 import re

@@ -85,8 +85,7 @@ _TAG = (
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 _BEFORE_WORD = 260
 """No spelling of what stands before the word in a tag is longer."""
-_LONGEST_VEILED = 2_000_000
-_MOST_TAGS = 20_000
+_LONGEST_VEILED, _MOST_TAGS = 2_000_000, 20_000
 """Nobody hides so many parts: what follows is private."""
 _FOLDED = {"İ": "i", "ı": "i", "＜": "<", "＞": ">", "﹤": "<", "﹥": ">", "／": "/"}
 _WIDE = {number: number - 0xFEE0 for number in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
@@ -97,7 +96,6 @@ _UNSEEN = (
     "\\\n", "\\\r", "\\\\\\n", "\\u", "\\x1", "\\033", "\\e[", "^[[",
 )  # fmt: skip
 """What every veil begins with or holds: a text without any of these has none."""
-_UNSEEN_ASCII = tuple(filter(str.isascii, _UNSEEN))
 
 
 class Parted(_Compared):
@@ -132,8 +130,7 @@ def unveiled(text: str) -> "View | None":
 
 
 def _may_be_veiled(text: str) -> bool:
-    signs = _UNSEEN_ASCII if text.isascii() else _UNSEEN
-    return "\r" in text.replace("\r\n", "") or any(sign in text for sign in signs)
+    return "\r" in text.replace("\r\n", "") or any(sign in text for sign in _UNSEEN)
 
 
 def _folded(text: str) -> str:

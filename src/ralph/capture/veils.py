@@ -5,7 +5,7 @@ return and the `\` at the end of a continued line may all split a token, a name 
 without them, and tells where a place of it stands in the text as it came; so the rules look at the text as it
 is, with blanks for the veils, and without them, and nothing else of the text has to change.
 What a terminal hides as a whole (the address of a link) is only taken for a veil when no tag can be in it, and
-a code never swallows a `<`. Loaded only for texts that have a veil: few do, and the expression takes its time.
+a code never swallows a `<`, nor what an escaped one begins with. Loaded only for texts that have a veil: few do, and the expression takes its time.
 `tests/capture/test_privacy_veils.py` splits every token and tag with each of them.
 """
 
@@ -22,9 +22,9 @@ _ESCAPED = r"\\{1,8}(?:u001[bB]|x1[bB]|033)"
 TERMINAL = (
     r"(?P<string>(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
     r"(?P<inner>[^\x07\x1b\n\x90\x98\x9c-\x9f]{0,4000}+)(?:\x07|\x1b\\|\x9c))"
-    rf"|(?:\x1b\[|\x9b){_NUMBERS}[ -/]{{0,4}}[@-~]"
+    rf"|(?:\x1b\[|\x9b){_NUMBERS}[ !\"#$'*+,-]{{0,4}}[@-\[\]-~]"
     rf"|{_ESCAPED}\[{_NUMBERS}[A-Za-z]"
-    r"|\x1b[ ()*+./#%-][0-;=-~]|\x1b(?:\\(?!u00|x[23]))?"
+    r"|\x1b(?:[ ()*+./#-][0-;=-\[\]-~]|%[@G])|\x1b(?:\\(?!u00|x[23]|\r?\n))?"
 )
 """Strings with their end, codes with numbers, sets of signs, and an escape that begins nothing else."""
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
@@ -78,7 +78,7 @@ def blanked(text: str) -> str:
 
 
 def _may_hold_tag(veil: "re.Match[str]") -> bool:
-    """Whether this is a string in which a tag could be: then only its beginning is a veil, and the rest is looked at."""
+    """Whether this is a string in which a tag could be: then only its beginning is a veil."""
     return bool(veil["string"]) and "private" in "".join(filter(str.isalpha, veil["inner"].lower().replace("ı", "i")))
 
 

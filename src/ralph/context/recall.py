@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ralph.search.asked import Asked
-    from ralph.search.rank import Judged, Ranked
+    from ralph.search.rank import Judged
     from ralph.store.lookup import Filter, Row
 
 AT_PLACE = 600
@@ -124,10 +124,15 @@ def question(prompt: str) -> str:
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
     narrow = bool(wanted.types or wanted.tags or wanted.since)
-    ranked = _ranked(connection, prompt, _all(wanted), wanted, hurried=not narrow)
+    beside = wanted.task if lookup.has_others(connection, wanted.task) else ""
+    keep = _all(wanted, beside)
+    recipe = _CROWDED if beside else ranking.QUICK
+    ranked = ranking.rank(
+        connection, prompt, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=recipe, hurried=not narrow
+    )
     fitting = _fitting(ranked.best)
     known = {each.row.key for each in fitting}
-    named = [each for each in _on_files(connection, prompt[:_ASKED], wanted) if each.row.key not in known]
+    named = [each for each in _on_files(connection, prompt[:_ASKED], keep) if each.row.key not in known]
     chosen = _chosen([*fitting, *named], wanted)[:_MOST]
     if not chosen:
         return NOTHING
@@ -159,24 +164,15 @@ def after_failure(
     return _at_place(list(found.values()), wanted)
 
 
-def _ranked(
-    connection: "sqlite3.Connection", text: str, keep: "Filter", wanted: Wanted, *, hurried: bool = False
-) -> "Ranked":
-    recipe = _CROWDED if lookup.has_others(connection, wanted.task) else ranking.QUICK
-    return ranking.rank(
-        connection, text, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=recipe, hurried=hurried
-    )
-
-
 # --- what is looked at -------------------------------------------------------------------------
 
 
-def _all(wanted: Wanted) -> "Filter":
-    """Everything but what this session did itself, what only names a place, and what other tasks are at."""
+def _all(wanted: Wanted, beside: str) -> "Filter":
+    """Everything but what this session did itself, what only names a place, and what is done `beside` a task."""
     return (
         _memories(wanted, wanted.types),
-        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT, task=wanted.task),
-        lookup.journal(task=wanted.task),
+        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT, task=beside),
+        lookup.journal(task=beside),
     )
 
 
@@ -191,13 +187,13 @@ def _memories(wanted: Wanted, kinds: "Sequence[str]") -> "tuple[int, str, Sequen
     )
 
 
-def _on_files(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> "list[Judged]":
+def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[Judged]":
     """What was said of the files that a prompt names, the newest first: files that a session here has touched."""
     phrases = {name: phrase for name in _file_names(prompt) if (phrase := _phrase(name))}
     if not phrases:
         return []
     match = " OR ".join(phrases.values())
-    found = lookup.matching(connection, match, ranking.STANDARD.fields, _LOOKED_AT, _all(wanted))
+    found = lookup.matching(connection, match, ranking.STANDARD.fields, _LOOKED_AT, keep)
     rows = list(lookup.judged(connection, [key for key, _ in found]).values())
     touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
     held = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]

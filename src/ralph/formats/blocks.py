@@ -49,7 +49,7 @@ def of_lines(title: str, lines: list[str]) -> Record:
     """The record that a block's heading and lines are."""
     body = trimmed(lines)
     head = _head(body)
-    words = trimmed(body[head.count :])
+    words = trimmed(body[head.length :])
     outcome = head.outcome or _outcome_in(title, words)
     return _record(title, "\n".join(words), outcome, head.thread or _thread_in(words), head.entry)
 
@@ -77,7 +77,7 @@ def write_block(record: Record, newline: str, *, closed: bool = True) -> str:
         out.append(f"Thread: {thread}")
     if record.extra.get(JOURNAL):
         out.append(_mark(str(record.extra[JOURNAL])))
-    if _outcome_in(record.title, body) is not record.kind or _head(body).count:
+    if _outcome_in(record.title, body) is not record.kind or _head(body).length:
         out.append(f"Outcome: {record.kind.value}")
     out += body
     if closed:
@@ -105,7 +105,7 @@ class _Head(NamedTuple):
     thread: str
     entry: str
     outcome: Outcome | None
-    count: int
+    length: int
 
 
 def _head(body: list[str]) -> _Head:

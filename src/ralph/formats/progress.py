@@ -5,10 +5,10 @@ up to a `---` line or the next `## ` is one block: a journal record whose title 
 The outcome is what the block says: an `Outcome:` line that we wrote, else a `Status:` line,
 else any line; `complete`, `passed`, `done` mean done, `failed` means failed, and a block that
 says neither counts as blocked. Bullets under "Learnings" are proposed memories that link to
-their block. A block of the loop names the journal's entry that says the same: `searchable` leaves
-it out, and learnings that stand among the patterns as well. Ids are derived from the words; equal
-ones get -2, -3 in file order. A patterns section that `add` had to make bears a mark, and goes
-again with its last bullet.
+their block. A block of the loop names the journal's entry that says the same, a pattern may end with
+`([[name]])` of a knowledge entry: `searchable` leaves these out, and learnings that stand among the
+patterns as well. Ids are derived from the words; equal ones get -2, -3 in file order. A patterns
+section that `add` had to make bears a mark, and goes again with its last bullet.
 People keep all sorts of logs under this name, so whatever is no block is left alone and noted.
 Proved by `tests/formats/test_progress.py` and `tests/golden/progress`.
 """
@@ -39,7 +39,7 @@ from ralph.formats.lines import (
 )
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind, kind_of, label_of
-from ralph.model.record import Family, Link, Record, Scope, Status
+from ralph.model.record import Family, Link, Origin, Record, Scope, Status
 
 PATTERNS = "Codebase Patterns"
 """The heading under which patterns are written here."""
@@ -47,6 +47,8 @@ PATTERNS = "Codebase Patterns"
 _ABOVE = f"## {PATTERNS}\n{MADE}\n"
 _BELOW = "\n---"
 
+_POINTER = re.compile(r" ?\(\[\[[^\[\]\n]{1,200}\]\]\)\Z")
+_JOURNALED = re.compile(r"jrn-(.+)-([0-9]{1,9})")
 _FIRST_WORD = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")
 
 
@@ -180,6 +182,16 @@ def template() -> str:
     return f"## {PATTERNS}\n\n---\n"
 
 
+def pointing(text: str, name: str) -> str:
+    """A pattern that says what a knowledge entry says, and names it."""
+    return f"{text} ([[{name}]])"
+
+
+def unpointed(text: str) -> str:
+    """A pattern without the name of a knowledge entry."""
+    return _POINTER.sub("", text)
+
+
 def searchable(document: ProgressDocument) -> tuple[Entry, ...]:
     """The entries without what a search finds elsewhere: blocks that the journal has, and learnings among patterns."""
     patterns = {said(entry.record.text) for entry in document.entries if is_pattern(entry.record)}
@@ -187,7 +199,7 @@ def searchable(document: ProgressDocument) -> tuple[Entry, ...]:
     def told_elsewhere(record: Record) -> bool:
         if record.family is Family.JOURNAL:
             return JOURNAL in record.extra
-        return not is_pattern(record) and said(record.text) in patterns
+        return _POINTER.search(record.text) is not None if is_pattern(record) else said(record.text) in patterns
 
     return tuple(entry for entry in document.entries if not told_elsewhere(entry.record))
 
@@ -228,9 +240,16 @@ def _memory(prefix: str, text: str, kind: MemoryKind, label: str, block: Record 
         label=label,
         status=Status.PROPOSED,
         scope=Scope.TASK,
+        origin=_origin(block) if block is not None else Origin(),
         created_at=block.created_at if block is not None else "",
         links=(Link("learned_in", block.id),) if block is not None else (),
     )
+
+
+def _origin(block: Record) -> Origin:
+    """The iteration that a block of the loop tells of: what was learned in it is no second sighting."""
+    found = _JOURNALED.fullmatch(str(block.extra.get(JOURNAL, "")))
+    return Origin(run=found[1], iteration=int(found[2])) if found is not None else Origin()
 
 
 def _kind_of_words(text: str) -> MemoryKind:

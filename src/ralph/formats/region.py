@@ -2,9 +2,10 @@
 
 The region stands between a line `<!-- ralph:start -->` and a line `<!-- ralph:end -->` and holds bullets; every byte
 outside of it stays, whatever is added, replaced or removed. A file without one gets it at its end, and loses it
-again with its last bullet if it was made here (the start then says `made`). Marks within a fence or a comment are
-examples. Where marks do not pair (a start within a start, no end, an end alone) nobody can say what is ours:
-that is told as a Problem and nothing is written. Of several regions all are read and the first is written to.
+again with its last bullet if it was made here (its first line then bears the mark of ADR 0005). Marks within a fence
+or a comment are examples. Where marks do not pair (a start within a start, no end, an end alone) nobody can say
+what is ours: that is told as a Problem and nothing is written. Of several regions all are read and the first is
+written to.
 Proved by `tests/formats/test_region.py`.
 """
 
@@ -15,17 +16,15 @@ from dataclasses import dataclass
 from ralph.errors import Refused
 from ralph.formats.bullets import bullet, bullets, marker
 from ralph.formats.document import Entry, Problem, find, newline_of
-from ralph.formats.lines import Line, Place, lines, put_below, said, without, words_end, writable
+from ralph.formats.lines import MADE, Line, Place, lines, put_below, said, without, words_end, writable
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
 
 START, END = "<!-- ralph:start -->", "<!-- ralph:end -->"
-MADE = "<!-- ralph:start made -->"
-"""The start of a region that was made for its first bullet, in a file that had none."""
 LABEL = "learned"
 
-_MARK = re.compile(r"<!--[ \t]*ralph:(start|end)(?:[ \t]+(made))?[ \t]*-->")
+_MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class RegionDocument:
         if self.regions:
             at = self._tail(self.regions[0])
             return self._spliced(at, at, words, wanted)
-        block = f"{MADE}{newline}{words}{END}"
+        block = f"{START}{newline}{MADE}{newline}{words}{END}"
         at, block = put_below(self.text, len(self.text), block, newline)
         return self._spliced(at, at, block, wanted)
 
@@ -82,7 +81,7 @@ class RegionDocument:
         entry = find(self.entries, record_id)
         region = next(each for each in self.regions if each.inner <= entry.start < each.stop)
         rest = self.text[region.inner : entry.start] + self.text[entry.end : region.stop]
-        if region.made and not rest.strip():
+        if region.made and rest.strip() == MADE:
             return parse(without(self.text, region.start, region.end, apart=True))
         return parse(self.text[: entry.start] + self.text[entry.end :])
 
@@ -126,7 +125,7 @@ def parse(text: str) -> RegionDocument:
 
 def render(record: Record) -> str:
     """A record as a file of its own: a region with one bullet."""
-    return f"{MADE}\n{bullet(as_bullet(record).text, chr(10))}{END}\n"
+    return f"{START}\n{MADE}\n{bullet(as_bullet(record).text, chr(10))}{END}\n"
 
 
 def as_bullet(record: Record) -> Record:
@@ -150,7 +149,7 @@ class _Reader:
         self.entries: list[Entry] = []
         self.problems: list[Problem] = []
         self.regions: list[Region] = []
-        self._open: tuple[Line, bool] | None = None
+        self._open: Line | None = None
         self._held: list[Line] = []
 
     def feed(self, line: Line) -> None:
@@ -161,8 +160,8 @@ class _Reader:
                 self._held.append(line)
         elif found[1] == "start":
             if self._open is not None:
-                self._tell(line, f"a region begins within that of line {self._open[0].number}", "take one start out")
-            self._open, self._held = (line, found[2] is not None), []
+                self._tell(line, f"a region begins within that of line {self._open.number}", "take one start out")
+            self._open, self._held = line, []
         elif self._open is None:
             self._tell(line, "a region ends here that never began", f"write {START} above it, or take the line out")
         else:
@@ -171,7 +170,7 @@ class _Reader:
     def _close(self, line: Line) -> None:
         if self._open is None:
             return
-        start, made = self._open
+        start, made = self._open, bool(self._held) and self._held[0].text == MADE
         self.regions.append(Region(start.start, start.end, line.start, line.end, made))
         for item in bullets(self._held):
             self.entries.append(Entry(_record(item.text), item.start, item.end, item.number))
@@ -180,7 +179,7 @@ class _Reader:
     def finish(self) -> None:
         """End the file."""
         if self._open is not None:
-            self._tell(self._open[0], "a region begins here that never ends", f"write {END} below what is Ralph's")
+            self._tell(self._open, "a region begins here that never ends", f"write {END} below what is Ralph's")
 
     def _tell(self, line: Line, what: str, hint: str) -> None:
         self.problems.append(Problem(line.number, what, hint, "error", "unpaired-region"))

@@ -114,23 +114,24 @@ _NOT_OUR_FILES = (
     f"AND {FOLDER} NOT IN ({_HOMES.format('id = ?')})"
 )
 _THEIR_SESSIONS = (  # each by both of its ids
-    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "
+    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "  # noqa: S608
     "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
     f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
 )
 _THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"  # noqa: S608
 """What sums up a run tells of each of its tasks."""
-TOLD_TASK = (
-    "coalesce(CASE WHEN instr(metadata, '\"task\":') AND json_valid(metadata) "
-    "THEN json_extract(metadata, '$.task') END, '')"
+_TOLD = (
+    "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
+    "THEN json_extract(metadata, '$.{name}') END, '')"
 )
+TOLD_TASK = _TOLD.format(name="task")
 """The task that an origin names which no column holds."""
 _SEEN = (
     f"(scope <> 'task' OR CASE {TOLD_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
     f"NOT ({TOLD_TASK} IN ({OTHERS}) OR ({TOLD_TASK} = '' AND session_id IN ({_THEIR_SESSIONS})))",
     f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
     f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
-    f'OR (instr(metadata, \'"label":"run"\') AND run_id IN ({_THEIR_RUNS})))',
+    f"OR ({_TOLD.format(name='label')} = 'run' AND run_id IN ({_THEIR_RUNS})))",
 )
 """By `key % 3`: what a task may see; every `?` is its id."""
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"

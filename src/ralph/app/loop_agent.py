@@ -1,0 +1,44 @@
+"""Who works in a loop: the agent that the config names, and what is kept from it.
+
+A program that is not there is an error before anything begins, since waiting would not bring it. Claude Code is told
+to leave out MCP servers that do not answer or want somebody to log in; what nobody knows is left to it.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from ralph.agents.claude import Claude
+from ralph.agents.command import words as words_of
+from ralph.app import agent as agents
+from ralph.app import mcp_status
+from ralph.errors import RalphError, UsageError
+from ralph.model.agent import Agent
+from ralph.settings import Loop
+
+_PROGRAMS = {"claude": "claude", "codex": "codex", "acp": agents.ACP_PROGRAM}
+
+
+def agent_of(root: Path, loop: Loop) -> Agent:
+    """The agent that the config names; UsageError when its program is not there, since waiting would not bring it."""
+    if loop.agent == "scripted":
+        return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
+    program = words_of(loop.agent_command)[0] if loop.agent_command else _PROGRAMS.get(loop.agent, "")
+    if program and shutil.which(str(root / program) if "/" in program else program) is None:
+        hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
+        raise UsageError(f"{program}: there is no such program", hint=hint)
+    name = agents.chosen(loop.agent)
+    others = "" if loop.permission == Loop().permission else loop.permission  # the usual one is Claude Code's own word
+    permission = loop.permission if name == "claude" else others
+    found = agents.named(name, command=loop.agent_command, permission=permission)
+    if isinstance(found, Claude):
+        found.settings = _left_out(root)
+    return found
+
+
+def _left_out(root: Path) -> str:
+    """Settings that keep MCP servers out which do not answer, or want somebody to log in; "" for none."""
+    try:
+        return mcp_status.refusal(mcp_status.status(root, os.environ, refresh=True).known)
+    except RalphError:  # a broken file of servers is Claude Code's to complain about
+        return ""

@@ -1,0 +1,346 @@
+"""Sessions in short, in which something failed and then passed: those that teach something, and those that do not."""
+
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record, Scope, Status
+
+ERROR, SUCCESS, USE, NOTE = (
+    ObservationKind.ERROR,
+    ObservationKind.SUCCESS,
+    ObservationKind.TOOL_USE,
+    ObservationKind.NOTE,
+)
+
+
+def observed(
+    kind: ObservationKind, text: str = "", *, command: str = "", tool: str = "Bash", files: tuple[str, ...] = (),
+    by: str = "tool", session: str = "s1", number: int = 0,
+) -> Record:  # fmt: skip
+    """One observation, as hooks record them."""
+    extra: dict[str, object] = {"tool": tool, **({"command": command} if command else {})}
+    return Record(
+        f"obs-{1760000000 + number}-{session}{number:04x}", kind, text, Family.OBSERVATION, title=f"{tool}: {command}",
+        status=Status.RAW, scope=Scope.SESSION, origin=Origin(by, session, files=files, task="t-0001aa"),
+        created_at=f"2026-10-01T10:{number:02d}:00Z", extra=extra,
+    )  # fmt: skip
+
+
+Step = tuple[str, str] | tuple[str, str, str]
+
+
+def session(*steps: Step, name: str = "s1") -> list[Record]:
+    """A session in short: ("fail", command, output), ("ok", command), ("edit", file, words), ("note", words)."""
+    made = []
+    for number, (what, first, *rest) in enumerate(steps):
+        said = rest[0] if rest else ""
+        if what == "fail":
+            made.append(observed(ERROR, said, command=first, session=name, number=number))
+        elif what == "ok":
+            made.append(observed(SUCCESS, said, command=first, session=name, number=number))
+        elif what == "edit":
+            made.append(observed(USE, said, tool="Edit", files=(first,), session=name, number=number))
+        else:
+            made.append(observed(NOTE, first, tool="", by="agent", session=name, number=number))
+    return made
+
+
+TEACHING: dict[str, list[Step]] = {
+    "a build that the tests need": [
+        ("fail", "npm test", "Error: Cannot find module '../dist/parser.js'"),
+        ("ok", "npm run build"),
+        ("ok", "npm test"),
+    ],
+    "a service that was not up": [
+        ("fail", "pytest tests/db", "psycopg.OperationalError: connection refused on port 5432"),
+        ("ok", "docker compose up -d db"),
+        ("ok", "pytest tests/db"),
+    ],
+    "a variable in front": [
+        ("fail", "npm test", "Error: STRIPE_KEY environment variable is not set"),
+        ("ok", "STRIPE_KEY=sk_dummy npm test"),
+    ],
+    "another version first": [
+        ("fail", "yarn build", "error @acme/ui@3.1.0: The engine \"node\" is incompatible. Expected version \">=20\"."),
+        ("ok", "nvm use 20 && yarn build"),
+    ],
+    "a migration before the tests": [
+        ("fail", "pytest -q", "sqlite3.OperationalError: no such table: invoices"),
+        ("ok", "alembic upgrade head"),
+        ("ok", "pytest -q"),
+    ],
+    "a setting that was wrong": [
+        ("fail", "npx jest", "ReferenceError: document is not defined"),
+        ("edit", "jest.config.js", "+ testEnvironment: 'jsdom',"),
+        ("ok", "npx jest"),
+    ],
+    "an order of migrations": [
+        ("fail", "python manage.py migrate", "ProgrammingError: relation \"billing_plan\" does not exist"),
+        ("edit", "billing/migrations/0007_invoice.py", "+ dependencies = [('billing', '0005_plan')]"),
+        ("ok", "python manage.py migrate"),
+    ],
+    "an option that helps": [
+        ("fail", "npm ci", "npm ERR! ERESOLVE could not resolve peer dependency react@17"),
+        ("ok", "npm ci --legacy-peer-deps"),
+    ],
+    "generated code that was out of date": [
+        ("fail", "make verify", "api/types.gen.go is out of date"),
+        ("ok", "make generate"),
+        ("ok", "make verify"),
+    ],
+    "a cache that was stale": [
+        ("fail", "npm run build", "Error: ENOENT chunk-vendors.7f.js (stale cache)"),
+        ("ok", "rm -rf .next"),
+        ("ok", "npm run build"),
+    ],
+    "code around a trap that the agent explains": [
+        ("fail", "pytest tests/test_export.py", "RuntimeError: writer closed"),
+        ("edit", "src/export.py", "+ flush()"),
+        ("note", "The csv export must flush before closing, because the writer of src/export.py buffers 8 KB."),
+        ("ok", "pytest tests/test_export.py"),
+    ],
+    "a locked database, resolved in code": [
+        ("fail", "pytest tests/test_queue.py", "sqlite3.OperationalError: database is locked"),
+        ("edit", "src/queue.py", "+ PRAGMA busy_timeout = 5000"),
+        ("ok", "pytest tests/test_queue.py"),
+    ],
+    "the same script by its longer name, after two commands in one line": [
+        ("fail", "npm test", "Error: api/schema.gen.ts is out of date"),
+        ("ok", "npm run codegen && git add api"),
+        ("ok", "npm run test"),
+    ],
+    "a circle of imports": [
+        ("fail", "pytest", "ImportError: cannot import name 'User' from partially initialized module 'models'"),
+        ("edit", "src/models.py", "+ from typing import TYPE_CHECKING"),
+        ("ok", "pytest"),
+    ],
+    "a linter that was set up wrongly": [
+        ("fail", "npm run lint", "Parsing failed: parserOptions.project does not include this file"),
+        ("edit", ".eslintrc.cjs", "+ project: true"),
+        ("ok", "npm run lint"),
+    ],
+    "a module system that the tests cannot read until they are told": [
+        ("fail", "npx jest src/mail", "SyntaxError: Unexpected token 'export'\n  at node_modules/nanoid"),
+        ("edit", "jest.config.js", "+ transformIgnorePatterns: ['node_modules/(?!nanoid)']"),
+        ("ok", "npx jest src/mail"),
+    ],
+    "a variable that is exported": [
+        ("fail", "make it", "Error: connect ECONNREFUSED /var/run/docker.sock"),
+        ("ok", "export DOCKER_HOST=unix:///run/user/colima.sock"),
+        ("ok", "make it"),
+    ],
+    "a library that is not there, tried on the command line": [
+        ("fail", "python -c 'import cairosvg'", "OSError: libcairo.so.2: cannot open shared object file"),
+        ("ok", "apt-get install -y libcairo2"),
+        ("ok", "python -c 'import cairosvg'"),
+    ],
+    "a migration that gets another number": [
+        ("fail", "make migrate", "error: version 12 is below the current version 14"),
+        ("ok", "git mv db/migrations/0012_tags.sql db/migrations/0015_tags.sql"),
+        ("ok", "make migrate"),
+    ],
+    "a page that a link needs, as the agent explains": [
+        ("fail", "make linkcheck", "install.md: cannot find fragment #from-source"),
+        ("edit", "guide/install.md", "+ ## From source {#from-source}"),
+        ("note", "Anchors must be explicit in install.md, because slugs of headings change with each language."),
+        ("ok", "make linkcheck"),
+    ],
+    "a linter with a reason that the agent gives": [
+        ("fail", "npm run lint", "src/clock.ts:3 error no-restricted-globals Date"),
+        ("edit", "src/clock.ts", "+ import { now } from './now'"),
+        ("note", "Date is banned by lint in src/clock.ts, because tests freeze the clock through now() only."),
+        ("ok", "npm run lint"),
+    ],
+    "code for a reason that the agent names without a rule": [
+        ("fail", "python -m jobs.thumbs --check", "webp.EncodeFailed: no alpha for profile lossless-6"),
+        ("edit", "jobs/thumbs.py", "+ profile='lossless-7'"),
+        ("note", "libwebp writes alpha from lossless-7 on."),
+        ("ok", "python -m jobs.thumbs --check"),
+    ],
+    "a workflow that happens to be about docs": [
+        ("fail", "make history", "error: shallow clone has no tags"),
+        ("edit", ".github/workflows/docs.yml", "+ fetch-tags: true"),
+        ("ok", "make history"),
+    ],
+    "a dead network that a setting ends for good": [
+        ("fail", "npm ci", "npm ERR! network timeout at: the public registry"),
+        ("edit", ".npmrc", "+ registry of the company"),
+        ("ok", "npm ci"),
+    ],
+}  # fmt: skip
+
+EMPTY: dict[str, list[Step]] = {
+    "a test that was written first": [
+        ("edit", "tests/test_cart.py", "+ def test_total"),
+        ("fail", "pytest tests/test_cart.py", "AssertionError: assert None == 42"),
+        ("edit", "src/cart.py", "+ return total"),
+        ("ok", "pytest tests/test_cart.py"),
+    ],
+    "a test that was written first, with talk and a commit": [
+        ("note", "Writing the failing test first."),
+        ("edit", "src/__tests__/price.test.ts", ""),
+        ("fail", "npx vitest run price", "FAIL price.test.ts > cents\nTypeError: formatPrice is not a function"),
+        ("ok", "git add -A"),
+        ("edit", "src/price.ts", ""),
+        ("ok", "npx vitest run price"),
+    ],
+    "a test of settings that was written first": [
+        ("edit", "tests/test_config.py", ""),
+        ("fail", "pytest tests/test_config.py", "KeyError: 'config version'"),
+        ("edit", "src/config.py", ""),
+        ("ok", "pytest tests/test_config.py"),
+    ],
+    "code that was not finished": [
+        ("fail", "go test ./...", "cart_test.go:14: got 3, want 4"),
+        ("edit", "cart.go", ""),
+        ("ok", "go test ./..."),
+    ],
+    "a search without a match": [
+        ("fail", "grep -rn parseDate src", "exit code 1"),
+        ("edit", "src/date.ts", "+ parseDate"),
+        ("ok", "grep -rn parseDate src"),
+    ],
+    "a file that is not there yet": [
+        ("fail", "test -f dist/app.js", "exit code 1"),
+        ("ok", "npm run build"),
+        ("ok", "test -f dist/app.js"),
+    ],
+    "a diff": [
+        ("fail", "diff expected.txt out.txt", "2c2"),
+        ("ok", "make out"),
+        ("ok", "diff expected.txt out.txt"),
+    ],
+    "a listing of something missing": [
+        ("fail", "ls build/", "ls: build/: No such file or directory"),
+        ("ok", "npm run build"),
+        ("ok", "ls build/"),
+    ],
+    "chance": [
+        ("fail", "npm test", "Timeout - Async callback was not invoked"),
+        ("ok", "npm test"),
+    ],
+    "chance, with a look around": [
+        ("fail", "npm test", "Error: element not found in checkout.spec"),
+        ("ok", "git status"),
+        ("ok", "cat package.json"),
+        ("ok", "npm test"),
+    ],
+    "chance, while words were edited": [
+        ("fail", "npm test", "Error: version mismatch"),
+        ("edit", "README.md", ""),
+        ("ok", "npm test"),
+    ],
+    "a network that was down": [
+        ("fail", "npm ci", "npm ERR! code ECONNRESET network aborted"),
+        ("ok", "sleep 20"),
+        ("ok", "npm ci"),
+    ],
+    "a port that was taken": [
+        ("fail", "npm run e2e", "Error: listen EADDRINUSE: address already in use :::3000"),
+        ("ok", "kill 4242"),
+        ("ok", "npm run e2e"),
+    ],
+    "a disk that was full": [
+        ("fail", "docker build -t app .", "write /var/lib: no space left on device"),
+        ("ok", "docker system prune -f"),
+        ("ok", "docker build -t app ."),
+    ],
+    "a quota": [
+        ("fail", "gh release list", "HTTP 429: API rate limit exceeded"),
+        ("ok", "gh auth status"),
+        ("ok", "gh release list"),
+    ],
+    "somebody who pressed Ctrl-C": [
+        ("fail", "cargo test", "^C\nInterrupted"),
+        ("ok", "cargo build"),
+        ("ok", "cargo test"),
+    ],
+    "lint that an edit ends": [
+        ("fail", "ruff check .", "src/app.py:3:1: F401 `os` imported but unused"),
+        ("edit", "src/app.py", ""),
+        ("ok", "ruff check ."),
+    ],
+    "lint that the linter ends": [
+        ("fail", "npm run lint", "  3:1  error  Missing semicolon"),
+        ("ok", "npm run lint -- --fix"),
+        ("ok", "npm run lint"),
+    ],
+    "types that an edit ends": [
+        ("fail", "npx tsc --noEmit", "src/a.ts(3,1): error TS2322: Type 'string' is not assignable to type 'number'."),
+        ("edit", "src/a.ts", ""),
+        ("ok", "npx tsc --noEmit"),
+    ],
+    "a word that was misspelt": [
+        ("fail", "npm run tset", "npm ERR! Missing script: \"tset\""),
+        ("ok", "npm run test"),
+    ],
+    "an option that was misspelt": [
+        ("fail", "pytest --colect-only", "error: unrecognized arguments: --colect-only"),
+        ("ok", "pytest --collect-only"),
+    ],
+    "a branch that was behind": [
+        ("fail", "git push", "! [rejected] main -> main (fetch first)"),
+        ("ok", "git pull --rebase"),
+        ("ok", "git push"),
+    ],
+    "fewer tests that pass": [
+        ("fail", "pytest", "1 failed, 20 passed"),
+        ("ok", "pytest --deselect tests/test_slow.py"),
+    ],
+    "something that never passed": [
+        ("fail", "npm test", "Error: STRIPE_KEY is not set"),
+        ("ok", "npm run build"),
+    ],
+    "lint of a file that is no code": [
+        ("fail", "yamllint .", ".github/workflows/ci.yml:12:81: error line too long"),
+        ("edit", ".github/workflows/ci.yml", ""),
+        ("ok", "yamllint ."),
+    ],
+    "a comma too many": [
+        ("fail", "docker compose config", "yaml: line 12: mapping values are not allowed in this context"),
+        ("edit", "docker-compose.yml", ""),
+        ("ok", "docker compose config"),
+    ],
+    "a test that is never sure, with a build between": [
+        ("fail", "npx playwright test", "Timeout 30000ms exceeded waiting for selector"),
+        ("ok", "npm run build"),
+        ("ok", "npx playwright test"),
+    ],
+    "a port that was taken, and another one": [
+        ("fail", "npm start", "Error: listen EADDRINUSE: address already in use :::3000"),
+        ("ok", "PORT=3001 npm start"),
+    ],
+    "a key that the new code did not set yet": [
+        ("fail", "pytest tests/test_cache.py", "KeyError: 'cache'"),
+        ("edit", "src/cache.py", ""),
+        ("ok", "pytest tests/test_cache.py"),
+    ],
+    "half a day of work between": [
+        ("fail", "make all", "Error: Cannot find module './gen/client'"),
+        *(("edit", f"config/{number}.yml", "") for number in range(9)),
+        ("ok", "make all"),
+    ],
+    "a question that was not answered at first": [
+        ("fail", "kubectl get pods", "error: the server has asked for credentials"),
+        ("ok", "gcloud auth login"),
+        ("ok", "kubectl get pods"),
+    ],
+    "a lock that git left behind": [
+        ("fail", "git commit -m x", "fatal: Unable to create '/p/.git/index.lock': File exists."),
+        ("ok", "rm -f .git/index.lock"),
+        ("ok", "git commit -m x"),
+    ],
+    "a linter that nobody listed": [
+        ("fail", "sqllint db/views.sql", "views.sql:3: error keyword in lower case"),
+        ("edit", "db/views.sql", "+ SELECT"),
+        ("ok", "sqllint db/views.sql"),
+    ],
+    "a script that was written after its test": [
+        ("fail", "pytest scripts/tests -q", "AssertionError: assert [] == ['a']"),
+        ("edit", "scripts/prune.py", "+ return names"),
+        ("ok", "pytest scripts/tests -q"),
+    ],
+    "a compiler that an edit makes content": [
+        ("fail", "cargo build", "error[E0308]: mismatched types"),
+        ("edit", "src/main.rs", ""),
+        ("ok", "cargo build"),
+    ],
+}  # fmt: skip
