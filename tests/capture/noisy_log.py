@@ -1,4 +1,4 @@
-"""The noisy log of `tests/golden/insights/`: read as records, and what the rules make of it, counted.
+"""The noisy log of `tests/golden/noisy_log/`: read as records, and what the rules make of it, counted.
 
 An insight belongs to a planted one when it has a line of its evidence and tells most of its distinctive words. It is
 junk when none of its lines belongs to a planted one. Promoted is what is well-evidenced, as at the end of a task.
@@ -17,7 +17,7 @@ from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Origin, Record, Scope, Status
 from ralph.search.terms import query_terms
 
-FOLDER = Path(__file__).parents[1] / "golden" / "insights"
+FOLDER = Path(__file__).parents[1] / "golden" / "noisy_log"
 _TOLD = 0.5
 """The part of a planted insight's distinctive words that one of ours must tell."""
 
