@@ -74,7 +74,8 @@ def test_a_tag_that_is_split_still_hides(split: str) -> None:
     "text",
     ["\x1b]0;<private>marmalade\x07 more", "\x1b]0;<private>marmalade", "\x1b[<private>marmalade",
      "\x9d<\u200bprivate>marmalade\x07", "\x1b]0;<p\u00adrivate>\x07marmalade",
-     "\x9b\\u003cprivate>marmalade", "\x1b[&lt;private>marmalade", "\x1b%3Cprivate>marmalade", "\x1b(\\u003cprivate>marmalade",
+     "\x9b\\u003cprivate>marmalade", "\x1b[&lt;private>marmalade", "\x1b%3Cprivate>marmalade",
+     "\x1b(\\u003cprivate>marmalade", "\x98<ＰＲＩＶＡＴＥ>marmalade\x9c",
      "\x1b(<private>marmalade", "\x1bP<private>\x1b\\marmalade", "\x1b]8;;%3Cprivate%3E\x07marmalade"],
 )  # fmt: skip
 def test_no_code_of_a_terminal_swallows_a_tag(text: str) -> None:

@@ -177,6 +177,12 @@ def _turned_to(old: Task, branch: str) -> Task:
     return task_file.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
 
 
+def place(root: Path, task_id: str) -> worktree.Made:
+    """Give a task a worktree, and the files that it remembers with."""
+    begin(root, task_id)
+    return worktree.make(root, task_id)
+
+
 def stories(root: Path, task_id: str) -> tuple[Story, ...]:
     """The stories of a task's PRD, the next one first; what passes comes last."""
     text = files.read(folder(root, task_id) / "prd.json")

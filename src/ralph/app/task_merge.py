@@ -15,7 +15,6 @@ from ralph import paths
 from ralph.app import promote, task_file, worktree
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import PAGE
-from ralph.capture.alike import Shelf
 from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats import region, sections
 from ralph.formats.document import Document
@@ -323,13 +322,14 @@ def _same(one: str, other: str) -> bool:
 
 
 def _with(parse: Parse, text: str, new: Sequence[Record]) -> str:
+    """A text with some entries more; what it says already, word for word, is not said again."""
     document = parse(text)
     held = {entry.record.id: entry.record for entry in document.entries}
-    shelf = Shelf(record.text for record in held.values())
     for record in new:
-        if record.id in held and held[record.id].text != record.text:
+        there = held.get(record.id)
+        if there is not None and said(there.text) != said(record.text):
             raise Conflict(f"{record.id} stands on both sides with other words")
-        if record.id not in held and (parse is not region.parse or shelf.nearest(record.text) is None):
+        if there is None:
             document = document.add(record)
-            shelf.add(record.text)
+            held[record.id] = record
     return str(document)

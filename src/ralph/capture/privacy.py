@@ -133,7 +133,7 @@ def _may_be_veiled(text: str) -> bool:
     return "\r" in text.replace("\r\n", "") or any(sign in text for sign in _UNSEEN)
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """The text with the signs that look like those of a tag as these, each in its place."""
     if text.isascii():
         return text
@@ -169,16 +169,16 @@ def parted(text: str, still_open: int = 0, *, wary: bool = False) -> Parted:
     the opening one may be in a text of which only the host knows that it came first.
     """
     seen = unveiled(text)
-    folded = _folded(seen.text if seen else text)
-    if "private" not in lower(folded):
+    meant = folded(seen.text if seen else text)
+    if "private" not in lower(meant):
         return Parted("" if still_open else text, 0, still_open, False)
-    kept, found = _outside(text, folded, seen, still_open, wary)
+    kept, found = _outside(text, meant, seen, still_open, wary)
     joined = "".join(kept)
     if len(kept) < 2:
         return Parted(joined, *found)
     # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
     again = unveiled(joined)
-    formed = next(_tags(_folded(again.text if again else joined)), None)
+    formed = next(_tags(folded(again.text if again else joined)), None)
     if formed is None:
         return Parted(joined, *found)
     start = again.place(*formed.span())[0] if again else formed.start()
@@ -190,13 +190,13 @@ MOST_OPEN = 8
 
 
 def _outside(
-    text: str, folded: str, seen: "View | None", depth: int, wary: bool
+    text: str, meant: str, seen: "View | None", depth: int, wary: bool
 ) -> tuple[list[str], tuple[int, int, bool]]:
     """The pieces outside of every private part; the number of outermost parts, those still open, any stray end."""
     kept: list[str] = []
     count = at = number = 0
     astray = False
-    found = list(islice(_tags(folded), _MOST_TAGS + 1))
+    found = list(islice(_tags(meant), _MOST_TAGS + 1))
     for number, tag in enumerate(found):
         start, end = seen.place(*tag.span()) if seen else tag.span()
         if depth == 0:
@@ -225,13 +225,13 @@ def may_have_tags(text: str) -> bool:
     if len(text) > _LONGEST_VEILED and _may_be_veiled(text):
         return True
     seen = unveiled(text)
-    return "private" in lower(_folded(seen.text if seen else text))
+    return "private" in lower(folded(seen.text if seen else text))
 
 
 def tags_alone(text: str) -> str:
     """The tags of a text as they are usually written: what is left out of it may still open or close a part."""
     seen = unveiled(text)
-    found = list(islice(_tags(_folded(seen.text if seen else text)), _MOST_TAGS + 1))
+    found = list(islice(_tags(folded(seen.text if seen else text)), _MOST_TAGS + 1))
     if len(found) > _MOST_TAGS:
         return "<private>" * MOST_OPEN
     return "".join("</private>" if tag["close"] else "<private>" for tag in found)

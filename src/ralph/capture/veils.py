@@ -5,12 +5,14 @@ return and the `\` at the end of a continued line may all split a token, a name 
 without them, and tells where a place of it stands in the text as it came; so the rules look at the text as it
 is, with blanks for the veils, and without them, and nothing else of the text has to change.
 What a terminal hides as a whole (the address of a link) is only taken for a veil when no tag can be in it, and
-a code never swallows a `<`, nor what an escaped one begins with. Loaded only for texts that have a veil: few do, and the expression takes its time.
+a code never swallows a `<`, nor what an escaped one begins with. Loaded only for texts that have a veil: few do,
+and the expression takes its time to compile.
 `tests/capture/test_privacy_veils.py` splits every token and tag with each of them.
 """
 
 from bisect import bisect_right
 
+from ralph.capture.privacy import folded, lower
 from ralph.capture.values import regex
 
 TYPE_CHECKING = False
@@ -24,7 +26,7 @@ TERMINAL = (
     r"(?P<inner>[^\x07\x1b\n\x90\x98\x9c-\x9f]{0,4000}+)(?:\x07|\x1b\\|\x9c))"
     rf"|(?:\x1b\[|\x9b){_NUMBERS}[ !\"#$'*+,-]{{0,4}}[@-\[\]-~]"
     rf"|{_ESCAPED}\[{_NUMBERS}[A-Za-z]"
-    r"|\x1b(?:[ ()*+./#-][0-;=-\[\]-~]|%[@G])|\x1b(?:\\(?!u00|x[23]|\r?\n))?"
+    r"|\x1b(?:[ ()*+./#-][0-;=-\[\]-~]|%[@G])|\x1b(?:\\(?![uxnrt0e\\\r\n]))?"
 )
 """Strings with their end, codes with numbers, sets of signs, and an escape that begins nothing else."""
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
@@ -79,7 +81,7 @@ def blanked(text: str) -> str:
 
 def _may_hold_tag(veil: "re.Match[str]") -> bool:
     """Whether this is a string in which a tag could be: then only its beginning is a veil."""
-    return bool(veil["string"]) and "private" in "".join(filter(str.isalpha, veil["inner"].lower().replace("ı", "i")))
+    return bool(veil["string"]) and "private" in "".join(filter(str.isalpha, lower(folded(veil["inner"]))))
 
 
 def uncoded(text: str) -> str:

@@ -1,5 +1,6 @@
 """`ralph task`: what is to be done, in which order, and how it went."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,13 +8,13 @@ import click
 
 from ralph import paths
 from ralph.app import task as verbs
-from ralph.app import task_import
+from ralph.app import task_import, task_memory, task_merge, worktree
 from ralph.app.task import Listed
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, table, visible
-from ralph.cli.tasks import print_list, print_moved, print_one, print_unread
+from ralph.cli.tasks import merge_json, print_list, print_merge, print_moved, print_one, print_promoted, print_unread
 from ralph.model.work import TaskStatus
 
 _SECRET = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
@@ -41,24 +42,31 @@ def cli() -> None:
 @click.option("--blocked-by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
 @click.option("--parent", metavar="ID", help="The task that this is a part of.")
 @click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
+@click.option("--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own.")
+@click.option("--worktree", "in_worktree", is_flag=True, help="Give it a git worktree of its own (.worktrees/ID).")
 @_SECRET
 @format_option("table", "json", "quiet")
 @click.pass_context
 def add(
     ctx: click.Context, title: str, description: str, priority: int, blocked_by: tuple[str, ...], parent: str | None,
-    feature_id: str | None, allow_secret: bool, form: str,
+    feature_id: str | None, prd: Path | None, in_worktree: bool, allow_secret: bool, form: str,
 ) -> None:  # fmt: skip
     """Make a new task. A parent is done by itself once its last part is.
+
+    With --prd its stories are kept with the task, and its description is the PRD's unless another one is given. With
+    --worktree the loop works on it in a checkout of its own, on the branch ralph/ID or the one that the PRD names.
 
     \b
     Examples:
       ralph task add "Refund an order" --priority 1
+      ralph task add "Dark mode" --prd prd.json --worktree
       ralph task add "Show refunds" --blocked-by t-1a2b3c --feature f-0c0ffe
       cat notes.md | ralph task add "Migrate the ledger" --description -
     """
     call = invocation(ctx)
-    added = verbs.add(
+    added = task_memory.add(
         call.root, title, text_argument("-", None) if description == "-" else description,
+        prd=text_argument(None, prd) if prd is not None else "", in_worktree=in_worktree,
         priority=priority, blocked_by=_ids(blocked_by), parent=parent, feature_id=feature_id,
         allow_secret=allow_secret, patterns=call.config.privacy.patterns,
     )  # fmt: skip
@@ -69,6 +77,8 @@ def add(
         click.echo(json_text({**verbs.task_json(Listed(added.task)), "file": str(added.path)}))
     else:
         click.echo(f"Added {added.task.id} ({paths.shown(added.path, call.root)})")
+        if added.task.worktree:
+            click.echo(f"Its worktree is {added.task.worktree}, on the branch {added.task.branch}")
 
 
 @cli.command("list")
@@ -128,35 +138,119 @@ def show(ctx: click.Context, task_id: str, form: str) -> None:
     if form == "json":
         parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
         stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
-        click.echo(json_text({**verbs.task_json(shown.listed), **parts, "stories": stories}))
+        wrong = worktree.summed([each for each in [worktree.trouble(call.root, shown.listed.task)] if each])
+        click.echo(json_text({**verbs.task_json(shown.listed), **parts, "stories": stories, "troubles": wrong}))
     else:
         print_one(shown, call)
 
 
 @cli.command("start")
 @click.argument("task_id", metavar="ID")
+@click.option("--worktree", "in_worktree", is_flag=True, help="Give it a worktree (or mend it), and leave its state.")
 @click.pass_context
-def start(ctx: click.Context, task_id: str) -> None:
+def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     """Begin a task by hand; the loop leaves it to you then.
+
+    With --worktree it only gets its place: .worktrees/ID, on the branch ralph/ID or the one that its PRD names.
+    `ralph loop start --task ID` works there. One that was deleted or moved is mended.
 
     \b
     Examples:
       ralph task start t-1a2b3c
+      ralph task start t-1a2b3c --worktree
     """
-    print_moved(verbs.start(invocation(ctx).root, task_id))
+    root = invocation(ctx).root
+    if not in_worktree:
+        print_moved(verbs.start(root, task_id))
+        return
+    made = task_memory.place(root, task_id)
+    new = "made" if made.new else "there already"
+    click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
 
 
 @cli.command("done")
 @click.argument("task_id", metavar="ID")
 @click.pass_context
 def done(ctx: click.Context, task_id: str) -> None:
-    """Say that a task is done; what waited for it can be begun.
+    """Say that a task is done; what waited for it can be begun, and what it taught is promoted.
+
+    Insights that were accepted or are well-evidenced go to .ralph/global-patterns.md.
 
     \b
     Examples:
       ralph task done t-1a2b3c
     """
-    print_moved(verbs.done(invocation(ctx).root, task_id))
+    call = invocation(ctx)
+    after = task_memory.finish(call.root, task_id, patterns=call.config.privacy.patterns)
+    print_moved(after.moved)
+    print_promoted(after, call)
+
+
+@cli.command("prd")
+@click.argument("task_id", metavar="ID")
+@click.argument("file", type=click.Path(path_type=Path))
+@_SECRET
+@click.pass_context
+def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> None:
+    """Give a task a prd.json, or another one; the old one is archived, with its progress if the branch is another one.
+
+    \b
+    Examples:
+      ralph task prd t-1a2b3c prd.json
+    """
+    call = invocation(ctx)
+    patterns = call.config.privacy.patterns
+    text = text_argument(None, file)
+    _, kept = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
+    click.echo(f"{task_id} has a PRD" + (f"; the old one is in {paths.shown(kept, call.root)}" if kept else ""))
+
+
+@cli.command("merge")
+@click.argument("task_id", metavar="ID")
+@click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
+@click.option("--dry-run", is_flag=True, help="Show what would be merged, and change nothing.")
+@format_option("table", "json")
+@click.pass_context
+def merge(ctx: click.Context, task_id: str, commit: bool, dry_run: bool, form: str) -> None:
+    """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
+
+    Memory files of the worktree are committed first. Entries that both sides added are all kept, each once; any other
+    conflict is shown and the merge taken back.
+
+    \b
+    Examples:
+      ralph task merge t-1a2b3c --dry-run
+      ralph task merge t-1a2b3c --commit
+    """
+    done = task_merge.merge(invocation(ctx).root, task_id, dry_run=dry_run, commit=commit)
+    if form == "json":
+        click.echo(json_text(merge_json(done, dry_run=dry_run)))
+    else:
+        print_merge(done, dry_run=dry_run)
+
+
+@cli.command("drop")
+@click.argument("task_id", metavar="ID")
+@click.option("--yes", is_flag=True, help="Also what is not merged or not committed.")
+@click.pass_context
+def drop(ctx: click.Context, task_id: str, yes: bool) -> None:
+    """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
+
+    You are asked before anything goes that is only there.
+
+    \b
+    Examples:
+      ralph task drop t-1a2b3c
+    """
+    root = invocation(ctx).root
+    lost = worktree.losses(root, task_id)
+    if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
+        say(f"This would be lost: {visible(lost.told)}")
+        yes = click.confirm("Drop it all the same?", err=True)
+        if not yes:
+            raise click.Abort
+    worktree.drop(root, task_id, agreed=lost if yes else None)
+    click.echo(f"Dropped the worktree of {task_id}")
 
 
 @cli.command("fail")

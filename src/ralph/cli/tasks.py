@@ -6,12 +6,15 @@ import click
 
 from ralph import paths
 from ralph.app import task as verbs
+from ralph.app import worktree
 from ralph.app.board import Unread
 from ralph.app.task import Listed, Moved, Shown
 from ralph.app.task_file import REASON
-from ralph.cli.context import Invocation, warn
+from ralph.app.task_memory import Finished
+from ralph.app.task_merge import Merged
+from ralph.cli.context import Invocation, say, warn
 from ralph.cli.entries import print_private
-from ralph.cli.output import ago, json_text, one_line, table, visible
+from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible
 from ralph.model.work import Task, TaskStatus
 
 _SHOWN = 3
@@ -64,6 +67,52 @@ def print_moved(after: Moved) -> None:
         click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
 
 
+def print_promoted(after: Finished, call: Invocation) -> None:
+    """What a task that is done has left to the project."""
+    done = after.promotion
+    if done is not None and done.added:
+        click.echo(f"Promoted to {paths.shown(done.path, call.root)}:")
+        for record in done.added:
+            click.echo(f"  - {one_line(record.text)}")
+    for left in done.left if done is not None else ():
+        say(f"not promoted: {left.insight.record.id}: {one_line(left.why)}")
+    if after.why:
+        warn(visible(after.why))
+
+
+def print_merge(done: Merged, *, dry_run: bool) -> None:
+    """What a merge did or would do."""
+    would = "would be " if dry_run else ""
+    for note in done.notes:
+        warn(visible(note))
+    if not done.is_new:
+        click.echo(f"Nothing to merge: {one_line(done.into)} has all of {one_line(done.branch)}")
+        return
+    count = f"{len(done.commits)} commit{'s' * (len(done.commits) != 1)}"
+    click.echo(
+        f"{one_line(done.branch)} {would or 'is '}merged into {one_line(done.into)}: {count}, {len(done.files)} files"
+    )
+    if done.kept:
+        click.echo(f"Memory kept: {', '.join(map(one_line, done.kept))}")
+    for text in done.learned:
+        click.echo(f"  learned: {one_line(text)}")
+    if done.diff:
+        hand_over(done.diff if done.diff.endswith("\n") else f"{done.diff}\n")
+
+
+def merge_json(done: Merged, *, dry_run: bool) -> dict[str, object]:
+    """A merge as machines read it."""
+    lists = {key: list(getattr(done, key)) for key in ("commits", "files", "learned", "kept", "notes")}
+    return {
+        "task": done.task.id,
+        "branch": done.branch,
+        "into": done.into,
+        "dry_run": dry_run,
+        **lists,
+        "diff": done.diff,
+    }
+
+
 def print_one(shown: Shown, call: Invocation) -> None:
     """One task, whole."""
     task = shown.listed.task
@@ -78,6 +127,9 @@ def print_one(shown: Shown, call: Invocation) -> None:
         click.echo("\nStories:")
         for story in shown.stories:
             click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
+    wrong = worktree.trouble(call.root, task)
+    if wrong is not None:
+        warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
 
 
 def _lines(shown: Shown, call: Invocation) -> list[tuple[str, str]]:

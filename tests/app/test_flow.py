@@ -1,0 +1,200 @@
+"""Many tasks side by side, from start to merge: what each learns stays its own until it is done, and then reaches all.
+
+Two loops run at once in two worktrees of a real repository, with the scripted agent; each works in two iterations, so
+that what it says twice is well evidenced. They meet in the middle, so that both are surely at work at the same time.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.app.looping import Workshop, done, git, project
+
+from ralph import paths
+from ralph.app import insight, search, task_file, task_memory, task_merge, worktree
+from ralph.app.loop import Wish
+from ralph.formats import progress, region
+from ralph.loop.state import Run
+from ralph.model.agent import Ask, Reply
+from ralph.model.query import Query
+from ralph.model.record import Family
+
+LESSONS = {
+    "refunds": "The ledger rejects refunds older than 90 days with LedgerClosedError",
+    "dark mode": "ThemeProvider caches its palette, so toggleTheme must bump paletteVersion",
+}
+KNOWLEDGE = {
+    "refunds": ("Ledger windows", "Refunds are booked by LedgerWriter.append in ledger.py, never by sql."),
+    "dark mode": ("Theme palette", "ThemeProvider reads palette.css once; tests call resetPalette first."),
+}
+
+
+@dataclass
+class Side:
+    """One task, its loop, and what its agent was asked."""
+
+    title: str
+    task: str
+    asks: list[Ask] = field(default_factory=list)
+
+    def steps(self, meet: Callable[[], object]) -> list[Callable[[Ask], Reply]]:
+        """Two iterations: the first says what it learned, the second says it again and is done."""
+        noted = f"<journal>worked on {self.title}\n\nLearnings:\n- {LESSONS[self.title]}\n</journal>"
+        title, text = KNOWLEDGE[self.title]
+        known = f'<knowledge tags="{self.title.split()[0]}" title="{title}">{text}</knowledge>'
+        name = self.title.replace(" ", "_")
+
+        def first(ask: Ask) -> Reply:
+            self.asks.append(ask)
+            (ask.folder / f"{name}.py").write_text("half = True\n", encoding="utf-8", newline="")
+            meet()
+            return Reply(f"{noted}\n{known}\n", session=f"{name}-1")
+
+        def second(ask: Ask) -> Reply:
+            self.asks.append(ask)
+            meet()
+            (ask.folder / f"{name}.py").write_text("whole = True\n", encoding="utf-8", newline="")
+            git(ask.folder, "add", f"{name}.py")
+            git(ask.folder, "commit", "-q", "-m", self.title)
+            return Reply(f"{noted}\n{done(ask)}\n", session=f"{name}-2")
+
+        return [first, second]
+
+
+@dataclass
+class Both:
+    """A project in which two tasks were done at the same time, each in its worktree."""
+
+    shop: Workshop
+    sides: tuple[Side, Side]
+    runs: tuple[Run, ...]
+    seen: list[tuple[str, str]]
+    """What a search from within each task found of the other one's while both were at work."""
+
+    @property
+    def root(self) -> Path:
+        return self.shop.root
+
+
+@pytest.fixture
+def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ann")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ann@example.com")
+    shop = project(tmp_path / "shop")
+    shop.put("AGENTS.md", "# Working here\n\nBe kind.\n")
+    git(shop.root, "add", "-A")
+    git(shop.root, "commit", "-q", "-m", "agents")
+    names = [task_memory.add(shop.root, title, in_worktree=True).task.id for title in LESSONS]
+    sides = (Side("refunds", names[0]), Side("dark mode", names[1]))
+    barrier = threading.Barrier(2, timeout=120)
+    seen: list[tuple[str, str]] = []
+
+    def run(side: Side, other: Side) -> Run:
+        def meet() -> None:
+            barrier.wait()
+            if len(side.asks) == 2:  # the first iterations of both are over and on the disk
+                found = search.search(shop.root, Query(text=LESSONS[other.title], task=side.task)).found.hits
+                seen.extend((side.task, hit.record.id) for hit in found if LESSONS[other.title] in hit.record.text)
+            barrier.wait()
+
+        own = Workshop(shop.root)
+        wish = Wish(task=side.task, criteria=("none",), verify=False)
+        return own.start(*side.steps(meet), wish=wish)
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = tuple(pool.map(run, sides, reversed(sides)))
+    return Both(shop, sides, ended, seen)
+
+
+def merged(both: Both) -> None:
+    for side in both.sides:
+        task_merge.merge(both.root, side.task)
+
+
+def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> None:
+    assert [run.reason for run in both.runs] == ["success", "success"]
+    assert git(both.root, "status", "--porcelain").split() == ["??", ".ralph/"], "the main checkout is as it was"
+    for side, other in zip(both.sides, reversed(both.sides), strict=True):
+        place = worktree.top(both.root, side.task)
+        assert [ask.folder for ask in side.asks] == [place, place]
+        assert (place / f"{side.title.replace(' ', '_')}.py").exists()
+        assert not (place / f"{other.title.replace(' ', '_')}.py").exists()
+        told = "".join(ask.prompt for ask in side.asks)
+        assert LESSONS[other.title] not in told
+        assert KNOWLEDGE[other.title][1] not in told
+        assert LESSONS[side.title] in side.asks[1].prompt, "what it learned is told to its own next iteration"
+        assert [path.name for path in paths.knowledge_folder(place).iterdir()] == [
+            f"{KNOWLEDGE[side.title][0].lower().replace(' ', '-')}.md"
+        ]
+
+
+def test_nothing_of_one_task_is_found_in_the_other_one_before_it_is_done(both: Both) -> None:
+    assert both.seen == []
+    later = search.search(both.root, Query(text=LESSONS["refunds"], task=both.sides[1].task)).found.hits
+    assert later, "the first task is done by now"
+
+
+def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_hit(both: Both) -> None:
+    side, run = both.sides[0], both.runs[0]
+    text = (paths.tasks_folder(both.root) / side.task / "progress.txt").read_text(encoding="utf-8")
+    document = progress.parse(text)
+    blocks = [each.record for each in document.entries if each.record.family is Family.JOURNAL]
+    assert text.startswith("## Codebase Patterns\n")
+    assert [block.extra["thread"] for block in blocks] == ["ralph://session/refunds-1", "ralph://session/refunds-2"]
+    assert [block.extra["journal"] for block in blocks] == [f"jrn-{run.id}-1", f"jrn-{run.id}-2"]
+    assert all(LESSONS["refunds"] in block.text for block in blocks)
+    patterns = [each.record.text for each in document.entries if progress.is_pattern(each.record)]
+    assert LESSONS["refunds"] in patterns
+    assert any(KNOWLEDGE["refunds"][1] in each for each in patterns)
+    hits = search.search(both.root, Query(text="worked on refunds", families=(Family.JOURNAL,))).found.hits
+    assert {f"jrn-{run.id}-1", f"jrn-{run.id}-2"} <= {hit.record.id for hit in hits}
+    assert not [hit for hit in hits if hit.record.id.startswith("prog-")]
+
+
+def test_what_is_well_evidenced_is_promoted_and_agents_md_is_merged(both: Both) -> None:
+    patterns = paths.global_patterns(both.root).read_text(encoding="utf-8")
+    for side in both.sides:
+        assert patterns.count(LESSONS[side.title]) == 1
+        assert KNOWLEDGE[side.title][1] not in patterns, "once is not well evidenced"
+        found = insight.list_(both.root, task_id=side.task)
+        assert any(insight.is_promoted(each.record) for each in found)
+    merged(both)
+    page = (both.root / "AGENTS.md").read_text(encoding="utf-8")
+    assert page.startswith("# Working here\n\nBe kind.\n")
+    assert page.count("ralph:start") == 1
+    held = [entry.record.text for entry in region.parse(page).entries]
+    assert len(held) == len(set(held))
+    for side in both.sides:
+        assert LESSONS[side.title] in held
+        assert any(KNOWLEDGE[side.title][1] in each for each in held)
+        assert (both.root / f"{side.title.replace(' ', '_')}.py").read_text(encoding="utf-8") == "whole = True\n"
+    assert len(list(paths.knowledge_folder(both.root).iterdir())) == 2
+    assert "AGENTS.md" not in git(both.root, "status", "--porcelain")
+
+
+def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> None:
+    merged(both)
+    for side in both.sides:
+        worktree.drop(both.root, side.task)
+        assert not worktree.top(both.root, side.task).exists()
+        assert task_file.find(both.root, side.task).task.worktree is None
+    third = task_memory.add(both.root, "refunds in dark mode", in_worktree=True).task
+    own = Workshop(both.root)
+    asks: list[Ask] = []
+
+    def play(ask: Ask) -> Reply:
+        asks.append(ask)
+        return Reply(done(ask))
+
+    own.start(play, wish=Wish(task=third.id, criteria=("none",), verify=False))
+    for lesson in LESSONS.values():
+        assert lesson in asks[0].prompt
+    for title, text in KNOWLEDGE.values():
+        assert title in asks[0].prompt
+        assert text in asks[0].prompt
+        assert text in (asks[0].folder / "AGENTS.md").read_text(encoding="utf-8")
+    assert asks[0].folder == worktree.top(both.root, third.id)

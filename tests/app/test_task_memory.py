@@ -1,0 +1,265 @@
+"""What a task remembers: its PRD and its archive, its progress.txt, and what an iteration is told of it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.looping import Workshop, project, says_done
+
+from ralph import paths
+from ralph.app import index, insight, search, task, task_memory
+from ralph.app.loop import Wish
+from ralph.app.task_memory import Knowledge
+from ralph.context.tokens import estimate
+from ralph.errors import Refused
+from ralph.formats import progress
+from ralph.model.agent import Ask, Reply
+from ralph.model.kinds import Outcome
+from ralph.model.query import Query
+from ralph.model.record import Family
+from ralph.model.work import JournalEntry
+from ralph.testing import Step
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq\nq81Jd8s7\n-----END RSA PRIVATE KEY-----"
+LESSON = "LedgerWriter rejects refunds that are older than 90 days"
+
+
+def prd(branch: str = "refunds", *, passes: bool = False) -> str:
+    stories = [
+        {"id": "US-2", "title": "second", "priority": 2, "passes": False, "acceptanceCriteria": ["it shows"]},
+        {"id": "US-1", "title": "first", "priority": 1, "passes": passes, "acceptanceCriteria": ["it adds up"]},
+    ]
+    return json.dumps({"project": "shop", "branchName": branch, "description": "Money back.", "userStories": stories})
+
+
+def entry(work: str, number: int = 1, notes: str = "", **more: object) -> JournalEntry:
+    made = JournalEntry(
+        "run-00000001", number, Outcome.BLOCKED, work, "refunds", notes=notes, created_at=f"2026-01-0{number}T10:00:00Z"
+    )
+    return replace(made, **more)  # type: ignore[arg-type]  # by name, in a test
+
+
+def noted(lesson: str = LESSON) -> str:
+    return f"half of it works\n\nLearnings:\n- {lesson}\n"
+
+
+def place(root: Path, work: str) -> Path:
+    return paths.tasks_folder(root) / work
+
+
+def text(root: Path, work: str) -> str:
+    return (place(root, work) / "progress.txt").read_text(encoding="utf-8")
+
+
+def patterns(root: Path, work: str) -> list[str]:
+    return [each.record.text for each in progress.parse(text(root, work)).entries if progress.is_pattern(each.record)]
+
+
+# --- the PRD -----------------------------------------------------------------------------------
+
+
+def test_a_task_with_a_prd_has_it_word_for_word_and_its_description(tmp_path: Path) -> None:
+    work = task_memory.add(tmp_path, "refunds", prd=prd()).task
+    assert (work.description, work.branch) == ("Money back.", "refunds")
+    assert (place(tmp_path, work.id) / "prd.json").read_text(encoding="utf-8").rstrip() == prd()
+    assert text(tmp_path, work.id).startswith("## Codebase Patterns\n")
+    assert [story.id for story in task.show(tmp_path, work.id).stories] == ["US-2", "US-1"]
+    assert task_memory.add(tmp_path, "other", "mine", prd=prd()).task.description == "mine"
+
+
+@pytest.mark.parametrize("bad", ["{", "[]", '{"userStories": [{"title": "no id"}]}', f'{{"description": "{SECRET}"}}'])
+def test_a_prd_that_cannot_be_taken_makes_no_task(tmp_path: Path, bad: str) -> None:
+    with pytest.raises(Refused):
+        task_memory.add(tmp_path, "refunds", prd=bad)
+    assert not list(paths.tasks_folder(tmp_path).glob("*/task.json"))
+
+
+def test_another_branch_archives_the_old_prd_and_progress_and_never_over_older_ones(tmp_path: Path) -> None:
+    work = task_memory.add(tmp_path, "refunds", prd=prd("ralph/one")).task
+    task_memory.append(tmp_path, entry(work.id, notes="first try"))
+    before = text(tmp_path, work.id)
+    kept = []
+    for branch in ("two", "ralph/one", "two"):
+        after, where = task_memory.set_prd(tmp_path, work.id, prd(branch))
+        assert after.branch == branch
+        assert where is not None
+        kept.append(where)
+    assert len({*kept}) == 3
+    assert kept[0].name.endswith("-one")
+    assert (kept[0] / "progress.txt").read_text(encoding="utf-8") == before
+    assert json.loads((kept[0] / "prd.json").read_text(encoding="utf-8"))["branchName"] == "ralph/one"
+    assert "first try" not in text(tmp_path, work.id)
+
+
+def test_a_prd_that_somebody_wrote_over_is_archived_as_it_was_when_work_begins(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    work = task_memory.add(shop.root, "refunds", prd=prd("one")).task
+    task_memory.append(shop.root, entry(work.id, notes="first try"))
+    (place(shop.root, work.id) / "prd.json").write_text(prd("two"), encoding="utf-8")
+    shop.start(says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
+    [kept] = (place(shop.root, work.id) / "archive").glob("*-one")
+    assert json.loads((kept / "prd.json").read_text(encoding="utf-8"))["branchName"] == "one"
+    assert "first try" in (kept / "progress.txt").read_text(encoding="utf-8")
+    assert any("turned to another branch" in line for line in shop.said)
+
+
+def test_a_new_prd_for_the_same_branch_keeps_the_progress(tmp_path: Path) -> None:
+    work = task_memory.add(tmp_path, "refunds", prd=prd()).task
+    task_memory.append(tmp_path, entry(work.id, notes="first try"))
+    _, where = task_memory.set_prd(tmp_path, work.id, prd(passes=True))
+    assert where is not None
+    assert (where / "prd.json").exists()
+    assert "first try" in text(tmp_path, work.id)
+
+
+# --- progress.txt ------------------------------------------------------------------------------
+
+
+def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(tmp_path: Path) -> None:
+    work = task_memory.add(tmp_path, "refunds", prd=prd()).task
+    made = entry(work.id, notes=noted(), files=("a.py", "b.py"), session="abc-1")
+    task_memory.append(tmp_path, made, story=task_memory.current(tmp_path, work.id))
+    assert text(tmp_path, work.id).endswith(
+        "## 2026-01-01 10:00 - US-1\n"
+        "Thread: ralph://session/abc-1\n"
+        "[//]: # (ralph: jrn-run-00000001-1)\n"
+        "- half of it works\n"
+        "- Files changed: a.py, b.py\n"
+        "- **Learnings for future iterations:**\n"
+        f"  - {LESSON}\n"
+        "---\n"
+    )
+
+
+def test_an_iteration_that_is_told_again_after_a_crash_is_written_once(tmp_path: Path) -> None:
+    work = task.add(tmp_path, "refunds").task
+    for _ in range(2):
+        task_memory.append(tmp_path, entry(work.id, notes=noted()))
+    assert text(tmp_path, work.id).count("half of it works") == 1
+
+
+def test_what_two_blocks_learned_stands_once_at_the_top_and_the_blocks_stay(tmp_path: Path) -> None:
+    work = task.add(tmp_path, "refunds").task
+    assert task_memory.append(tmp_path, entry(work.id, 1, noted())) == []
+    first = text(tmp_path, work.id)
+    new = task_memory.append(tmp_path, entry(work.id, 2, noted(f"{LESSON}.")))
+    assert [each.text for each in new] == [LESSON]
+    assert task_memory.append(tmp_path, entry(work.id, 3, noted())) == []
+    assert patterns(tmp_path, work.id) == [LESSON]
+    assert first.partition("---\n")[2] in text(tmp_path, work.id)
+
+
+def test_knowledge_stands_at_the_top_at_once_and_is_found_as_knowledge_only(tmp_path: Path) -> None:
+    work = task.add(tmp_path, "refunds").task
+    known = [Knowledge("Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows")]
+    [new] = task_memory.append(tmp_path, entry(work.id), known)
+    assert new.text == "Ledger windows: LedgerWriter closes after 90 days."
+    assert patterns(tmp_path, work.id) == [f"{new.text} ([[ledger-windows]])"]
+    found = search.search(tmp_path, Query(text="LedgerWriter closes")).found.hits
+    assert not [hit for hit in found if hit.record.id.startswith("found-")]
+
+
+def test_lines_of_a_person_stay_as_they_are(tmp_path: Path) -> None:
+    work = task.add(tmp_path, "refunds").task
+    mine = f"# My log\n\nsome words\n\n## Codebase Patterns\n* {LESSON}\n\n## 2025-01-01 - US-9\n- mine, passed\n"
+    (place(tmp_path, work.id) / "progress.txt").write_text(mine, encoding="utf-8")
+    for number in (1, 2):
+        task_memory.append(tmp_path, entry(work.id, number, noted()))
+    assert text(tmp_path, work.id).startswith(mine)
+    assert patterns(tmp_path, work.id) == [LESSON]
+
+
+@pytest.mark.parametrize("secret", [f"the token is {SECRET}", KEY, "<private>the\nname of\nthe client</private>"])
+def test_no_secret_of_an_agent_reaches_the_disk(tmp_path: Path, secret: str) -> None:
+    work = task.add(tmp_path, "refunds").task
+    known = [Knowledge(secret, secret, "x")]
+    made = entry(work.id, notes=f"done\n\n{secret}\n\nLearnings:\n- {secret}", files=(SECRET,), session=SECRET)
+    task_memory.append(tmp_path, made, known)
+    said = text(tmp_path, work.id)
+    for word in (SECRET, "MIIEpAIBAAKCAQEA7bq", "q81Jd8s7", "name of"):
+        assert word not in said
+
+
+@given(st.text(max_size=300), st.text(max_size=60))
+def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: str, title: str) -> None:
+    import tempfile  # noqa: PLC0415  (a folder for each example)
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        work = task.add(root, "refunds").task
+        for number, said in ((1, noted()), (2, notes), (3, "## x\n---\n```\n<!--\n")):
+            task_memory.append(root, entry(work.id, number, said), [Knowledge(title, notes, "x")])
+        blocks = [each.record for each in progress.parse(text(root, work.id)).entries if "journal" in each.record.extra]
+        assert [block.extra["journal"] for block in blocks] == [f"jrn-run-00000001-{number}" for number in (1, 2, 3)]
+        assert LESSON in blocks[0].text
+
+
+# --- what is told and found --------------------------------------------------------------------
+
+
+def test_an_iteration_is_told_patterns_and_the_newest_blocks_within_the_budget(tmp_path: Path) -> None:
+    work = task.add(tmp_path, "refunds").task
+    for number in range(1, 10):
+        task_memory.append(tmp_path, entry(work.id, number, noted() + f"\nstep {number} " + "word " * 70))
+    said = task_memory.section(tmp_path, work.id, 600)
+    assert estimate(said) <= 600
+    assert said.startswith(f"### Codebase Patterns\n- {LESSON}\n")
+    assert "step 9" in said
+    assert "step 1 " not in said
+    assert "older blocks" in said
+    assert said.index("2026-01-08") < said.index("2026-01-09")
+
+
+def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    work = task_memory.add(shop.root, "refunds", prd=prd()).task
+    first = Step(say=f"<journal>{noted()}</journal>")
+    run = shop.start(first, says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
+    told = shop.prompt(run, 2)
+    places = [told.index(f"## {name}\n") for name in ("Assigned Task", "Stories", "Run Journal", "Task Progress")]
+    assert places == sorted(places)
+    assert told.index("US-1: first") < told.index("US-2: second")
+    assert "it adds up" in told
+    assert "US-1\n" in told[places[3] :], "the block names the story that was next"
+    assert LESSON in told[places[3] :]
+
+
+def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    run = shop.start(says_done("<journal>the LedgerWriter was split in two</journal>"), reads_only=False)
+    assert "LedgerWriter was split" in text(shop.root, run.done[0])
+    found = search.search(shop.root, Query(text="LedgerWriter split", families=(Family.JOURNAL,))).found.hits
+    assert [hit.record.id for hit in found if "split in two" in hit.record.text] == [f"jrn-{run.id}-1"]
+    assert index.verify(shop.root) == []
+
+
+def test_one_iteration_is_one_sighting_though_it_is_told_in_several_places(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    known = f'<knowledge tags="ledger" title="Ledger">{LESSON}</knowledge>'
+    run = shop.start(says_done(f"<journal>{noted()}</journal>{known}"), reads_only=False)
+    assert not paths.global_patterns(shop.root).exists()
+    assert all(len(insight.places(each.record)) == 1 for each in insight.list_(shop.root, task_id=run.done[0]))
+
+
+# --- at the end --------------------------------------------------------------------------------
+
+
+def test_a_task_that_is_done_by_hand_leaves_what_it_taught_to_the_project(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+
+    def again(ask: Ask) -> Reply:
+        return Reply(f"<journal>{noted()}</journal>", session=f"s{len(shop.agent.asks)}")
+
+    shop.set(max_iterations=2)
+    work = task.add(shop.root, "refunds").task
+    shop.start(again, again, wish=Wish(task=work.id, criteria=("none",), verify=False))
+    done = task_memory.finish(shop.root, work.id)
+    assert done.promotion is not None
+    assert [each.text for each in done.promotion.added] == [LESSON]
+    assert LESSON in paths.global_patterns(shop.root).read_text(encoding="utf-8")
+    assert task_memory.finish(shop.root, work.id).promotion is not None, "to say it again changes nothing"
+    assert paths.global_patterns(shop.root).read_text(encoding="utf-8").count(LESSON) == 1
