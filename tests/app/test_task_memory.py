@@ -1,18 +1,20 @@
 """What a task remembers: its PRD and its archive, its progress.txt, and what an iteration is told of it."""
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.app.looping import Workshop, project, says_done
+from tests.app.looping import project, says_done
 
 from ralph import paths
 from ralph.app import index, insight, search, task, task_memory
 from ralph.app.loop import Wish
 from ralph.app.task_memory import Knowledge
+from ralph.capture.insights import places
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
 from ralph.formats import progress
@@ -24,7 +26,8 @@ from ralph.model.work import JournalEntry
 from ralph.testing import Step
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq\nq81Jd8s7\n-----END RSA PRIVATE KEY-----"
+BASE64 = "MIIEpAIBAAKCAQEA7bq9x2Lw0cQkz8Vd1sJ3uYp5tRf6gHn4mBe7aKo2iXlZc8vS\n" * 6
+KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}-----END RSA PRIVATE KEY-----"
 LESSON = "LedgerWriter rejects refunds that are older than 90 days"
 
 
@@ -180,14 +183,12 @@ def test_no_secret_of_an_agent_reaches_the_disk(tmp_path: Path, secret: str) -> 
     made = entry(work.id, notes=f"done\n\n{secret}\n\nLearnings:\n- {secret}", files=(SECRET,), session=SECRET)
     task_memory.append(tmp_path, made, known)
     said = text(tmp_path, work.id)
-    for word in (SECRET, "MIIEpAIBAAKCAQEA7bq", "q81Jd8s7", "name of"):
+    for word in (SECRET, "MIIEpAIBAAKCAQEA7bq", "name of"):
         assert word not in said
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: str, title: str) -> None:
-    import tempfile  # noqa: PLC0415  (a folder for each example)
-
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         work = task.add(root, "refunds").task
@@ -220,12 +221,12 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
     first = Step(say=f"<journal>{noted()}</journal>")
     run = shop.start(first, says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
     told = shop.prompt(run, 2)
-    places = [told.index(f"## {name}\n") for name in ("Assigned Task", "Stories", "Run Journal", "Task Progress")]
-    assert places == sorted(places)
+    order = [told.index(f"## {name}\n") for name in ("Assigned Task", "Stories", "Run Journal", "Task Progress")]
+    assert order == sorted(order)
     assert told.index("US-1: first") < told.index("US-2: second")
     assert "it adds up" in told
-    assert "US-1\n" in told[places[3] :], "the block names the story that was next"
-    assert LESSON in told[places[3] :]
+    assert "US-1\n" in told[order[3] :], "the block names the story that was next"
+    assert LESSON in told[order[3] :]
 
 
 def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> 
     run = shop.start(says_done("<journal>the LedgerWriter was split in two</journal>"), reads_only=False)
     assert "LedgerWriter was split" in text(shop.root, run.done[0])
     found = search.search(shop.root, Query(text="LedgerWriter split", families=(Family.JOURNAL,))).found.hits
-    assert [hit.record.id for hit in found if "split in two" in hit.record.text] == [f"jrn-{run.id}-1"]
+    assert {hit.record.id for hit in found} == {f"jrn-{run.id}-1", run.id}, "and the record of the whole run"
     assert index.verify(shop.root) == []
 
 
@@ -242,7 +243,7 @@ def test_one_iteration_is_one_sighting_though_it_is_told_in_several_places(tmp_p
     known = f'<knowledge tags="ledger" title="Ledger">{LESSON}</knowledge>'
     run = shop.start(says_done(f"<journal>{noted()}</journal>{known}"), reads_only=False)
     assert not paths.global_patterns(shop.root).exists()
-    assert all(len(insight.places(each.record)) == 1 for each in insight.list_(shop.root, task_id=run.done[0]))
+    assert all(len(places(each.record)) == 1 for each in insight.list_(shop.root, task_id=run.done[0]))
 
 
 # --- at the end --------------------------------------------------------------------------------

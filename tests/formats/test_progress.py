@@ -10,9 +10,9 @@ from tests.formats import golden
 from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy
 
 from ralph.errors import NotFound, Refused
-from ralph.formats.blocks import as_block
+from ralph.formats.blocks import JOURNAL, as_block
 from ralph.formats.lines import MADE
-from ralph.formats.progress import as_pattern, parse, render
+from ralph.formats.progress import as_pattern, parse, pointing, render, searchable, template, unpointed
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Link, Record, Scope, Status
 
@@ -319,3 +319,35 @@ def test_large_logs_are_read() -> None:
         "## a\n- Learnings:\n" * 999,
     ):
         keeps_every_byte(parse, odd)
+
+
+# --- blocks of the loop ------------------------------------------------------------------------
+
+
+ours = st.sampled_from(["[//]: # (ralph: jrn-run-1-2)", "Thread: http://y", "Outcome: done", "- x", ""])
+
+
+@given(texts, st.lists(ours, max_size=4).map("\n".join), st.sampled_from(["", "jrn-run-1a2b-3", "jrn-x) y", "other"]))
+def test_the_entry_of_the_journal_comes_back_whatever_the_words_begin_with(text: str, body: str, name: str) -> None:
+    wanted = as_block(
+        Record("j", Outcome.FAILED, body, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL: name})
+    )
+    assert wanted.extra.get(JOURNAL, "") == (name if name == "jrn-run-1a2b-3" else "")
+    add_then_remove_restores(parse, text, wanted)
+
+
+def test_a_search_is_not_told_what_the_journal_or_knowledge_or_a_pattern_has() -> None:
+    said = "- **Learnings:**\n  - twice\n  - once"
+    marked = Record("j", Outcome.DONE, said, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL: "jrn-run-1-2"})
+    document = parse(template()).add(marked).add(block("2026-01-03 - US-2", "mine, passed"))
+    document = document.add(pattern("twice")).add(pattern(pointing("known", "a-name")))
+    assert [entry.record.text for entry in searchable(document)] == ["twice", "once", "mine, passed"]
+    assert unpointed(pointing("known", "a-name")) == "known"
+    [learned] = [entry.record for entry in document.entries if entry.record.text == "once"]
+    assert (learned.origin.run, learned.origin.iteration) == ("run-1", 2)
+
+
+def test_a_new_file_has_a_place_for_patterns_and_nothing_to_complain_about() -> None:
+    document = parse(template())
+    assert document.problems == ()
+    assert str(document.add(pattern("a"))).startswith("## Codebase Patterns\n- a\n")

@@ -67,7 +67,7 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
             with _counted(root, event):
                 _told_by_loop(root, happened, _loop(env))
             return ""
-        return _started(root, happened, loaded.config, event)
+        return _started(root, happened, loaded.config, event, task=env.get("RALPH_TASK", ""))
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _settled(root, happened, loaded.config)
     return ""
@@ -133,13 +133,13 @@ def record(root: Path, event: Event, config: Config, loop: Mapping[str, object] 
         files.append(path, "".join(lines), root=paths.state_root(root))
 
 
-def _started(root: Path, event: Event, config: Config, name: str) -> str:
+def _started(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
     """The brief of a session that starts; one that goes on has what it was told, a fork of it as well."""
     goes_on = event.source in ("resume", "fork")
     if not goes_on:
         with _counted(root, name):
             ledger.forget_session(root, event.session)
-    made = briefing.at_start(root, config, event.session, resumed=goes_on)
+    made = briefing.at_start(root, config, event.session, resumed=goes_on, task=task)
     if not made.text:
         return ""
     with _counted(root, name):

@@ -55,7 +55,7 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
         ),
-        "memories": _memories(root, config, words),
+        "memories": _memories(root, config, words, work.id),
         "scratchpad": prompt.section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
         "patterns": prompt.section("Global Patterns", _patterns(root)),
         "skill": _skill(config),
@@ -86,7 +86,7 @@ def _guardrails(root: Path, config: Config) -> str:
     return prompt.section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
 
 
-def _memories(root: Path, config: Config, words: str) -> str:
+def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     settings = config.memories
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
@@ -96,14 +96,14 @@ def _memories(root: Path, config: Config, words: str) -> str:
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )
     places = {record.id: place for place, record in enumerate(records)}
-    related = [places[name] for name in _related(root, words) if name in places]
+    related = [places[name] for name in _related(root, words, task_id) if name in places]
     order = [*related, *(place for place in useful_order(records) if place not in set(related))]
     return prompt.section("Memories", _within(records, order, settings.budget))
 
 
-def _related(root: Path, words: str) -> list[str]:
+def _related(root: Path, words: str, task_id: str) -> list[str]:
     """The ids of the memories that relate to the task, best first."""
-    query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED)
+    query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     found = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
     return [hit.record.id for hit in found.hits]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import index, meaning, sight
+from ralph.app import graph, index, meaning, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
@@ -83,9 +83,17 @@ class Answer:
 
 
 def search(
-    root: Path, query: Query, progress: Progress | None = None, *, embedding: "Embedding | None" = None
+    root: Path,
+    query: Query,
+    progress: Progress | None = None,
+    *,
+    embedding: "Embedding | None" = None,
+    connected: bool = False,
 ) -> Answer:
-    """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it."""
+    """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it.
+
+    `connected` also finds what the best of them are near to in the graph.
+    """
 
     asked = _within(root, query)
     if asked is None:
@@ -98,7 +106,8 @@ def search(
             return _whole(connection, query.text.split(), query.layer, query.task)
         told: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
-        found = engine.search(connection, wider, today=ids.now().date(), meaning=near)
+        related = graph.related(root, connection) if connected else None
+        found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
         single = _once_each(found.hits)[:limit]
         room = max(LINE, LINES // max(len(single), 1))
         shown = tuple(

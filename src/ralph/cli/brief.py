@@ -1,5 +1,6 @@
 """`ralph context`: what an agent would be handed now, and why."""
 
+import os
 from dataclasses import asdict
 
 import click
@@ -36,12 +37,13 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
     call = invocation(ctx)
     if pause.since(call.root) is not None:
         warn("the hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on")
+    task = os.environ.get("RALPH_TASK", "")
     if not prompt:
-        _start(briefing.at_start(call.root, call.config, session, resumed=bool(session)), explain, form)
+        _start(briefing.at_start(call.root, call.config, session, resumed=bool(session), task=task), explain, form)
         return
     if call.config.memories.inject is not Inject.AUTO:
         warn(f"memories.inject is {call.config.memories.inject}: no hook hands over anything for a prompt")
-    found = briefing.for_prompt(call.root, call.config, said(prompt), session=session)
+    found = briefing.for_prompt(call.root, call.config, said(prompt), session=session, task=task)
     if form == "json":
         reasons = [asdict(each) for each in found.reasons]
         click.echo(json_text({"text": found.text, "layer": found.layer, "records": reasons}))

@@ -50,13 +50,14 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
 @click.option("--task", default="", metavar="ID", help="What this task may see; else the one of RALPH_TASK.")
 @click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")
+@click.option("--graph", "connected", is_flag=True, help="Also what the best hits are near to in the graph.")
 @click.option("--explain", is_flag=True, help="Say why each record was found.")
 @format_option("table", "json", "markdown")
 @click.pass_context
 def cli(
     ctx: click.Context, words: tuple[str, ...], layer: int, families: tuple[str, ...], types: tuple[str, ...],
     tags: tuple[str, ...] | None, more_tags: tuple[str, ...], since: str, until: str, limit: int, everything: bool,
-    project: str, task: str, all_tasks: bool, explain: bool, form: str,
+    project: str, task: str, all_tasks: bool, connected: bool, explain: bool, form: str,
 ) -> None:  # fmt: skip
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
@@ -74,6 +75,7 @@ def cli(
       ralph search --layer 3 mem-1705751400-a3f8
       ralph search "auth" --kind memory --type fix,decision --explain
       ralph search "auth" --all-tasks
+      ralph search "auth" --graph
       ralph search - < question.txt
     """
     query = Query(
@@ -83,7 +85,7 @@ def cli(
     )  # fmt: skip
     call = invocation(ctx)
     with bar("reading the files") as progress:
-        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding)
+        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected)
     for warning in answer.warnings:
         warn(warning)
     for note in answer.notes:

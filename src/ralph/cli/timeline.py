@@ -1,5 +1,7 @@
 """`ralph timeline`: what happened, in the order it happened."""
 
+import os
+
 import click
 
 from ralph.app import search as verbs
@@ -26,5 +28,8 @@ def cli(ctx: click.Context, record_id: str, since: str, until: str, limit: int, 
     """
     if not record_id and not since and not until:
         raise UsageError("there is nothing to look around", hint="name a record's id, or a time with --since 7d")
-    found = verbs.timeline(invocation(ctx).root, record_id, since=when(since), until=when(until), limit=limit)
+    task = os.environ.get("RALPH_TASK", "")
+    found = verbs.timeline(
+        invocation(ctx).root, record_id, since=when(since), until=when(until), limit=limit, task=task
+    )
     show(found, form)

@@ -19,6 +19,10 @@ Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
 """How near records are to a text in meaning (cosine), by key: for these keys and for the nearest of all."""
 
 
+Related = Callable[[Sequence[int]], Sequence[tuple[int, int, float]]]
+"""Records near others in the graph: who leads, who is led to, and how near that is (1: directly, as somebody said)."""
+
+
 def search(
     connection: sqlite3.Connection,
     query: Query,
@@ -26,6 +30,7 @@ def search(
     today: date,
     recipe: Recipe = STANDARD,
     meaning: Meaning | None = None,
+    related: Related | None = None,
 ) -> Found:
     """The records that answer the query, best first; with an empty text the newest that pass the filters."""
     text = query.text.strip()
@@ -35,7 +40,9 @@ def search(
         return _named(connection, query)
     keep = rows.filter_of(query)
     day = today.isoformat()
-    ranked = rank(connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning)
+    ranked = rank(
+        connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
+    )
     hits = tuple(_hits(connection, query, ranked, day, recipe))
     instead = tuple((each.word, _spoken(tuple(each.counts), hits)) for each in ranked.words if each.replaced)
     return Found(hits, ranked.total, tuple(pair for pair in instead if pair[1]))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ralph.search.asked import Asked
-    from ralph.search.engine import Meaning
+    from ralph.search.engine import Meaning, Related
     from ralph.store.lookup import Filter, Row
 
 
@@ -32,6 +32,7 @@ class Recipe:
     pairs: float = 0.5
     near: tuple[float, ...] = (0.45, 0.25)
     link: float = 0.7
+    nearby: float = 0.15
     recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
@@ -112,6 +113,7 @@ def rank(
     limit: int | None = 10,
     recipe: Recipe = STANDARD,
     meaning: "Meaning | None" = None,
+    related: "Related | None" = None,
     hurried: bool = False,
 ) -> Ranked:
     """The records that answer a question, best first.
@@ -133,7 +135,7 @@ def rank(
     holding = [each for each in judged if each.matched or each.close]
     if not any(answers(each, recipe) for each in holding[:_FIRST]):
         return Ranked((), 0, words)
-    _follow_links(connection, judged, keep, recipe)
+    _follow_links(connection, judged, keep, recipe, related)
     return Ranked(judged[:limit], max(total, len(order), len(judged)), words)
 
 
@@ -306,22 +308,27 @@ def _judge(
     return judged
 
 
-def _follow_links(connection: "sqlite3.Connection", judged: list[Judged], keep: "Filter", recipe: Recipe) -> None:
-    """What one of the best records names as related is related to the question too."""
+def _follow_links(
+    connection: "sqlite3.Connection", judged: list[Judged], keep: "Filter", recipe: Recipe, related: "Related | None"
+) -> None:
+    """What one of the best records names as related, or is near to in the graph, is related to the question too."""
     best = {each.row.key: each for each in judged[:_LINKING] if answers(each, recipe)}
     place = {key: at for at, key in enumerate(best)}
-    pairs = sorted(lookup.linked(connection, list(best)), key=lambda pair: place[pair[0]])  # keys tell no order
+    found = [(*pair, 1.0) for pair in lookup.linked(connection, list(best))]
+    if related is not None:
+        found += (each for each in related(list(best)) if each[2] >= recipe.nearby)
+    pairs = sorted(found, key=lambda pair: place[pair[0]])  # keys tell no order
     if not pairs:
         return
     known = {each.row.key: each for each in judged}
-    new = lookup.passing(connection, [key for _, key in pairs if key not in known], keep)
-    found = lookup.judged(connection, list(new))
-    for _, key in pairs:
-        if key in found and key not in known:
-            known[key] = Judged(found[key])
+    new = lookup.passing(connection, [key for _, key, _ in pairs if key not in known], keep)
+    rows = lookup.judged(connection, list(new))
+    for _, key, _ in pairs:
+        if key in rows and key not in known:
+            known[key] = Judged(rows[key])
             judged.append(known[key])
-    for naming, named in pairs:
-        score = recipe.link * best[naming].score
+    for naming, named, share in pairs:
+        score = recipe.link * share * best[naming].score
         if named in known and known[named].score < score:
             known[named].score = score
             known[named].link = best[naming].row.id
