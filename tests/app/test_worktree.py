@@ -216,7 +216,7 @@ def test_drop_refuses_while_something_is_only_there_and_then_takes_both(shop: Wo
         worktree.drop(shop.root, work.id, agreed=lost)
     worktree.drop(shop.root, work.id, agreed=worktree.losses(shop.root, work.id))
     assert not place.exists()
-    assert work.branch not in git(shop.root, "branch", "--list")
+    assert f"ralph/{work.id}" not in git(shop.root, "branch", "--list")
     after = now(shop, work)
     assert (after.worktree, after.branch) == (None, None)
 

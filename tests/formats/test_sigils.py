@@ -239,7 +239,9 @@ def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> Non
         ("<task-failed>t-1: no network</task-failed>", {"t-1": "no network"}),
         ("<task-failed>t-1 - no network, ever</task-failed>", {"t-1": "no network, ever"}),
         ("<task-failed>t-1</task-failed><task-failed>t-2 x</task-failed>", {"t-1": "", "t-2": "x"}),
-        ("<task-failed>no network</task-failed>", {}),
+        ("<task-failed>no network</task-failed>", {"": "no network"}),
+        ("<task-failed>impossible</task-failed>", {"": "impossible"}),
+        ('<task-failed reason="no key"/>', {"": "no key"}),
     ],
 )
 def test_a_failed_task_comes_with_the_reason(text: str, failed: dict[str, str]) -> None:

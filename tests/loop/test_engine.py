@@ -160,6 +160,26 @@ def test_task_failed_counts_over_passing_criteria_and_done_over_it() -> None:
     assert "no database here" in world.journal[0].notes
 
 
+def test_a_failure_that_names_no_task_is_about_the_one_at_hand() -> None:
+    world = World(["<task-failed>needs a key</task-failed>", DONE], [verdict(True)] * 2)
+    assert world.run().reason == "success"
+    assert world.outcomes == ["failed", "done"]
+    assert "needs a key" in world.journal[0].notes
+
+
+def test_the_same_failed_attempt_again_and_again_fails_the_task_and_the_next_one_is_taken() -> None:
+    failed, other = '<task-failed id="t-aaaaaa">no key</task-failed>', Task("t-bbbbbb", "and this")
+    world = World([failed] * 4 + ["<task-done>t-bbbbbb</task-done>"], disks=["same"] * 5, tasks=[TASK, other])
+    run = world.run(only=())
+    assert (run.failed, run.done) == (("t-aaaaaa",), ("t-bbbbbb",))
+
+
+def test_an_old_word_of_a_person_is_not_journaled_again() -> None:
+    world = World(["half", "half"], stops=[StopReason.CANCELLED] * 2, feedback=["use the other API"])
+    assert world.run().reason == "interrupted"
+    assert [entry.notes for entry in world.journal] == ["Feedback: use the other API", ""]
+
+
 def test_another_tasks_done_is_not_ours() -> None:
     world = World(["<task-done>t-bbbbbb</task-done>", DONE])
     assert world.run().reason == "success"

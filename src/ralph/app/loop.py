@@ -166,6 +166,7 @@ def resume(
     run = runs.current(root, run_id)
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
+    more = wish.max_iterations
     wish = _merged(_first_wish(run, wish), wish)
     config = wished(config, wish)
     ready = prepare(root, config, wish, resumed=True, agent=agent)
@@ -173,7 +174,7 @@ def resume(
         if name not in run.done:
             _check_free(root, name, run.id)
     steps = _steps(root, run)
-    if run.reason not in _BETWEEN:
+    if run.reason not in _BETWEEN or more:
         steps = steps[-1:]
         run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)
     again = run.failed
@@ -253,6 +254,9 @@ def _begun(bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bo
     """The run with its task, unless what was asked for holds already."""
     root = bench.root
     verdict = bench.before() if fresh else None
+    for each in verdict.checks if verdict is not None else ():
+        if each.missing and not each.is_file:
+            raise UsageError(f"{each.criterion.shown}: {each.words}", hint="nothing was started; correct the criterion")
     if verdict is not None and ready.given and ready.criteria and verdict.passed and not wish.force:
         words = "every criterion holds already; nothing was started (--force starts anyway)"
         return bench.save(ended(run, Reason.ALREADY_PASSING, words, ids.timestamp()))

@@ -204,7 +204,7 @@ class Workbench:
         for each in learned:
             self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
         for name in (*worked.said.done, *worked.said.failed):
-            if name != work.id:
+            if name and name != work.id:
                 self.teller.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
 
     def check(self, worked: Worked) -> Verdict:

@@ -79,8 +79,8 @@ def _files(entries: Sequence[JournalEntry]) -> tuple[str, ...]:
 
 
 def _guardrails(root: Path, config: Config) -> str:
-    """What must not go wrong again; journal and knowledge stay on without memories, guardrails do not."""
-    if not config.memories.enabled or config.memories.inject is Inject.NONE:
+    """What must not go wrong again, whenever memories are kept at all."""
+    if not config.memories.enabled:
         return ""
     records = entries.current([stored.record for stored in guardrails.list_(root)])
     return prompt.section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
@@ -134,7 +134,8 @@ def _patterns(root: Path) -> str:
     said = next(filter(None, map(files.read, places)), "")
     lines = [line for line in said.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
     bare = "\n".join(lines).strip()
-    return bare.replace("\n## ", "\n### ").removeprefix("## ") if any(x.lstrip().startswith("-") for x in lines) else ""
+    has_some = any(line.strip() and not line.startswith("#") for line in lines)
+    return f"\n{bare}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""
 
 
 def _skill(config: Config) -> str:

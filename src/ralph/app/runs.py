@@ -10,16 +10,16 @@ released by whoever looks next. `tests/app/test_runs.py` and `tests/soak/test_lo
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ralph import paths
 from ralph.agents import alive
-from ralph.app import index, journal, task
-from ralph.errors import Conflict, NotFound, RalphError, Refused, WriteFailed
-from ralph.formats import jsonl
+from ralph.app import index, journal, knowledge, task
+from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, WriteFailed
+from ralph.formats import jsonl, sigils
 from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
@@ -78,9 +78,9 @@ def read(root: Path, run_id: str) -> Run:
     for line in jsonl.parse(text).lines:
         if line.type == "run" and line.value.get("id") == name:
             said.update(line.value)
-    if "goal" not in said:
+    if not said:
         raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
-    return _run(said)
+    return _run({"goal": "(the beginning of its log is gone)", **said})
 
 
 def _run(said: Mapping[str, object]) -> Run:
@@ -117,7 +117,14 @@ def _named(root: Path, run_id: str) -> str:
 def newest(root: Path, limit: int = 20) -> tuple[list[Run], int]:
     """The newest runs first, and how many there are."""
     names = _from_index(root, _NEWEST)
-    return [read(root, name) for name in names[:limit]], len(names)
+    return list(_read_all(root, names[:limit])), len(names)
+
+
+def _read_all(root: Path, names: Sequence[str]) -> Iterator[Run]:
+    """The runs of these names, as far as their logs still say anything."""
+    for name in names:
+        with suppress(NotFound):
+            yield read(root, name)
 
 
 def current(root: Path, run_id: str = "") -> Run:
@@ -133,7 +140,7 @@ def current(root: Path, run_id: str = "") -> Run:
 
 def running(root: Path) -> list[Run]:
     """The runs that say they are running."""
-    return [read(root, name) for name in _from_index(root, _RUNNING)]
+    return list(_read_all(root, _from_index(root, _RUNNING)))
 
 
 def _from_index(root: Path, sql: str) -> list[str]:
@@ -218,7 +225,8 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
             alive.end(alive.bearing("RALPH_RUN", run_id))
         at = last_beat(root, run_id) or ids.timestamp()
         run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
-        task.release_run(root, run_id)
+        with suppress(NotFound, Unreadable):  # whoever deleted or broke a task keeps it that way
+            task.release_run(root, run_id)
         dead = ended(run, Reason.DIED, "its process was killed; `ralph loop resume` goes on", at)
         conclude(root, dead)
         save(root, before, dead, durable=True)
@@ -231,13 +239,28 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
     run = reconciled(root, run)
     if not (run.step and run.task):
         return run
-    notes = f"{what} {DOING.get(run.step, run.step)}."
+    said = _last_words(root, run)
+    knowledge.learn(root, said.knowledge, run=run.id, patterns=patterns)
+    notes = "\n\n".join(part for part in (said.journal, f"{what} {DOING.get(run.step, run.step)}.") if part)
     entry = JournalEntry(
         run.id, run.iterations + 1, Outcome.INTERRUPTED, task=run.task, title=run.goal, agent=run.agent, notes=notes,
         created_at=at,
     )  # fmt: skip
     journal.append(root, entry, patterns)
     return replace(run, iterations=run.iterations + 1, step="")
+
+
+def _last_words(root: Path, run: Run) -> sigils.Sigils:
+    """What the agent had said in the iteration that was cut short, as far as it was printed."""
+    _, begun, said = (files.read(paths.run_output(root, run.id)) or "").rpartition(
+        f"ralph: iteration {run.iterations + 1}: "
+    )
+    return sigils.read(said, echo=snapshot_or_nothing(root, run.id, run.iterations + 1)) if begun else sigils.Sigils()
+
+
+def snapshot_or_nothing(root: Path, run_id: str, iteration: int) -> str:
+    """What one iteration was asked; "" when that was not kept."""
+    return files.read(paths.run_folder(root, run_id) / f"{iteration:04}.md") or ""
 
 
 DOING = {
@@ -265,10 +288,12 @@ def reconciled(root: Path, run: Run) -> Run:
             step="",
         )
         if entry.outcome is Outcome.DONE and entry.task not in run.done:
-            task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
+            with suppress(NotFound, Unreadable):
+                task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
             run = replace(run, done=(*run.done, entry.task), task="", failure="")
         elif entry.outcome in (Outcome.RETRIED, Outcome.FAILED) and entry.task not in run.failed:
-            task.attempted(root, entry.task, run.id, iteration=entry.iteration, note=entry.notes)
+            with suppress(NotFound, Unreadable):
+                task.attempted(root, entry.task, run.id, iteration=entry.iteration, note=entry.notes)
     return run
 
 

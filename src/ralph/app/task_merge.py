@@ -92,7 +92,7 @@ def merge(root: Path, task_id: str, *, dry_run: bool = False, commit: bool = Fal
     """Merge a task's branch; `commit` commits first what is uncommitted in its worktree."""
     sides = _sides(root, task_id)
     wrong = worktree.trouble(root, sides.task)
-    notes = tuple(worktree.summed([wrong] if wrong is not None else []))
+    notes = (*worktree.summed([wrong] if wrong is not None else []), *_astray(root, sides))
     if dry_run:
         return _tried(root, sides, notes)
     kept = _committed(root, sides, commit=commit)
@@ -125,6 +125,16 @@ def _sides(root: Path, task_id: str) -> _Sides:
         raise Refused("a merge is going on in the main checkout", hint="`git merge --abort`, or end it with a commit")
     inside = at.resolve().relative_to(top.resolve()).as_posix()
     return _Sides(task, main, branch, into, "" if inside == "." else f"{inside}/")
+
+
+def _astray(root: Path, sides: _Sides) -> list[str]:
+    """A note when somebody has checked out another branch in the worktree: what is uncommitted there stays there."""
+    folder = worktree.top(root, sides.task.id)
+    there = Repository(folder).branch() if folder.is_dir() else sides.branch
+    if there == sides.branch:
+        return []
+    where = f"{worktree.FOLDER}/{folder.name} is on {there or 'no branch'}"
+    return [f"{where}: what is uncommitted there does not belong to {sides.branch}"]
 
 
 # --- before ------------------------------------------------------------------------------------

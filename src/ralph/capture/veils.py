@@ -23,10 +23,10 @@ _NUMBERS = r"(?:<(?=[0-9])|[=>?])?[0-9;:]{0,64}"
 _ESCAPED = r"\\{1,8}(?:u001[bB]|x1[bB]|033)"
 TERMINAL = (
     r"(?P<string>(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
-    r"(?P<inner>[^\x07\x1b\n\x90\x98\x9c-\x9f]{0,4000}+)(?:\x07|\x1b\\|\x9c))"
+    r"(?P<inner>[^\x07\x1b\n\x90\x98\x9c-\x9f]{0,4000}+)(?:\x07|\x1b\\(?!u00[23]|x[23])|\x9c))"
     rf"|(?:\x1b\[|\x9b){_NUMBERS}[ !\"#$'*+,-]{{0,4}}[@-\[\]-~]"
     rf"|{_ESCAPED}\[{_NUMBERS}[A-Za-z]"
-    r"|\x1b(?:[ ()*+./#-][0-;=-\[\]-~]|%[@G])|\x1b(?:\\(?![uxnrt0e\\\r\n]))?"
+    r"|\x1b(?:[()#][0-;=-\[\]-~]|%[@G]| [FGLMN])|\x1b(?:\\(?![uxnrt0e\\\r\n]))?"
 )
 """Strings with their end, codes with numbers, sets of signs, and an escape that begins nothing else."""
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"

@@ -66,15 +66,16 @@ def _wishes(command: click.Command) -> click.Command:
 
 @_wishes
 @cli.command("start")
-@click.argument("goal", required=False, default="")
-@click.option("--task", default="", metavar="ID", help="Work on this task.")
-@click.option("--feature", default="", metavar="ID", help="Work on the ready tasks of this feature.")
+@click.argument("goal", required=False, default=None)
+@click.option("--task", default=None, metavar="ID", help="Work on this task.")
+@click.option("--feature", default=None, metavar="ID", help="Work on the ready tasks of this feature.")
 @click.option("--force", is_flag=True, help="Start even when every criterion given with --criteria holds already.")
 @click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
 @click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
 @click.pass_context
 def start(
-    ctx: click.Context, /, goal: str, task: str, feature: str, force: bool, detach: bool, run_id: str,
+    ctx: click.Context, /, goal: str | None, task: str | None, feature: str | None, force: bool, detach: bool,
+          run_id: str,
           **said: object) -> None:  # fmt: skip
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
 
@@ -88,7 +89,10 @@ def start(
       ralph loop start --feature f-1a2b3c --detach
     """
     call = invocation(ctx)
-    wish = replace(_wish(said), goal=goal, task=task, feature=feature, force=force)
+    for what, given in (("the goal", goal), ("--task", task), ("--feature", feature)):
+        if given is not None and not given.strip():
+            raise UsageError(f"{what} is empty", hint="leave it out to work on every ready task")
+    wish = replace(_wish(said), goal=goal or "", task=task or "", feature=feature or "", force=force)
     if detach:
         _detached(call, wish)
         return

@@ -269,12 +269,16 @@ def _bare(word: str) -> str:
 
 
 def _failures(sigil: _Sigil) -> dict[str, str]:
-    """The task that failed, and why: the body, without the id when it is not an attribute."""
-    names = _tasks(sigil)[:1]
+    """The task that failed, and why: the body, without the id when it is not an attribute.
+
+    One that names no task speaks of the one at hand: its name is "". A failure is not to be missed for a slip.
+    """
+    values = _values(sigil.attributes)
+    names = [name for name in _tasks(sigil)[:1] if values.get("id") or _SIGN.search(name)]
+    why = sigil.body or values.get("reason", "")
     if not names:
-        return {}
-    why = sigil.body
-    if not _values(sigil.attributes).get("id"):
+        return {"": why} if why else {}
+    if not values.get("id"):
         why = why[why.find(names[0]) + len(names[0]) :].lstrip("`*\"':;.,() \t\n-–—")
     return {names[0]: why}
 

@@ -114,6 +114,11 @@ class Checked:
     missing: bool = False
 
     @property
+    def is_file(self) -> bool:
+        """Whether a file of the project is run, which may yet be written."""
+        return "/" in (self.criterion.argv or argv_of(self.criterion.command))[0]
+
+    @property
     def told(self) -> str:
         """The whole of it, for the next prompt and the journal."""
         return f"{self.criterion.shown}: {self.words}" + (f"\n{self.tail}" if self.tail and not self.passed else "")

@@ -11,11 +11,11 @@ from dataclasses import replace
 from ralph.loop.criteria import Verdict
 from ralph.loop.judge import Judged, judge
 from ralph.loop.limits import Ended, Limits, Step, backoff, ended_by
-from ralph.loop.parts import Parts, Worked
+from ralph.loop.parts import Parts, Worked, journal_entry
 from ralph.loop.state import Reason, Run, ended
 from ralph.model.agent import Ask, StopReason
 from ralph.model.kinds import Outcome
-from ralph.model.work import JournalEntry, Task
+from ralph.model.work import Task
 
 TRIES, FEEDBACK = 5, "Feedback: "
 """How often an agent that cannot be reached is asked; and how a person's words begin in the journal."""
@@ -36,7 +36,7 @@ def run(state: Run, parts: Parts, limits: Limits, steps: list[Step]) -> Run:
         state, end = _iterate(state, task, parts, steps)
         if end is not None:
             break
-        if parts.stop() is None and ended_by(steps, limits, seconds=state.seconds, cost=state.cost) is None:
+        if parts.stop() is None and _limit(state, limits, steps) is None:
             parts.pause(parts.cooldown)
     return parts.save(ended(state, Reason(end.reason), end.words, parts.now()))
 
@@ -51,7 +51,7 @@ def _iterate(state: Run, task: Task, parts: Parts, steps: list[Step]) -> tuple[R
     judged = _judged(state, task, worked, parts)
     if judged.outcome is Outcome.INTERRUPTED:
         return _interrupted(state, task, worked, parts)
-    parts.journal(_entry(state, task, worked, judged, parts))
+    parts.journal(journal_entry(state, task, worked, judged, parts))
     steps.append(Step(state.iterations + 1, judged.signature, worked.disk, judged.outcome.value))
     state = parts.save(_after(parts.settle(state, task, judged), worked, judged.why))
     return state, _last(state, worked, judged)
@@ -83,10 +83,10 @@ def _judged(state: Run, task: Task, worked: Worked, parts: Parts) -> Judged:
 def _interrupted(state: Run, task: Task, worked: Worked, parts: Parts) -> tuple[Run, Ended | None]:
     """Somebody stopped the agent: what they say is journaled and reaches the next prompt."""
     going_on = parts.feedback(state)
-    said = (going_on or state).feedback
+    said = "" if going_on is None else going_on.feedback
     judged = Judged(Outcome.INTERRUPTED, f"{FEEDBACK}{said}" if said else "")
-    parts.journal(_entry(state, task, worked, judged, parts))
-    after = parts.save(replace(_after(state, worked, state.failure), feedback=said))
+    parts.journal(journal_entry(state, task, worked, judged, parts))
+    after = parts.save(replace(_after(state, worked, state.failure), feedback=said or state.feedback))
     if going_on is not None:
         return after, None
     asked = parts.stop() or Reason.INTERRUPTED
@@ -107,15 +107,8 @@ def _after(state: Run, worked: Worked, why: str) -> Run:
     )
 
 
-def _entry(state: Run, task: Task, worked: Worked, judged: Judged, parts: Parts) -> JournalEntry:
-    reply = worked.reply
-    return JournalEntry(
-        run=state.id, iteration=state.iterations + 1, outcome=judged.outcome, task=task.id, title=task.title,
-        feature=task.feature or "", agent=parts.agent, model=reply.model or state.next_model or state.model,
-        duration=worked.seconds, cost=reply.cost, files=worked.files,
-        notes="\n\n".join(part for part in (worked.said.journal, judged.why) if part),
-        created_at=parts.now(), session=reply.session, extra={"signature": judged.signature, "disk": worked.disk},
-    )  # fmt: skip
+def _limit(state: Run, limits: Limits, steps: Sequence[Step]) -> Ended | None:
+    return ended_by(steps, limits, iterations=state.iterations, seconds=state.seconds, cost=state.cost)
 
 
 def _over(state: Run, parts: Parts, limits: Limits, steps: Sequence[Step]) -> tuple[Run, Ended | None]:
@@ -125,7 +118,7 @@ def _over(state: Run, parts: Parts, limits: Limits, steps: Sequence[Step]) -> tu
     if asked is not None and going_on is None:
         return state, Ended(asked.value, "stopped between two iterations; `ralph loop resume` goes on")
     state = state if going_on is None else parts.save(going_on)
-    return state, ended_by(steps, limits, seconds=state.seconds, cost=state.cost)
+    return state, _limit(state, limits, steps)
 
 
 def _last(state: Run, worked: Worked, judged: Judged) -> Ended | None:

@@ -56,8 +56,9 @@ def judge(task: Task, reply: Reply, said: Sigils, verdict: Verdict, *, failing: 
     if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judged(Outcome.INTERRUPTED)
     says_done = claimed(task, said, verdict)
-    if task.id in said.failed and task.id not in said.done:
-        return Judged(Outcome.FAILED, _words(said.failed[task.id], "the agent says that it failed"))
+    failed = next((said.failed[name] for name in (task.id, "") if name in said.failed), None)
+    if failed is not None and task.id not in said.done:
+        return Judged(Outcome.FAILED, _words(f"the agent says that it failed: {failed}"))
     if reply.stop in _BROKEN:
         return Judged(Outcome.FAILED, _words(f"{_BROKEN[reply.stop]}: {reply.error}", verdict.told))
     if reply.stop is StopReason.UNAVAILABLE:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ralph.loop.output import signature
 from ralph.loop.state import Reason
+from ralph.model.kinds import Outcome
 
 __all__ = ["Ended", "Limits", "Step", "backoff", "ended_by", "signature"]
 
@@ -20,6 +21,8 @@ ROUNDS = 3
 LONGEST_ROUND = 4
 """Of how many states a round may be."""
 
+_TRIED = (Outcome.RETRIED.value, Outcome.FAILED.value)
+"""Attempts have a limit of their own: the task fails after its retries, and the next one is taken."""
 _FIRST_WAIT, _LONGEST_WAIT = 5.0, 300.0
 
 
@@ -51,12 +54,17 @@ class Ended:
     words: str
 
 
-def ended_by(steps: Sequence[Step], limits: Limits, *, seconds: float = 0.0, cost: float = 0.0) -> Ended | None:
-    """The limit that a run has reached after these steps, its time and its cost so far; the most telling first."""
+def ended_by(
+    steps: Sequence[Step], limits: Limits, *, iterations: int = 0, seconds: float = 0.0, cost: float = 0.0
+) -> Ended | None:
+    """The limit that a run has reached after these steps, its time and its cost so far; the most telling first.
+
+    `iterations` also counts those that were interrupted, which are no steps.
+    """
     stuck = _stuck(steps, limits.no_progress) or _thrashing(steps)
     if stuck is not None:
         return stuck
-    done = steps[-1].iteration if steps else 0
+    done = max(iterations, steps[-1].iteration if steps else 0)
     if 0 < limits.max_iterations <= done:
         return Ended(Reason.MAX_ITERATIONS, f"{_counted(done, 'iteration')} of at most {limits.max_iterations}")
     if 0 < limits.seconds <= seconds:
@@ -73,6 +81,8 @@ def backoff(tries: int) -> float:
 
 def _stuck(steps: Sequence[Step], times: int) -> Ended | None:
     last = steps[-times:] if times > 0 else ()
+    if any(step.outcome in _TRIED for step in last):
+        return None
     if len(last) < max(times, 1) or not last[-1].failure or len({(step.failure, step.disk) for step in last}) > 1:
         return None
     return Ended(Reason.NO_PROGRESS, f"the same failure {times} times, with no change on disk: {_gist(last[-1])}")

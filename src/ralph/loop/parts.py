@@ -57,3 +57,15 @@ class Parts:
     now: Callable[[], str]
     agent: str = ""
     cooldown: float = 0.0
+
+
+def journal_entry(state: Run, task: Task, worked: Worked, judged: Judged, parts: Parts) -> JournalEntry:
+    """What the journal keeps of an iteration."""
+    reply = worked.reply
+    return JournalEntry(
+        run=state.id, iteration=state.iterations + 1, outcome=judged.outcome, task=task.id, title=task.title,
+        feature=task.feature or "", agent=parts.agent, model=reply.model or state.next_model or state.model,
+        duration=worked.seconds, cost=reply.cost, files=worked.files,
+        notes="\n\n".join(part for part in (worked.said.journal, judged.why) if part),
+        created_at=parts.now(), session=reply.session, extra={"signature": judged.signature, "disk": worked.disk},
+    )  # fmt: skip

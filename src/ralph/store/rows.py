@@ -253,8 +253,9 @@ def iterations(
 
 
 def loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """By status: how many runs of the loop there are, and how many iterations they had together."""
-    sql = "SELECT status, count(*), sum(iterations) FROM loop_runs GROUP BY status"
+    """By status: how many runs of the loop there are that did something, and how many iterations they had together."""
+    worked = "iterations > 0 OR status != 'success'"
+    sql = f"SELECT status, count(*), sum(iterations) FROM loop_runs WHERE {worked} GROUP BY status"  # noqa: S608  (ours)
     return {row[0]: (int(row[1]), int(row[2])) for row in connection.execute(sql)}
 
 

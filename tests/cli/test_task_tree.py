@@ -1,0 +1,106 @@
+"""`ralph task` with PRDs and worktrees, as its users meet it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.app.looping import git
+from tests.cli.runner import Project
+
+PRD = json.dumps({
+    "project": "shop", "branchName": "refunds", "description": "Money back.",
+    "userStories": [{"id": "US-1", "title": "first", "priority": 1, "passes": False}],
+})  # fmt: skip
+
+
+@pytest.fixture
+def shop(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A repository with one commit."""
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ann")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ann@example.com")
+    ralph.put("cart.py", "x = 1\n")
+    git(ralph.root, "init", "-q", "-b", "main")
+    git(ralph.root, "add", "-A")
+    git(ralph.root, "commit", "-q", "-m", "first")
+    return ralph
+
+
+def new(shop: Project, *words: str) -> str:
+    return shop("task", "add", "refunds", *words, "--format", "quiet").out.strip()
+
+
+def test_a_task_with_a_prd_and_a_worktree_is_added_shown_merged_and_dropped(shop: Project) -> None:
+    shop.put("prd.json", PRD)
+    said = shop("task", "add", "refunds", "--prd", "prd.json", "--worktree")
+    name = said.out.split()[1]
+    assert said.out.endswith(f"Its worktree is .worktrees/{name}, on the branch refunds\n")
+    shown = shop("task", "show", name, "--format", "json").json
+    assert (shown["worktree"], shown["branch"], shown["troubles"]) == (f".worktrees/{name}", "refunds", [])
+    assert shown["stories"] == [{"id": "US-1", "title": "first", "passes": False}]
+    place = shop.root / ".worktrees" / name
+    (place / "refund.py").write_text("x = 2\n", encoding="utf-8")
+    refused = shop("task", "merge", name)
+    assert (refused.code, refused.out) == (1, "")
+    assert "refund.py" in refused.err
+    assert "--commit" in refused.err
+    tried = shop("task", "merge", name, "--dry-run", "--format", "json").json
+    assert (tried["dry_run"], tried["commits"]) == (True, [])
+    assert shop("task", "merge", name, "--commit").out == "refunds is merged into main: 1 commit, 1 files\n"
+    assert shop.file("refund.py").exists()
+    assert shop("task", "merge", name).out == "Nothing to merge: main has all of refunds\n"
+    assert shop("task", "drop", name).out == f"Dropped the worktree of {name}\n"
+    assert not place.exists()
+    assert shop("task", "show", name, "--format", "json").json["worktree"] is None
+
+
+def test_drop_refuses_on_no_terminal_until_it_is_told_yes(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    half = shop.root / ".worktrees" / name / "half.py"
+    half.write_text("half\n", encoding="utf-8")
+    said = shop("task", "drop", name)
+    assert (said.code, said.out) == (1, "")
+    assert "half.py" in said.err
+    assert "--yes" in said.err
+    assert half.exists()
+    assert shop("task", "drop", name, "--yes").code == 0
+    assert not half.exists()
+
+
+def test_a_worktree_that_is_gone_is_explained_and_made_again(shop: Project) -> None:
+    name = new(shop)
+    assert shop("task", "start", name, "--worktree").out.endswith(f"on the branch ralph/{name} (made)\n")
+    assert shop("task", "start", name, "--worktree").out.endswith("(there already)\n")
+    shutil.rmtree(shop.root / ".worktrees" / name)
+    said = shop("task", "show", name)
+    assert "is gone" in said.err
+    assert f"ralph task start {name} --worktree" in said.err
+    assert shop("task", "start", name, "--worktree").out.endswith("(made)\n")
+    assert shop("task", "show", name).err == ""
+
+
+def test_another_prd_archives_the_old_one(shop: Project) -> None:
+    shop.put("prd.json", PRD)
+    shop.put("other.json", PRD.replace('"refunds"', '"other"'))
+    name = new(shop, "--prd", "prd.json")
+    said = shop("task", "prd", name, "other.json").out
+    kept = Path(said.split(" is in ")[1].strip())
+    assert json.loads(shop.read(str(kept / "prd.json")))["branchName"] == "refunds"
+    assert shop.file(str(kept / "progress.txt")).exists()
+
+
+def test_a_loop_works_in_the_worktree_and_done_says_what_was_promoted(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    lesson = "LedgerWriter rejects refunds that are older than 90 days"
+    step = {"write": {"out.txt": "x"}, "say": f"<journal>half\n\nLearnings:\n- {lesson}\n</journal>"}
+    shop.put("steps.json", json.dumps({"steps": [step, step]}))
+    shop("loop", "start", "--task", name, "--agent", "scripted", "--command", "steps.json", "-c", "none",
+         "--max-iterations", "2")  # fmt: skip
+    assert not shop.file("out.txt").exists()
+    assert (shop.root / ".worktrees" / name / "out.txt").exists()
+    assert lesson in (shop.root / ".worktrees" / name / "AGENTS.md").read_text(encoding="utf-8")
+    [found] = shop("insight", "list", "--task", name, "--format", "json").ids
+    shop("insight", "accept", found)
+    said = shop("task", "done", name).out
+    assert f"Promoted to .ralph/global-patterns.md:\n  - {lesson}\n" in said
