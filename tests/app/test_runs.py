@@ -14,7 +14,7 @@ from tests.app.looping import GOAL, PASSES, Workshop, project, says_done
 
 from ralph import paths
 from ralph.agents import alive
-from ralph.app import board, journal, runs, task
+from ralph.app import board, journal, knowledge, runs, task
 from ralph.app.board import status_of
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.loop.state import Run
@@ -171,6 +171,37 @@ def test_an_iteration_that_was_journaled_before_the_kill_is_counted_and_not_writ
     [dead] = runs.recover(root)
     assert (dead.iterations, dead.seconds, dead.cost, dead.failure) == (2, 2.0, 0.5, "two tests fail")
     assert [each.outcome.value for each in runs.iterations(root, run.id)] == ["blocked", "retried"]
+
+
+@pytest.mark.parametrize("damage", ["gone", "broken"])
+def test_a_dead_run_whose_task_is_gone_or_broken_is_marked_all_the_same(root: Path, damage: str) -> None:
+    run = at_work(root)
+    journal.append(root, entry(run, 1, Outcome.DONE))
+    path = paths.tasks_folder(root) / run.task / "task.json"
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_text("{", encoding="utf-8")
+    [dead] = runs.recover(root)
+    assert (dead.status, dead.reason) == (RunStatus.STOPPED, "died")
+    assert runs.newest(root)[1] == 1
+
+
+def test_a_log_whose_beginning_is_gone_is_still_a_run(root: Path) -> None:
+    run = at_work(root)
+    paths.run_log(root, run.id).write_text(f'{{"v":1,"type":"run","id":"{run.id}","step":"agent"}}\n', encoding="utf-8")
+    [dead] = runs.recover(root)
+    assert (dead.id, dead.reason) == (run.id, "died")
+    assert runs.current(root).goal.startswith("(")
+
+
+def test_what_the_agent_had_said_before_the_kill_is_kept(root: Path) -> None:
+    run = at_work(root)
+    said = '<knowledge tags="a" title="Ports">8080 is taken.</knowledge>\n<journal>half way</journal>\n'
+    paths.run_output(root, run.id).write_text(f"ralph: iteration 1: scripted\n{said}", encoding="utf-8")
+    runs.recover(root)
+    assert runs.iterations(root, run.id)[-1].notes.startswith("half way\n\n")
+    assert [each.title for each in knowledge.discover(root).records] == ["Ports"]
 
 
 def test_a_task_that_was_done_by_the_journal_is_done_after_the_kill(root: Path) -> None:

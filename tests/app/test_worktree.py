@@ -7,13 +7,14 @@ import pytest
 from tests.app.looping import Workshop, git, project, says_done
 
 from ralph import paths
-from ralph.app import board, task, task_memory, worktree
+from ralph.app import board, runs, task, task_memory, worktree
 from ralph.app.loop import Wish
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import region
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
 from ralph.model.work import Task
+from ralph.testing import Step
 
 
 @pytest.fixture(autouse=True)
@@ -135,6 +136,20 @@ def test_a_worktree_that_was_deleted_by_hand_is_told_and_made_again_with_its_com
     assert worktree.make(shop.root, work.id).new
     assert (place / "new.py").exists()
     assert worktree.troubles(shop.root) == []
+
+
+def test_a_run_whose_worktree_is_gone_is_not_resumed_and_stays_as_it_was(shop: Workshop) -> None:
+    work = new(shop)
+    shop.set(max_iterations=1)
+    run = shop.start(Step(say="half"), wish=Wish(task=work.id, criteria=("none",), verify=False))
+    shutil.rmtree(worktree.workplace(shop.root, work))
+    with pytest.raises(Refused, match="is gone"):
+        shop.resume()
+    assert runs.read(shop.root, run.id) == run
+    worktree.make(shop.root, work.id)
+    again = shop.resume(says_done())
+    assert (again.id, again.done) == (run.id, (work.id,))
+    assert shop.agent.asks[0].folder == shop.root / ".worktrees" / work.id
 
 
 def test_a_loop_over_all_tasks_passes_over_one_whose_worktree_is_gone(shop: Workshop) -> None:
