@@ -147,7 +147,7 @@ def test_a_run_whose_worktree_is_gone_is_not_resumed_and_stays_as_it_was(shop: W
         shop.resume()
     assert runs.read(shop.root, run.id) == run
     worktree.make(shop.root, work.id)
-    again = shop.resume(says_done())
+    again = shop.resume(says_done(), says_done())
     assert (again.id, again.done) == (run.id, (work.id,))
     assert shop.agent.asks[0].folder == shop.root / ".worktrees" / work.id
 
