@@ -7,7 +7,7 @@ import pytest
 from tests.app.looping import Workshop, git, project, says_done
 
 from ralph import paths
-from ralph.app import board, runs, task, task_memory, worktree
+from ralph.app import board, doctor, runs, task, task_memory, worktree
 from ralph.app.loop import Wish
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import region
@@ -191,6 +191,7 @@ def test_a_folder_of_no_task_is_told(shop: Workshop) -> None:
     git(shop.root, "worktree", "add", "-q", ".worktrees/mine", "-b", "mine")
     [wrong] = worktree.troubles(shop.root)
     assert "is the worktree of no task" in wrong.what
+    assert wrong.what in [each.problem.what for each in doctor.examine(shop.root)]
 
 
 # --- what was learned there --------------------------------------------------------------------

@@ -85,7 +85,7 @@ def work(call: object) -> int:
 @pytest.mark.parametrize("piece", ["<private>", "<private>x</private>", "</private>"])
 def test_a_million_tags_are_as_much_work_as_the_first_thousands(piece: str) -> None:
     few = work(lambda: Redactor((), bear=True)(piece * 40_000))
-    assert work(lambda: Redactor((), bear=True)(piece * 1_000_000)) <= few + 200
+    assert work(lambda: Redactor((), bear=True)(piece * 1_000_000)) <= few + 2_000
 
 
 def test_beyond_the_most_tags_all_is_private() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings
+from ralph.app import hook_health, hook_settings, worktree
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.capture import privacy
@@ -74,6 +74,7 @@ def examine(
     found += _second_stores(root)
     found += _not_folders(root)
     found += _seen_by_git(root)
+    found += _worktrees(root)
     found += [Finding(path, each, each.code in FIXABLE) for path, each in hook_health.problems(root, env or {})]
     if secrets:
         found += _secrets(root, custom)
@@ -270,6 +271,14 @@ def _seen_by_git(root: Path) -> list[Finding]:
         return []
     what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
     return [Finding(paths.gitignore(root), Problem(1, what, "add these lines to it", "warning", "not-ignored"))]
+
+
+def _worktrees(root: Path) -> list[Finding]:
+    """What is wrong with the checkouts of tasks."""
+    return [
+        Finding(paths.state_root(root) / worktree.FOLDER, Problem(1, each.what, each.hint, "warning", "worktree"))
+        for each in worktree.troubles(root)
+    ]
 
 
 def _second_stores(root: Path) -> Iterable[Finding]:

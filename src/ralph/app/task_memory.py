@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import insight, promote, task, task_file, wording, worktree
+from ralph.app import graph_export, insight, promote, task, task_file, wording, worktree
 from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.capture.alike import Shelf
@@ -373,10 +373,15 @@ def finish(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> Finishe
 
 
 def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
-    """Promote what a task taught; the patterns are the main checkout's. What fails costs nobody the task: why."""
+    """Promote what a task taught; the patterns are the main checkout's. What fails costs nobody the task: why.
+
+    Its part of the graph is written beside it, for whoever reads it from there.
+    """
     at = worktree.place(root, work)
     try:
         insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
-        return promote.promoted(paths.state_root(root), work.id, patterns=patterns), ""
+        done = promote.promoted(paths.state_root(root), work.id, patterns=patterns)
+        graph_export.export(root, task=work.id)
+        return done, ""
     except RalphError as error:
         return None, f"what {work.id} taught was not promoted: {error.message}"
