@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import check
+from ralph.app import briefing, check, search
 from ralph.app.check import Report
 from ralph.errors import NotFound
-from ralph.model.query import Hit
+from ralph.model.query import Hit, Query
 from ralph.search.citations import Verdict
+from ralph.settings import Config
 
 OLD, NEW = "2025-01-10T12:00:00Z", "2025-03-10T12:00:00Z"
 BETWEEN = "2025-02-01"
@@ -307,6 +308,17 @@ def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Reposito
     ]
     assert lowered[1].why == ("cited file is gone: src/a.py",)
     assert check.ranked(repo.root, [replace(hits[1])]) == (hits[1],)
+
+
+def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) -> None:
+    repo.put("src/a.py", LONG)
+    repo.commit(OLD)
+    repo.remembers("Never touch src/a.py")
+    repo.check()
+    (repo.root / "src/a.py").unlink()
+    assert "(cited file is gone: src/a.py)" in briefing.at_start(repo.root, Config(), "s-1").text
+    [found] = search.search(repo.root, Query(text="touch")).found.hits
+    assert "cited file is gone: src/a.py" in found.why
 
 
 def test_it_is_refreshed_when_a_record_or_a_commit_is_younger_and_not_too_much_is_to_be_read(repo: Repository) -> None:

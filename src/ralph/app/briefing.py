@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import guardrails, hook_settings, index, ledger, logs, memory
+from ralph.app import check, guardrails, hook_settings, index, ledger, logs, memory
 from ralph.app import session as sessions
 from ralph.capture import summarize
 from ralph.context import brief, recall, render, shares, skill
@@ -103,8 +103,8 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     active = [line for line in active if _mark(line) not in seen]
     said = [line for line in notices(root) if _mark(line) not in seen]
     made = brief.session_brief(
-        [record for record in rules if record.id not in seen],
-        [record for record in learned if record.id not in seen],
+        check.marked(root, [record for record in rules if record.id not in seen]),
+        check.marked(root, [record for record in learned if record.id not in seen]),
         [each for each in recaps if each.id not in seen],
         active,
         said,

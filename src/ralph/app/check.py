@@ -122,6 +122,12 @@ def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
     return {name: note for name, note in found if note}
 
 
+def marked(root: Path, records: Sequence[Record]) -> list[Record]:
+    """Records that are handed over, those with something to tell about with that below their text."""
+    told = marks(root, records)
+    return [replace(each, text=f"{each.text}\n({told[each.id]})") if each.id in told else each for each in records]
+
+
 def ranked(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with stale ones behind: their score is less, and the reason is told."""
     known = stale.Known(str(root), _cached(root))

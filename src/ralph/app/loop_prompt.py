@@ -9,7 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, feature, guardrails, index, journal, knowledge, memory, scratchpad, task, task_memory
+from ralph.app import (
+    check,
+    entries,
+    feature,
+    guardrails,
+    index,
+    journal,
+    knowledge,
+    memory,
+    scratchpad,
+    task,
+    task_memory,
+)
 from ralph.context import brief, render, skill
 from ralph.context import journal as rendering
 from ralph.context.budget import useful_order
@@ -82,7 +94,7 @@ def _guardrails(root: Path, config: Config) -> str:
     """What must not go wrong again, whenever memories are kept at all."""
     if not config.memories.enabled:
         return ""
-    records = entries.current([stored.record for stored in guardrails.list_(root)])
+    records = check.marked(root, entries.current([stored.record for stored in guardrails.list_(root)]))
     return prompt.section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
 
 
@@ -91,7 +103,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
     choice = settings.filter
-    records = entries.current([stored.record for stored in memory.list_(root)])
+    records = check.marked(root, entries.current([stored.record for stored in memory.list_(root)]))
     records = brief.accepted(
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )

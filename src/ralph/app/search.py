@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import graph, index, meaning, sight
+from ralph.app import check, graph, index, meaning, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
@@ -108,6 +108,7 @@ def search(
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
         related = graph.related(root, connection) if connected else None
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
+        found = replace(found, hits=check.ranked(root, found.hits))
         single = _once_each(found.hits)[:limit]
         room = max(LINE, LINES // max(len(single), 1))
         shown = tuple(
