@@ -133,3 +133,8 @@ def test_a_pattern_never_finds_anything_in_what_was_recorded(here: World, member
 def test_a_pattern_that_nobody_can_compile_is_for_the_full_path() -> None:
     with pytest.raises(Exception, match="unterminated"):
         careful.matched("claude", {"a": "b"}, ("[",))
+
+
+def test_a_pattern_also_finds_what_unseen_signs_split() -> None:
+    assert careful.matched("claude", {"prompt": "co\u200bdename"}, ("codename",))
+    assert not careful.matched("claude", {"prompt": "co\u200bde"}, ("codename",))

@@ -10,6 +10,7 @@ The user's own rules are applied as well: `patterns` to every text and to what s
 `tests/hooks/test_careful.py` proves that nothing private or secret is in the bytes of the line, nor in the record.
 """
 
+from ralph.capture.privacy import unveiled
 from ralph.capture.redactor import DEEPEST, Redactor, mapped, named_secrets, plain, secretive, without_secrets
 from ralph.capture.trim import trim
 from ralph.capture.values import regex
@@ -62,7 +63,11 @@ def matched(host: str, said: "dict[str, object]", patterns: tuple[str, ...]) -> 
 
 
 def _finds(patterns: tuple[str, ...], text: str) -> bool:
-    return any(regex(pattern).search(each) for pattern in patterns for each in {text, plain(text)})
+    if not patterns:
+        return False
+    seen = unveiled(text)  # a pattern must also find what unseen signs split
+    forms = {text, plain(text)} if seen is None else {text, plain(text), seen.text}
+    return any(regex(pattern).search(each) for pattern in patterns for each in forms)
 
 
 def _texts(value: object) -> "Iterator[str]":
