@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/quickstart.md")
 QUOTED = re.compile(r"^(`{3,})text\n(?=[$>|] )(.*?)^\1$", re.MULTILINE | re.DOTALL)
-ID = re.compile(r"\b[a-z]+-\d{9,}-[0-9a-f]{4,12}\b")
+ID = re.compile(r"\b(?:[a-z]+-\d{9,}-[0-9a-f]{4,12}|run-[0-9a-f]{8}|t-[0-9a-f]{6})\b")
 LEFT_OUT = "..."
 
 
