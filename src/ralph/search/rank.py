@@ -63,7 +63,7 @@ class Recipe:
 
 
 STANDARD = Recipe()
-QUICK = Recipe(candidates=120, spreading=60, judged=15, common=4_000, thorough=False)
+QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
 """For a hook: the same numbers over fewer candidates, chosen by rarer words; for unknown words little is tried."""
 
 _MOST_PAIRS = 12
