@@ -11,7 +11,7 @@ import hashlib
 from tests.capture.noisy_log import FOLDER, measured
 
 EXPECTED = "e47c8f73a224e27e06dd8a45c44a8a4c8f74fe0917ed448ec9819b5ba7def4db"
-SESSIONS = "972c20a4c02de61c68cb96d15674aee3396f27341e71ee3502035d21b7e30208"
+SESSIONS = "e5fffe2090b113840167c1e89528c874073eb75c784a020430e7ef8bab7a2395"
 
 
 def test_the_log_is_the_one_that_was_frozen() -> None:

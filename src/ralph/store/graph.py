@@ -199,7 +199,8 @@ def _names(fact: Fact) -> Iterator[str]:
 def _look_up(graph: sqlite3.Connection) -> None:
     """Find the node of every end that is words: a record by its id, else by its title; nobody means itself."""
     wanted = graph.execute(
-        "SELECT rowid, source_words, target_words, source, target FROM edges WHERE target_words <> '' OR source_words <> ''"  # noqa: E501
+        "SELECT rowid, source_words, target_words, source, target FROM edges "
+        "WHERE target_words <> '' OR source_words <> ''"
     ).fetchall()
     if not wanted:
         return
