@@ -95,7 +95,7 @@ def end(members: dict[int, str]) -> None:
     _signalled(_living(members), signal.SIGTERM)
     until = time.monotonic() + GRACE
     while _living(members) and time.monotonic() < until:
-        time.sleep(_TICK)
+        time.sleep(_TICK)  # they are not our children: the system offers nothing to wait on
     _signalled(_living(members), signal.SIGKILL)
 
 

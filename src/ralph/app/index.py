@@ -227,7 +227,7 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
     if not index.path.parent.exists() and not any(True for _ in sources(root)):
         return _from_files(root)  # nothing to remember: leave no trace of having looked
     try:
-        _keep_out_of_git(root)
+        keep_out_of_git(root)
         if index.sync(progress=progress).busy and not index.built():
             index.sync(progress=progress, patience=PATIENCE)
         connection = index.connect()
@@ -255,11 +255,11 @@ def _told(source: Source, read: Interpret) -> Contents:
 def _hidden(root: Path) -> Index:
     """The index of a project, which git does not see."""
     index = of(root)
-    _keep_out_of_git(root)
+    keep_out_of_git(root)
     return index
 
 
-def _keep_out_of_git(root: Path) -> None:
+def keep_out_of_git(root: Path) -> None:
     """The index must not show up in anybody's `git status`, nor the file that sees to it, until `ralph init`."""
     ignore = paths.gitignore(paths.state_root(root))
     if not ignore.exists() and not ignore.is_symlink():

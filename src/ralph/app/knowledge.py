@@ -243,7 +243,7 @@ def _edited(root: Path, document: KnowledgeDocument, wanted: Record) -> tuple[st
 
 def _retire(root: Path, old: Record, now: str, run: str) -> str:
     """Keep a body that is about to be replaced; its id comes from its words, so that a second try adds nothing."""
-    from ralph.app.index import _keep_out_of_git  # noqa: PLC0415  (few entries replace another)
+    from ralph.app.index import keep_out_of_git  # noqa: PLC0415  (few entries replace another)
 
     if not old.text.strip():
         return ""
@@ -254,7 +254,7 @@ def _retire(root: Path, old: Record, now: str, run: str) -> str:
     links = (*old.links, Link("superseded_by", old.id))
     record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=links, origin=Origin(run=run))
     files.target(log, paths.state_root(root))  # before anything is made there
-    _keep_out_of_git(root)
+    keep_out_of_git(root)
     files.append(log, jsonl.encode(record), root=paths.state_root(root), durable=True)
     return name
 

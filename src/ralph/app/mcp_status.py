@@ -95,14 +95,6 @@ def handed(known: Sequence[Known]) -> dict[str, Mapping[str, object]]:
     return {each.server.name: json.loads(each.server.spec) for each in known if each.usable}
 
 
-def config_text(known: Sequence[Known]) -> str:
-    """A file for `claude --strict-mcp-config --mcp-config FILE` with the servers that may be handed over.
-
-    It may hold a user's keys, as the files that it is made of do: it belongs into a file for its owner's eyes.
-    """
-    return json.dumps({"mcpServers": handed(known)}, ensure_ascii=False, indent=2) + "\n"
-
-
 def refusal(known: Sequence[Known]) -> str:
     """Settings for `claude --settings` that keep the other servers out and leave all else as it is; "" for none."""
     out = [{"serverName": each.server.name} for each in known if not each.usable]

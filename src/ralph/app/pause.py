@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
-from ralph.app.index import _keep_out_of_git
+from ralph.app.index import keep_out_of_git
 from ralph.errors import Conflict, Refused
 from ralph.model import ids
 from ralph.store import files
@@ -33,7 +33,7 @@ def pause(root: Path, *, everywhere: bool = False) -> bool:
     if not everywhere and not _acts(root):
         hint = "hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is"
         raise Refused(f"{root}: nothing is captured here, so there is nothing to pause", hint=hint)
-    _keep_out_of_git(root)
+    keep_out_of_git(root)
     file = paused_file(root)
     files.make_folder(file.parent, 0o700)
     with suppress(Conflict):  # another process was faster: it is paused

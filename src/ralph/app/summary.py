@@ -10,12 +10,12 @@ hold a stranger's), and is stored as a line about the session, `summary_by` "com
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from ralph import paths
+from ralph.agents.process import Finished
 from ralph.app import index, session
 from ralph.app.logs import log_file
 from ralph.app.session import Summarized
@@ -45,37 +45,8 @@ _MOST_OBSERVATIONS = 2_000
 _OUTPUT = 200_000
 
 
-class Ended(Protocol):
-    """How a program ended, and what it said."""
-
-    @property
-    def code(self) -> int | None:
-        """Its exit code."""
-
-    @property
-    def out(self) -> str:
-        """Its standard output."""
-
-    @property
-    def err(self) -> str:
-        """Its standard error, or why it was not started."""
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether it took too long."""
-
-    @property
-    def cut(self) -> bool:
-        """Whether it said more than was kept."""
-
-
-class Run(Protocol):
-    """Runs a program to its end (`ralph.agents.process.run`)."""
-
-    def __call__(
-        self, argv: Sequence[str], *, cwd: Path, stdin: str, env: Mapping[str, str] | None, timeout: float, limit: int
-    ) -> Ended:
-        """How it ended."""
+Run = Callable[..., Finished]
+"""Runs a program to its end, as `agents/process.run` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +144,7 @@ def _answer(out: str, before: str, patterns: Sequence[str]) -> str:
     return "\n".join(kept).strip()
 
 
-def _refused(ended: Ended, text: str, program: str, timeout: float, patterns: Sequence[str]) -> str:
+def _refused(ended: Finished, text: str, program: str, timeout: float, patterns: Sequence[str]) -> str:
     """Why an answer does not count, on one line; "" when it does."""
     if ended.timed_out:
         return f"{program} took longer than {timeout:g} seconds"
