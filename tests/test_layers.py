@@ -30,16 +30,17 @@ BELOW: dict[str, set[str]] = {
 """What each part may import of ralph, besides itself."""
 
 BELOW["app"] = set(BELOW)
-BELOW["cli"] = BELOW["hooks"] = {*BELOW}  # the adapters, which do not know each other
+BELOW["hooks"] = BELOW["mcp"] = BELOW["web"] = {*BELOW}  # the adapters, which do not know each other
+BELOW["cli"] = {*BELOW["hooks"], "mcp", "web"}  # but the command line starts the two servers
 BELOW["__main__"] = {"cli"}
 BELOW["__init__"] = set()
 BELOW["testing"] = {"model", "formats", "store", "search", "agents"}  # for tests, ours and others'; no part imports it
 
 EVERYBODY = {"__version__"}
 STARTS_PROCESSES = {"cli", "agents", "loop", "paths"}
-CONFIG_LOADERS = {"cli", "hooks", "app/config.py", "app/hook.py", "config.py"}
+CONFIG_LOADERS = {"cli", "hooks", "mcp", "web", "app/config.py", "app/hook.py", "config.py"}
 """The adapters; and the handling of an event, which must look at the files before it loads them (`hook_settings`)."""
-BROAD_EXCEPT = {"cli", "hooks"}
+BROAD_EXCEPT = {"cli", "hooks", "mcp", "web"}
 
 WRITING_METHODS = set(
     "write_text write_bytes mkdir unlink rename touch symlink_to hardlink_to chmod lchmod rmdir rmtree".split()
