@@ -83,8 +83,8 @@ def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> N
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("pass", "printed no summary"),
-        ("print('  \\n')", "printed no summary"),
+        ("pass", "printed nothing that counts"),
+        ("print('  \\n')", "printed nothing that counts"),
         ("import sys; print('half'); sys.exit('no model here')", "ended with 1: no model here"),
         ("print('x' * 7000)", "printed more than 6000 characters"),
         ("import sys; sys.stdout.write('x' * 900_000)", "printed more than 6000 characters"),

@@ -107,6 +107,28 @@ def test_any_insight_can_take_the_place_of_any_other(before: Record, after: Reco
     assert document.replace(before.id, before).text == document.text
 
 
+@given(st.lists(records, max_size=3, unique_by=lambda record: record.id), st.data())
+def test_many_at_once_are_as_one_after_the_other(there: list[Record], data: st.DataObject) -> None:
+    taken = {record.id for record in there}
+    several = st.lists(records.filter(lambda record: record.id not in taken), min_size=1, max_size=4)
+    new = data.draw(several.filter(lambda many: len({record.id for record in many}) == len(many)))
+    start = parse("")
+    for record in there:
+        start = start.add(record)
+    after = [replace(record, text=data.draw(words)) for record in there]
+    one, all_ = start, start.add(*new).replace_all(after)
+    for record in new:
+        one = one.add(record)
+    for record in after:
+        one = one.replace(record.id, record)
+    assert str(all_) == str(one)
+
+
+def test_two_with_one_id_are_refused_together_as_well() -> None:
+    with pytest.raises(Conflict, match="two of the insights have the id"):
+        parse("").add(ONE, ONE)
+
+
 def test_an_empty_file_becomes_a_whole_one() -> None:
     for text in ["", "\n", "\ufeff"]:
         document = parse(text)

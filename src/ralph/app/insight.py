@@ -33,6 +33,8 @@ MOST = 20_000
 REJECTED = Status.RETIRED
 """What a person does not want to see again."""
 Edit = Callable[[Record], Record]
+FIRST = "proposed_text"
+"""The words that an insight was proposed in, where a command refined them."""
 _SESSION = "ralph://session/"
 _CANDIDATES = 5
 _KEPT = 50
@@ -76,10 +78,8 @@ def extract(
     def edit(text: str) -> str:
         document = insights.parse(text)
         added, updated = merged([entry.record for entry in document.entries], proposed)
-        for record in updated:
-            document = document.replace(record.id, record)
-        for record in added:
-            document = document.add(record)
+        document = document.replace_all(updated)
+        document = document.add(*added) if added else document
         done[:] = [Extracted(task_id, tuple(added), tuple(updated))]
         return str(document)
 
@@ -90,8 +90,9 @@ def extract(
 def merged(there: Sequence[Record], proposed: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     """Which of these are new beside those that are there, and which of those have more evidence now."""
     held = {record.id: record for record in there}
-    names = [record.id for record in there]
-    shelf = Shelf(record.text for record in there)
+    worded = [(record.id, words) for record in there for words in (record.text, record.extra.get(FIRST)) if words]
+    names = [name for name, _ in worded]
+    shelf = Shelf(str(words) for _, words in worded)
     added: dict[str, Record] = {}
     updated: dict[str, Record] = {}
     for record in proposed:

@@ -82,8 +82,8 @@ def improved(
     if not asked:
         return Improved(held.session.id, held.text, "nothing is recorded of this session")
     ended = run(argv, cwd=root, stdin=asked, env={**env, "RALPH_DISABLE": "1"}, timeout=timeout, limit=_OUTPUT)
-    text = _answer(ended.out, held.text, patterns)
-    why = _refused(ended, text, argv[0], timeout, patterns)
+    text = answer(ended.out, held.text, patterns)
+    why = refused(ended, text, argv[0], timeout, patterns)
     if not why and _size(log) != before:
         why = "the session went on meanwhile"
     if why:
@@ -136,7 +136,7 @@ def _entry(record: Record, layer: int) -> str:
     return render.entry(layer, record.id, said, record.title, record.text, record.created_at, (), record.origin.files)
 
 
-def _answer(out: str, before: str, patterns: Sequence[str]) -> str:
+def answer(out: str, before: str, patterns: Sequence[str]) -> str:
     """What a command printed, as it may be stored."""
     text = privacy.redact(render.clean(out), patterns).text.strip()
     known = set(before.split("\n"))
@@ -144,7 +144,9 @@ def _answer(out: str, before: str, patterns: Sequence[str]) -> str:
     return "\n".join(kept).strip()
 
 
-def _refused(ended: Finished, text: str, program: str, timeout: float, patterns: Sequence[str]) -> str:
+def refused(
+    ended: Finished, text: str, program: str, timeout: float, patterns: Sequence[str], *, longest: int = LONGEST
+) -> str:
     """Why an answer does not count, on one line; "" when it does."""
     if ended.timed_out:
         return f"{program} took longer than {timeout:g} seconds"
@@ -154,9 +156,9 @@ def _refused(ended: Finished, text: str, program: str, timeout: float, patterns:
         how = "could not be run" if ended.code is None else f"ended with {ended.code}"
         return f"{program} {how}{f': {said}' if said else ''}"
     if not text:
-        return f"{program} printed no summary"
-    if ended.cut or len(text) > LONGEST:
-        return f"{program} printed more than {LONGEST} characters"
+        return f"{program} printed nothing that counts"
+    if ended.cut or len(text) > longest:
+        return f"{program} printed more than {longest} characters"
     return ""
 
 

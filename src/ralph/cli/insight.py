@@ -1,5 +1,6 @@
 """`ralph insight`: what tasks have taught, proposed without a model, for people to accept or reject."""
 
+import os
 from collections.abc import Sequence
 
 import click
@@ -7,9 +8,10 @@ import click
 from ralph.app import insight as verbs
 from ralph.app.insight import STATUSES, Extracted, Insight
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
-from ralph.cli.context import Invocation, invocation, say
+from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.errors import UsageError
 from ralph.model.record import Record
 
 _HEADINGS = ("ID", "TASK", "STATUS", "LABEL", "SEEN", "TEXT")
@@ -127,6 +129,47 @@ def reject(ctx: click.Context, names: tuple[str, ...]) -> None:
     root = invocation(ctx).root
     for name in names:
         click.echo(f"Rejected {one_line(verbs.reject(root, name).record.id)}")
+
+
+@cli.command("refine")
+@click.argument("names", metavar="[ID]...", nargs=-1)
+@click.option("--task", default="", metavar="TASK", help="Every proposed insight of this task.")
+@click.option("--all", "everything", is_flag=True, help="Every proposed insight.")
+@click.pass_context
+def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bool) -> int:
+    """Let summarize.command word proposed insights anew; the first words are kept beside the new ones.
+
+    The command reads the insight and its evidence as Markdown and prints one or two sentences, or NONE. Insights
+    that you accepted or rejected keep their words. When the command fails nothing changes, and the exit code is 1.
+
+    \b
+    Examples:
+      ralph insight refine ins-1791000000-a3f81c
+      ralph insight refine --task t-1a2b3c
+    """
+    if sum(map(bool, (names, task, everything))) != 1:
+        raise UsageError("say which insights: some ids, or --task, or --all", hint="ralph insight refine --all")
+    from ralph.agents import process  # noqa: PLC0415  (only who asks for it starts anything)
+    from ralph.app import refine as refining  # noqa: PLC0415  (the same)
+    from ralph.app.summary import words  # noqa: PLC0415  (the same)
+
+    call = invocation(ctx)
+    command, patterns = call.config.summarize.command, call.config.privacy.patterns
+    words(command)  # a command that is none is told once
+    chosen = names or tuple(
+        each.record.id for each in verbs.list_(call.root, task_id=task, status=STATUSES["proposed"])
+    )
+    left = 0
+    for name in chosen:
+        done = refining.refine(call.root, name, command, process.run, env=os.environ, patterns=patterns)
+        if done.changed:
+            click.echo(f"{one_line(done.insight.record.id)}: {one_line(done.insight.record.text)}")
+        else:
+            warn(f"{one_line(done.insight.record.id)} stays as it is: {one_line(done.why)}")
+            left += 1
+    if not chosen:
+        click.echo("No proposed insights.")
+    return int(bool(left))
 
 
 @cli.command("extract")

@@ -9,7 +9,7 @@ read. `replace` writes only the members that differ (`jsonedit.py`).
 `tests/formats/test_insights.py` holds the laws and `tests/golden/insights/`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ralph.errors import Conflict, Refused
@@ -228,30 +228,49 @@ class InsightsDocument:
         if any(entry.record.id == record_id for entry in self.entries):
             raise Conflict(f"there is an insight {record_id} already", hint="draw another id, or replace that one")
 
-    def add(self, record: Record) -> "InsightsDocument":
-        """The document with one more insight, at the end."""
-        self._free(record.id)
-        members = jsonedit.plain(_members(record))
+    def add(self, record: Record, *more: Record) -> "InsightsDocument":
+        """The document with one more insight at the end, or with several, which are written at once."""
+        for place, each in enumerate((record, *more)):
+            self._free(each.id)
+            if any(each.id == other.id for other in (record, *more)[:place]):
+                raise Conflict(f"two of the insights have the id {each.id}", hint="draw another id for one of them")
         root, text = self._root, self.text
         if root is None:
             if not is_blank(text):
                 raise unreadable(self.problems)
-            return parse(text[: text.startswith(BOM)] + render(record))
+            return parse(text[: text.startswith(BOM)] + render(record))._with(more)
         style = jsonedit.style_of(text, root)
         array = root.get("insights")
         if array is None or array.value is None:
             mark = {"list_was": "missing" if array is None else "null"}
             made = {"insights": [jsonedit.plain(_members(record) | mark)]}
-            return parse(_put(text, root, style, lambda style: jsonedit.object_text(text, root, style, made)))
+            put = _put(text, root, style, lambda style: jsonedit.object_text(text, root, style, made))
+            return parse(put)._with(more)
         if not isinstance(array.value, list):
             raise unreadable(self.problems)
-        return parse(_put(text, array, style, lambda style: jsonedit.array_text(text, array, style, added=[members])))
+        added = [jsonedit.plain(_members(each)) for each in (record, *more)]
+        return parse(_put(text, array, style, lambda style: jsonedit.array_text(text, array, style, added=added)))
+
+    def _with(self, more: Sequence[Record]) -> "InsightsDocument":
+        return self.add(*more) if more else self
 
     def replace(self, record_id: str, record: Record) -> "InsightsDocument":
         """The document with one insight changed; only members that differ are written."""
-        entry, _, node = self._node(record_id)
         if record.id != record_id:
             self._free(record.id)
+        entry, _, node = self._node(record_id)
+        return parse(jsonedit.splice(self.text, node, self._changed(entry, node, record)))
+
+    def replace_all(self, records: Sequence[Record]) -> "InsightsDocument":
+        """The document with several insights changed at once, each in the place of the one with its id."""
+        text = self.text
+        found = [(*self._node(record.id), record) for record in records]
+        for entry, _, node, record in sorted(found, key=lambda each: each[2].start, reverse=True):
+            text = jsonedit.splice(text, node, self._changed(entry, node, record))
+        return parse(text) if found else self
+
+    def _changed(self, entry: Entry, node: Node, record: Record) -> str:
+        """The text of an insight that is changed into this one."""
         members = _members(record)
         changes = jsonedit.difference(_members(entry.record), members)
         # What the text left to be guessed (an id from the words, a label from the kind) is written
@@ -267,7 +286,7 @@ class InsightsDocument:
         if "source" in changes and source is not None and source.members:
             inner = jsonedit.difference(_source(entry.record.origin), _source(record.origin))
             changes["source"] = jsonedit.Raw(jsonedit.object_text(self.text, source, style, inner))
-        return parse(jsonedit.splice(self.text, node, jsonedit.object_text(self.text, node, style, changes)))
+        return jsonedit.object_text(self.text, node, style, changes)
 
     def remove(self, record_id: str) -> "InsightsDocument":
         """The document without one insight, and without a list that was made for it."""
