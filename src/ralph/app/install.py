@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ralph.app import install_commands as commands
+from ralph.app import install_servers as servers
+from ralph.app.install_edit import Edit
 from ralph.app.install_hosts import Host, Program, Scope, folder_of, groups, has_comments, home, settings_file
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.formats import hostsettings
@@ -24,18 +26,28 @@ _FOLDER = "folder "
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """For which host and scope, in which project and environment; `plugin` means that the plugin brings the hooks."""
+    """For which host and scope, in which project and environment; `plugin` means that the plugin brings the hooks.
+
+    `mcp` is whether the host gets our MCP server as well, `always` whether it loads its tools at once.
+    """
 
     host: Host
     scope: Scope
     root: Path
     env: Mapping[str, str]
     plugin: bool = False
+    mcp: bool = False
+    always: bool = False
 
     @property
     def settings(self) -> Path:
         """The host's settings file."""
         return settings_file(self.host, self.scope, self.root, self.env)
+
+    @property
+    def servers(self) -> servers.At:
+        """Where the host's MCP servers are listed."""
+        return servers.At(self.host, self.scope, self.root, self.env)
 
     @property
     def inside(self) -> Path | None:
@@ -46,17 +58,6 @@ class Where:
     def place(self) -> str:
         """The line that stands for this installation in the list of what is installed."""
         return _PLUGIN if self.plugin else f"{self.host} {self.scope} {self.settings}"
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One file's change: None before means that it is not there, None after that it goes."""
-
-    path: Path
-    before: str | None
-    after: str | None
-    what: str
-    inside: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,9 @@ def plan_install(where: Where, ours: Program) -> Plan:
             more, notes = _with_commands(where, ours)
             edits += more
         edits.append(_with_hooks(where, ours))
+        if where.mcp:
+            edits, told = servers.put_in(where.servers, edits, ours, always=where.always)
+            notes += told
     edits = [edit for edit in edits if edit.before != edit.after]
     listed = _listed(where, edits)
     if listed is not None:
@@ -143,7 +147,8 @@ def plan_uninstall(where: Where) -> Plan:
     edits: list[Edit] = []
     notes: list[str] = []
     if not where.plugin:
-        edits += [edit for edit in [_without_hooks(where)] if edit.before != edit.after]
+        taken = servers.taken_out(where.servers, [_without_hooks(where)])
+        edits += [edit for edit in taken if edit.before != edit.after]
         if where.host is Host.CLAUDE:
             more, notes = _without_commands(where)
             edits += more

@@ -70,6 +70,7 @@ _GEMINI = {
 }
 """Gemini's events, and which of Claude's each is."""
 
+_SERVERS = "mcpServers"
 _NOT_IN_CODEX = {"PostToolUseFailure"}
 
 
@@ -98,6 +99,29 @@ def _hook(host: Host, event: str, program: Program) -> dict[str, object]:
             hint="install Ralph in a folder without `$` in its name; nothing was written",
         )
     return {"type": "command", "name": "ralph", "command": command, "timeout": _SECONDS[_GEMINI[event]] * 1000}
+
+
+def server(host: Host, program: Program, *, always: bool = False) -> dict[str, object]:
+    """How our MCP server is written into the host's settings."""
+    words = [str(program.interpreter), "-I", "-m", "ralph", "mcp", "serve"]
+    entry: dict[str, object] = {"command": words[0], "args": words[1:]}
+    if host is not Host.CLAUDE:
+        return entry
+    return {"type": "stdio", **entry, **({"alwaysLoad": True} if always else {})}
+
+
+def servers_file(host: Host, scope: Scope, root: Path, env: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
+    """The file that holds MCP servers, and the keys that lead to them (for Codex none: its file is TOML)."""
+    folder = folder_of(host, scope, root, env)
+    if host is Host.CODEX:
+        return folder / "config.toml", ()
+    if host is Host.GEMINI:
+        return folder / "settings.json", (_SERVERS,)
+    if scope is Scope.PROJECT:
+        return root / ".mcp.json", (_SERVERS,)
+    own = folder_of(host, Scope.USER, root, env) if env.get("CLAUDE_CONFIG_DIR") else home(env)
+    keys = (_SERVERS,) if scope is Scope.USER else ("projects", str(root), _SERVERS)
+    return own / ".claude.json", keys
 
 
 def has_comments(host: Host) -> bool:

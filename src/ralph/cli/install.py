@@ -2,6 +2,8 @@
 
 import os
 import sys
+from dataclasses import replace
+from importlib.util import find_spec
 
 import click
 
@@ -10,6 +12,7 @@ from ralph.app.install_hosts import Host, Scope
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text
+from ralph.errors import UsageError
 
 HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
 SCOPES = click.Choice([scope.value for scope in Scope], case_sensitive=False)
@@ -20,11 +23,24 @@ PLUGIN = "Claude Code has the plugin, which brings its own hooks: only note for 
 @click.argument("host", type=HOSTS)
 @click.option("--scope", type=SCOPES, default="user", show_default=True, help="For you, or for this project only.")
 @click.option("--plugin", is_flag=True, help=PLUGIN)
+@click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
+@click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @format_option("table", "json")
 @click.pass_context
-def cli(ctx: click.Context, host: str, scope: str, plugin: bool, dry_run: bool, form: str) -> None:
-    """Put Ralph's hooks and commands into a coding agent's settings; everything else there stays as it is.
+def cli(
+    ctx: click.Context,
+    host: str,
+    scope: str,
+    plugin: bool,
+    no_mcp: bool,
+    always_load: bool,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Put Ralph's hooks, commands and MCP server into a coding agent's settings; everything else stays as it is.
+
+    The MCP server needs the extra `mcp`; without that package it is left out, and that is told.
 
     Run it again after an upgrade that moved Ralph, or at any time: what is up to date is left alone.
 
@@ -35,8 +51,16 @@ def cli(ctx: click.Context, host: str, scope: str, plugin: bool, dry_run: bool, 
       ralph install codex
       ralph install gemini --scope project
     """
-    where = verbs.Where(Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin)
+    if always_load and (host != Host.CLAUDE or plugin or no_mcp):
+        raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
+    there = find_spec("mcp") is not None
+    where = verbs.Where(
+        Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin, there and not no_mcp, always_load
+    )
     plan = verbs.plan_install(where, verbs.program(sys.executable))
+    if not there and not no_mcp:
+        left = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
+        plan = replace(plan, notes=(*plan.notes, left))
     show(where, plan, dry_run=dry_run, form=form, done="Installed")
 
 

@@ -19,7 +19,7 @@ from ralph.cli.options import Command, format_option
 @format_option("table", "json")
 @click.pass_context
 def cli(ctx: click.Context, host: str, scope: str, plugin: bool, dry_run: bool, form: str) -> None:
-    """Take Ralph's hooks and commands out again; the settings are as they were, and memories stay.
+    """Take Ralph's hooks, commands and MCP server out again; the settings are as they were, and memories stay.
 
     \b
     Examples:
