@@ -14,7 +14,7 @@ help:
 	@echo "make test    the test suite (crash and scale tests reduced)"
 	@echo "make check   lint, types, layers, sizes, docs, exports"
 	@echo "make soak    the long crash and scale tests, in full"
-	@echo "make e2e     on the real Claude Code and Codex, fetched with npm into .e2e/ (with CI=true no skips)"
+	@echo "make e2e     on the real Claude Code, Codex and Chromium, fetched with npm and apt (with CI=true no skips)"
 	@echo "make bench   the benchmarks"
 	@echo "make docs    write the generated pages anew"
 	@echo "make format  format the code"
@@ -48,9 +48,10 @@ docs: $(READY)
 soak: $(READY)
 	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak
 
-# The clients are pinned in tests/e2e/install_clients.py; without npm it says so, and the tests are skipped.
+# The clients are pinned in tests/e2e/install_clients.py, the browser is Debian's; what cannot be had is said and skipped.
 e2e: $(READY)
 	$(BIN)/python -m tests.e2e.install_clients
+	$(BIN)/python -m tests.e2e.install_browser
 	$(STRICT) $(BIN)/python -m pytest -n 2 -m e2e -rs tests/e2e
 
 bench: $(READY)
