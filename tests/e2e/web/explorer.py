@@ -1,0 +1,143 @@
+"""`ralph web` as a person meets it: the real command, the real browser, and a watch on everything that goes wrong.
+
+`Site` runs the command on a project in a clean environment and knows the address that it prints. `Reader` is one
+window: it notes every console error, page error, failed request and breach of the content policy, and every request
+that would leave this machine; a test ends with none of them. Waiting is Playwright's own, for what is on the page;
+nothing here sleeps.
+"""
+
+import http.client
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
+from tests.e2e.clients import PLAIN
+
+LONGEST = 60.0
+ARTEFACTS = "RALPH_E2E_ARTEFACTS"
+"""Names the folder that screenshots are kept in; without it they go to `.e2e/screenshots`."""
+PROJECT = Path(__file__).resolve().parents[3]
+
+
+class Site:
+    """The command on a project, from its start to its end."""
+
+    def __init__(self, root: Path, home: Path) -> None:
+        self.root = root
+        home.mkdir(exist_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ralph", "--root", str(root), "web", "--no-open"],
+            env={**PLAIN, "HOME": str(home), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=root,
+        )
+        self.address = self._line()
+        self.origin = re.sub(r"/\?.*", "", self.address)
+
+    @cached_property
+    def cookie(self) -> tuple[str, str]:
+        """The name and value of the cookie that the address gives, once; every window of a test gets it."""
+        there = http.client.HTTPConnection(self.origin.removeprefix("http://"), timeout=LONGEST)
+        try:
+            there.request("GET", self.address.removeprefix(self.origin))
+            given = there.getresponse().getheader("Set-Cookie") or ""
+        finally:
+            there.close()
+        name, _, value = given.partition(";")[0].partition("=")
+        assert value, "the address gave no cookie"
+        return name, value
+
+    def _line(self) -> str:
+        out = self._process.stdout
+        if out is None or not select.select([out], [], [], LONGEST)[0]:
+            raise AssertionError("`ralph web` said nothing")
+        line = out.readline().decode("utf-8").strip()
+        assert line.startswith("http://127.0.0.1:"), line
+        return line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it as a person does, with Ctrl-C; it must end well and say nothing strange."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        _, said = self._process.communicate(timeout=LONGEST)
+        assert self._process.returncode == 0, said.decode("utf-8", "replace")
+        assert "Traceback" not in said.decode("utf-8", "replace"), said.decode("utf-8", "replace")
+
+
+class Reader:
+    """One window of a browser on the site; `signed_in` gives it the cookie."""
+
+    def __init__(
+        self, browser: Browser, site: Site, *, width: int = 1280, height: int = 860, dark: bool = False
+    ) -> None:
+        self.site = site
+        self.context: BrowserContext = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+            locale="en-GB",
+            timezone_id="UTC",
+        )
+        self.context.set_default_timeout(LONGEST * 1000 / 3)
+        if signed_in:
+            name, value = site.cookie
+            self.context.add_cookies([{"name": name, "value": value, "url": site.origin, "sameSite": "Strict"}])
+        self.troubles: list[str] = []
+        self.page: Page = self.context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.troubles.append(f"page error: {error}"))
+        self.page.on("request", self._request)
+        self.page.on("response", self._response)
+
+    def open(self, address: str) -> Page:
+        """Sign in with an address that was printed."""
+        self.page.goto(address)
+        self.page.locator("main h1").wait_for()
+        return self.page
+
+    def go(self, path: str) -> Page:
+        """One of the pages."""
+        self.page.goto(self.site.origin + path)
+        self.page.locator("main h1").wait_for()
+        return self.page
+
+    def close(self) -> None:
+        """Close the window."""
+        self.context.close()
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.troubles.append(f"console {message.type}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.site.origin, "data:", "blob:")):
+            self.troubles.append(f"asked elsewhere: {request.url}")
+
+    def _response(self, response: Response) -> None:
+        if response.status >= 500:
+            self.troubles.append(f"{response.status} from {response.url}")
+
+
+def keep(page: Page, name: str) -> Path:
+    """A screenshot as an artefact of the tests."""
+    folder = Path(os.environ.get(ARTEFACTS) or PROJECT / ".e2e" / "screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / f"{name}.png"
+    page.screenshot(path=place)
+    return place
