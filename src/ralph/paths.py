@@ -3,8 +3,9 @@
 The root is found upward from the working directory: the nearest folder with a `ralph.yml`, a
 `.ralph/`, an `.agent/` or a `.git` wins. In a git worktree, files that git tracks are the
 worktree's own, while logs, index and cache live in the main checkout (`state_root`), so that
-deleting a worktree strands nothing. Worktrees are recognised by reading git's own pointer
-files: that costs no process.
+deleting a worktree strands nothing. What is made of a checkout's own files (index, graph) is made for
+each checkout: a worktree's lies in a folder of the main checkout's cache, by git's name for the worktree.
+Worktrees are recognised by reading git's own pointer files: that costs no process.
 """
 
 import contextlib
@@ -40,12 +41,47 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
 
 def state_root(root: Path) -> Path:
     """Where logs, index and cache live: the same place in the main checkout of a worktree, else the root itself."""
+    return _checkout(root)[0]
+
+
+def worktree_name(root: Path) -> str:
+    """What git calls the worktree that a project is in; "" where the project keeps its own state."""
+    return _checkout(root)[1]
+
+
+def worktrees(root: Path) -> dict[str, Path]:
+    """The worktrees of a project's repository that are there, by git's names: the project's folder in each."""
+    state = state_root(root)
+    for top in (state, *state.parents):
+        if (top / ".git").is_dir():
+            inside = state.relative_to(top)
+            own = (each for each in (top / ".git" / "worktrees").glob("*") if each.is_dir())
+            return {each.name: place / inside for each in own if (place := _tree_of(each)) is not None}
+        if (top / ".git").exists():
+            break
+    return {}
+
+
+def _tree_of(own: Path) -> Path | None:
+    """Where the worktree is that one of git's folders is about; None when it is gone, unless git was told to wait."""
+    try:
+        pointer = Path(os.path.normpath(own / (own / "gitdir").read_text(encoding="utf-8").strip()))
+        return pointer.parent if pointer.is_file() or (own / "locked").exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _checkout(root: Path) -> tuple[Path, str]:
+    """Where a project's state is, and git's name of the worktree that it is in."""
     for top in (root, *root.parents):
         pointer = top / ".git"
         if pointer.exists():
-            main = _main_checkout(pointer) if pointer.is_file() else None
-            return root if main is None else main / root.relative_to(top)
-    return root
+            own = _git_folder(pointer) if pointer.is_file() else None
+            common = own and _common_folder(own)
+            if own is None or common is None or common.name != ".git":
+                break  # a main checkout, a submodule, a worktree of a bare repository, or nonsense
+            return common.parent / root.relative_to(top), own.name
+    return root, ""
 
 
 def git_exclude(path: Path) -> tuple[Path, str] | None:
@@ -59,13 +95,6 @@ def git_exclude(path: Path) -> tuple[Path, str] | None:
                 return None
             return common / "info" / "exclude", "/" + _SPECIAL.sub(r"\\\g<0>", path.relative_to(top).as_posix())
     return None
-
-
-def _main_checkout(pointer: Path) -> Path | None:
-    """The main checkout that a worktree's `.git` file leads to; None for submodules, bare ones and nonsense."""
-    own = _git_folder(pointer)
-    common = own and _common_folder(own)
-    return common.parent if common is not None and common.name == ".git" else None
 
 
 def _git_folder(pointer: Path) -> Path | None:
@@ -161,8 +190,25 @@ def stop_request(root: Path, run: str) -> Path:
 
 
 def index_file(root: Path) -> Path:
-    """The SQLite index, in the main checkout; it can be deleted at any time."""
-    return state_root(root) / ".ralph" / "ralph.db"
+    """The SQLite index of a checkout, kept in the main one; it can be deleted at any time."""
+    name = worktree_name(root)
+    return (tree_cache(root, name) if name else ralph_folder(root)) / "ralph.db"
+
+
+def graph_file(root: Path) -> Path:
+    """The graph of a checkout, which is made of its index."""
+    name = worktree_name(root)
+    return (tree_cache(root, name) if name else cache_folder(root)) / "graph.db"
+
+
+def tree_cache(root: Path, name: str) -> Path:
+    """What is made of the files of one worktree, by git's name for it; in the main checkout."""
+    return tree_caches(root) / name
+
+
+def tree_caches(root: Path) -> Path:
+    """The folder with a folder for each worktree that was ever searched."""
+    return cache_folder(root) / "worktrees"
 
 
 def cache_folder(root: Path) -> Path:

@@ -105,3 +105,20 @@ def test_finished_prerequisites_are_told(shop: Workshop) -> None:
     task.done(shop.root, first)
     said = loop_prompt.text(shop.root, Config(), RUN, waiting, [], 10)
     assert f"- {first}: lay the ground" in said
+
+
+def test_what_is_known_of_the_feature_is_told_by_its_title_and_by_its_id(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    about = feature.add(shop.root, "Loyalty Points").feature.id
+    task.add(shop.root, "make it round", feature_id=about)
+    knowledge.add(shop.root, "Half points", "They are dropped.", ["loyalty-points"])
+    knowledge.add(shop.root, "Old points", "They expire.", [about], feature=about)
+    said = text(shop)
+    assert "They are dropped." in said
+    assert "They expire." in said
+    for name in (about, "loyalty points"):
+        assert {each.record.title for each in knowledge.match(shop.root, "x", feature=name)} == {
+            "Half points", "Old points",
+        }  # fmt: skip
+        assert [each.title for each in knowledge.list_(shop.root, feature=name).records] == ["Old points"]
+    assert knowledge.match(shop.root, "x", feature="points") == []

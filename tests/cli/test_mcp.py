@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.agents.mcp_server import program
-from tests.cli.runner import Project
+from tests.cli.runner import Project, executable
 
 
 def names(ralph: Project, file: str, how: str) -> None:
@@ -48,3 +48,20 @@ def test_a_file_that_is_no_json_is_told(ralph: Project) -> None:
     said = ralph("mcp", "status", "--format", "json")
     assert said.json == []
     assert ".mcp.json: is no JSON" in said.err
+
+
+def test_serve_tells_what_it_takes_and_a_port_needs_an_address(ralph: Project) -> None:
+    said = ralph("mcp", "serve", "--port", "7411")
+    assert (said.code, said.out) == (2, "")
+    assert "--port goes with --http" in said.err
+    shown = ralph("mcp", "serve", "--help").out
+    assert all(word in shown for word in ("--http", "--port", "--read-only", "Examples:"))
+
+
+def test_serve_speaks_the_protocol_and_ends_with_its_input(ralph: Project) -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}  # fmt: skip
+    done = executable(ralph.root, "mcp", "serve", stdin=json.dumps(asked).encode() + b"\n")
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["result"]["serverInfo"]["name"] == "ralph"
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -15,7 +15,8 @@ from ralph.app import index
 
 ASKING = {
     "ralph.hooks.answer", "ralph.store.reading", "ralph.store.lookup", "ralph.context", "ralph.context.recall",
-    "ralph.context.lessons", "ralph.context.render", "ralph.context.tokens", "ralph.model", "ralph.model.marks",
+    "ralph.context.lessons", "ralph.context.render", "ralph.context.stale", "ralph.context.tokens", "ralph.model",
+    "ralph.model.marks",
     "ralph.search", "ralph.search.rank", "ralph.search.asked", "ralph.search.terms", "ralph.search.stem",
     "ralph.search.everyday", "ralph.search.fuzzy",
 }  # fmt: skip

@@ -238,10 +238,13 @@ def test_a_prompt_in_a_worktree_is_answered_too(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": str(side)}
     for folder in (main, side):
         memory.init(folder)
-    memory.add(main, "The token in auth.ts is signed with RS256", kind=MemoryKind.DECISION)
+    memory.add(side, "The token in auth.ts is signed with RS256", kind=MemoryKind.DECISION)
+    memory.add(main, "The token in auth.ts is signed with HS512", kind=MemoryKind.DECISION)
     index.sync(main)
+    index.sync(side)
     said = {"session_id": "0000-aaaa", "cwd": str(side), "prompt": "modify auth.ts"}
     told = full.main("claude", "UserPromptSubmit", json.dumps(said, separators=(",", ":")).encode(), env)
     assert "RS256" in told.decode()
+    assert "HS512" not in told.decode(), "that is the main checkout's, and not merged"
     assert list((main / ".ralph" / "log" / "sessions").iterdir())
     assert not (side / ".ralph" / "log").exists()

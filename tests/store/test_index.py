@@ -418,7 +418,9 @@ def test_a_worktree_and_the_main_checkout_call_a_log_by_one_name(tmp_path: Path)
     put(main, LOG, seen("ran pytest"))
     assert [source.name for source in sources(tree)] == [source.name for source in sources(main)] == [LOG]
     index_of(main).sync()
-    assert index_of(tree).sync().read == 0
+    beside = Index(tree, terms.index_terms, start=lambda: True)
+    assert beside.sync().read == 0, "what the main checkout has read is copied"
+    assert beside.path == main / ".ralph" / "cache" / "worktrees" / "tree" / "ralph.db"
 
 
 # --- several at once ------------------------------------------------------------------------------

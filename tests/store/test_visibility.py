@@ -148,7 +148,10 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
             == len(wanted)
         )
         assert rows.unfinished(connection, task) == world.open_beside(task)
-        assert lookup.has_others(connection, task) == bool(world.open_beside(task))
+        hidden = lookup.beside(connection, task)
+        assert (hidden is not None) == bool(world.open_beside(task))
+        own = lookup.memories(task=task), lookup.observations(hidden=hidden), lookup.journal(hidden=hidden)
+        assert names(connection, sorted(lookup.passing(connection, keys, own))) == wanted, "found once, the same"
         for each in world.kept:
             assert rows.keys_of(connection, each.record.id, Query(task=task)), "an id is enough"
 

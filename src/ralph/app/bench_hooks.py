@@ -135,6 +135,8 @@ def measure(
     made_project(root)
     asked = _filled(root, records) if records else []
     envs = {where: made_project(folder / where, of=root, where=where) for where in Where}
+    for where in Where if asked else ():
+        _remembering(folder / where, root)
     first = payload(CASES[0], root)
     commands: dict[str, tuple[Sequence[str], bytes | Case]] = {
         BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
@@ -181,6 +183,13 @@ def _filled(root: Path, records: int) -> list[str]:
     files.write(paths.memories_files(root)[0], text)
     index.sync(root)
     return [words.question() for _ in range(_QUESTIONS)]
+
+
+def _remembering(side: Path, root: Path) -> None:
+    """Give a worktree the memories of its main checkout, and an index of its own."""
+    memories = files.read(paths.memories_files(root)[0]) or ""
+    files.write(paths.memories_files(side)[0], memories)
+    index.sync(side)
 
 
 def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tuple[Cost, ...]:

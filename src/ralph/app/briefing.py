@@ -6,7 +6,8 @@ interrupted after its last Stop) has no summary, or one that is not true any mor
 One that stands behind all that happened is true, whoever wrote it (a command, a compression).
 Lines of a summary that came from a tool and give orders are left out. `for_prompt` is `ralph context`: the very
 answer that the hook would give, with its reasons. Nothing is written here but the index. Within a task nothing is
-told of others that are not finished, and of what is going on only the task itself.
+told of others that are not finished, and of what is going on only the task itself. A session's start also verifies
+what records cite, so that this and the answers to its prompts can tell what is gone (`check.refresh`).
 `tests/app/test_briefing.py` and `tests/app/test_visibility.py` prove it.
 """
 
@@ -40,10 +41,14 @@ SKILL = "skill"
 CATCH_UP = 0.2
 """Seconds that a hook may spend on the index."""
 
+VERIFIED, VERIFYING = 200, 0.2
+"""So many of the newest records are verified at a session's start when something changed, in so many seconds of git."""
+
 SUMMARY = 400
 """Tokens of one session's summary."""
 
-_SUMMARIES, _SUMMARY_TOKENS = 3, 1_000
+_SUMMARIES, SUMMARY_TOKENS = 3, 1_000
+"""So many sessions are told of at a start, and the tokens of all of them."""
 _MOST_OBSERVATIONS = 2_000
 _ASKED = "Goal: "
 """How the line of a summary begins that a person has said."""
@@ -92,6 +97,8 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     today = ids.now().date()
     handed = config.memories.inject is Inject.AUTO and config.memories.enabled
     choice = config.memories.filter
+    if handed:
+        _verify(root)
     rules = [stored.record for stored in guardrails.list_(root)] if handed else []
     learned = [stored.record for stored in memory.list_(root)] if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
@@ -108,7 +115,7 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
         [each for each in recaps if each.id not in seen],
         active,
         said,
-        caps=Caps(share, room.tokens, min(_SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
+        caps=Caps(share, room.tokens, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
         skill=skill.text("memories") if with_skill else "",
         strategy=wanted_strategy(config),
@@ -151,6 +158,12 @@ def _catch_up(root: Path) -> None:
             index.catch_up(root, CATCH_UP)
 
 
+def _verify(root: Path) -> None:
+    """Look whether what records cite is still there, as far as a moment allows; nobody needs it to begin."""
+    with suppress(RalphError, OSError):
+        check.refresh(root, most=VERIFIED, patience=VERIFYING)
+
+
 def notices(root: Path) -> list[str]:
     """What Ralph itself has to say about its work here."""
     said = []
@@ -170,9 +183,10 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
     choice = config.memories.filter
     wanted.enabled = config.memories.enabled
     wanted.types, wanted.tags = tuple(kind.value for kind in choice.types), choice.tags
-    wanted.since = _since(today, choice.recent)
+    wanted.since = since(today, choice.recent)
     wanted.task = rows.safe(task)
     wanted.budget = recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
+    wanted.stale = check.known(root)
 
     def question(connection: sqlite3.Connection) -> Context:
         told = recall.related(connection, asked, wanted)
@@ -181,7 +195,11 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
             Reason(
                 each.row.id,
                 round(each.score, 4),
-                (*_named_files(each), *rank.why(each, told.words, wanted.today)),
+                (
+                    *_named_files(each),
+                    *rank.why(each, told.words, wanted.today),
+                    *filter(None, [recall.noted(each.row, wanted.stale)]),
+                ),
                 costs[each.row.id],
             )
             for each in told.judged
@@ -199,7 +217,8 @@ def _named_files(each: Judged) -> list[str]:
     return [f"names the file {name}" for name in each.matched if name.lower() in held] if not each.score else []
 
 
-def _since(today: date, recent: int) -> str:
+def since(today: date, recent: int) -> str:
+    """The first of the last so many days; "" for all of them (0)."""
     days = min(recent, today.toordinal() - 1)
     return (today - timedelta(days=days)).isoformat() if recent else ""
 

@@ -2,8 +2,9 @@
 
 Memories, guardrails, knowledge and patterns are read from their files, so that the answer is about the files and not
 about an index. What was found is kept in `.ralph/cache/citations`, a line for each citation that could be verified, for
-those who may not ask git: a hook looks there (`context/stale.py`) and at the file itself. The cache belongs to one
-folder, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
+those who may not ask git: a hook looks there (`context/stale.py`) and at the file itself. The start of a session and of
+a loop bring it up to date (`refresh`), so that nobody has to run this verb to be told. The cache belongs to one
+checkout, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import check_look
+from ralph.app.check_git import Git, head_log
 from ralph.context import stale
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.model.query import Hit
@@ -53,38 +55,58 @@ def check(root: Path, record_ids: Collection[str] = ()) -> tuple[Report, ...]:
     missing = sorted(set(record_ids) - {each.record.id for each in wanted})
     if missing:
         raise NotFound(f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids')
-    cited = [(each, citations.of(each.record)) for each in wanted]
-    kept = [(each, some) for each, some in cited if some or record_ids]
-    looked = check_look.look(root, [(each.record, some) for each, some in kept])
-    reports = tuple(replace(each, looked=tuple(some)) for (each, _), some in zip(kept, looked, strict=True))
-    if not record_ids:
-        remember(root, reports)
+    reports = _looked(Git(root), wanted)
+    if record_ids:
+        return reports
+    reports = tuple(each for each in reports if each.looked)
+    remember(root, reports)
     return reports
 
 
-def refresh(root: Path, most: int = 0) -> bool:
-    """Check everything for those who may not ask git, if a record or a commit is younger than the last time.
+def _looked(git: Git, reports: Sequence[Report], *, changes: bool = True) -> tuple[Report, ...]:
+    cited = [(each.record, citations.of(each.record)) for each in reports]
+    found = check_look.look(git, cited, changes=changes)
+    return tuple(replace(each, looked=tuple(some)) for each, some in zip(reports, found, strict=True))
 
-    With `most`, not where more records than that are to be read: whoever starts a session should not wait for it.
+
+def refresh(root: Path, *, most: int = 0, patience: float = 0) -> bool:
+    """Verify what is cited for those who may not ask git, if a record or a commit is younger than the last time.
+
+    With `most`, the newest so many records; with `patience`, as far as git answers in so many seconds: whoever starts
+    a session should not wait for more. What is known of all else stays.
     """
-    found = list(_records(root)) if _is_due(root) else []
-    if not found or (most and len(found) > most):
+    found = sorted(_records(root), key=lambda each: each.record.created_at, reverse=True) if _is_due(root) else []
+    if not found:
         return False
-    check(root)
+    git = Git(root, patience)
+    reports = _looked(git, found[: most or None], changes=False)
+    rest = {each.record.id for each in found[len(reports) :]}
+    unsure = {
+        (each.record.id, looked.citation.what)
+        for each in reports
+        for looked in each.looked
+        if git.late and looked.verdict is Verdict.UNVERIFIABLE
+    }
+    held = _cached(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
+    lines = [line.split("\t") for line in held.split("\n")]
+    kept = [line for line in lines if line[0] in rest or (line[0], *line[3:4]) in unsure]
+    remember(root, reports, ["\t".join(line) + "\n" for line in kept])
     return True
 
 
 def _is_due(root: Path) -> bool:
+    """Whether somebody wrote to a file with records, or came to another commit, since all was verified."""
     places = [source.path for source in sources(root) if source.format in _FORMATS]
+    log = head_log(root)
     try:
         last = cache_file(root).stat().st_mtime_ns
     except OSError:
         return bool(places)
-    for place in (*places, root / ".git" / "logs" / "HEAD"):
+    for place in (*places, *((log,) if log is not None else ())):
         with suppress(OSError):
             if place.stat().st_mtime_ns > last:
                 return True
-    return False
+    return not _cached(root).startswith(stale.HEAD)
 
 
 def _records(root: Path) -> Iterator[Report]:
@@ -97,28 +119,32 @@ def _records(root: Path) -> Iterator[Report]:
 
 
 def cache_file(root: Path) -> Path:
-    """What was found in a folder: in its main checkout, a worktree's by the number of its folder, as hooks know it."""
-    number = "" if paths.state_root(root) == root else str(root.stat().st_ino)
-    return paths.cache_folder(root) / stale.file_name(number)
+    """What was found in a checkout: kept in the main one, a worktree's by git's name for it, as hooks know it."""
+    name = paths.worktree_name(root)
+    return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / stale.NAME
 
 
-def remember(root: Path, reports: Sequence[Report]) -> None:
-    """Keep what was verified for those who may not ask git; a cache that cannot be written costs nothing else."""
+def remember(root: Path, reports: Sequence[Report], known: Sequence[str] = ()) -> None:
+    """Keep what was verified, and these lines, for those who may not ask git; it costs nothing if that fails."""
     lines = [
         stale.line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
         for looked in each.looked
         if looked.verdict is not Verdict.UNVERIFIABLE
     ]
-    text = stale.HEAD + "".join(dict.fromkeys(lines))
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.write(cache_file(root), text, root=paths.state_root(root), mode=files.PRIVATE)
+        files.write(cache_file(root), stale.page((*lines, *known)), root=paths.state_root(root), mode=files.PRIVATE)
+
+
+def known(root: Path) -> stale.Known:
+    """What was verified here, to be asked for single records."""
+    return stale.Known(str(root), _cached(root))
 
 
 def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
     """What is to be told about records that are handed over, by id; only of those with something to tell."""
-    known = stale.Known(str(root), _cached(root))
-    found = ((each.id, known.note(each.id, f"{each.title}\n{each.text}", each.origin.files)) for each in records)
+    held = known(root)
+    found = ((each.id, held.note(each.id, f"{each.title}\n{each.text}", each.origin.files)) for each in records)
     return {name: note for name, note in found if note}
 
 
@@ -130,20 +156,21 @@ def marked(root: Path, records: Sequence[Record]) -> list[Record]:
 
 def ranked(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with stale ones behind: their score is less, and the reason is told."""
-    known = stale.Known(str(root), _cached(root))
+    held = known(root)
     lowered: list[Hit] = []
     for hit in hits:
         record = hit.record
-        share = known.share(record.id, f"{record.title}\n{record.text}", record.origin.files)
+        share = held.share(record.id, f"{record.title}\n{record.text}", record.origin.files)
         if share < 1:
-            note = known.note(record.id, f"{record.title}\n{record.text}", record.origin.files)
+            note = held.note(record.id, f"{record.title}\n{record.text}", record.origin.files)
             hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
         lowered.append(hit)
     return tuple(sorted(lowered, key=lambda hit: -hit.score))
 
 
-def _cached(root: Path) -> str:
+def _cached(root: Path) -> bytes:
     try:
-        return files.read(cache_file(root)) or ""
-    except Unreadable:
-        return ""
+        path = cache_file(root)
+        return path.read_bytes() if path.is_file() else b""  # a link may lead to what has no end
+    except OSError:
+        return b""

@@ -3,9 +3,12 @@
 Few questions, whatever the number of records: which files there are, when cited ones last changed, which commit took a
 missing one away and what it was renamed to there, which commits exist. Git is only asked, offline, and may start
 nothing that the repository's config names. Names are relative to the folder that is asked about, which may lie inside
-of a repository. A repository that does not answer is one that knows nothing. `tests/app/test_check.py` uses real ones.
+of a repository. A repository that does not answer is one that knows nothing; of one that did not answer in time
+(`late`) nobody knows what it knows. `tests/app/test_check.py` uses real ones.
 """
 
+import contextlib
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,21 +36,28 @@ class Taken:
 
 
 class Git:
-    """The repository around a folder."""
+    """The repository around a folder; all questions together take no longer than `patience` seconds, if there is one.
 
-    def __init__(self, folder: Path) -> None:
+    Whoever was not answered in time finds it `late`.
+    """
+
+    def __init__(self, folder: Path, patience: float = 0) -> None:
         self.folder = folder
         self.there = any((each / ".git").exists() for each in (folder, *folder.parents))
+        self.late = False
+        self._until = time.monotonic() + patience if patience else None
+        self._deletions: list[Taken] | None = None
 
     def _ask(self, *words: str, stdin: str = "") -> str:
         """What git answers; nothing where it does not."""
-        if not self.there:
+        left = _TIMEOUT if self._until is None else self._until - time.monotonic()
+        self.late = self.late or left <= 0
+        if not self.there or left <= 0:
             return ""
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs"]
-        if any(word.startswith(":(") for word in words):
-            argv.pop()
         argv += [word for each in _SAFE for word in ("-c", each)]
-        done = process.run([*argv, *words], cwd=self.folder, stdin=stdin, timeout=_TIMEOUT, limit=_LIMIT)
+        done = process.run([*argv, *words], cwd=self.folder, stdin=stdin, timeout=min(left, _TIMEOUT), limit=_LIMIT)
+        self.late = self.late or done.timed_out or done.cut
         return done.out if done.code == 0 and not done.cut else ""
 
     def files(self) -> list[str]:
@@ -83,18 +93,24 @@ class Git:
         """Of files that are not there: the last commit that took each away, wherever in the tree it lay."""
         found: dict[str, Taken] = {}
         wanted = set(paths)
-        for some in _portions(sorted(paths)):
-            specs = [f":(glob){'' if first else '**/'}{_plain(path)}" for path in some for first in (True, False)]
-            words = ("log", *_PLAIN, "--no-renames", "--diff-filter=D", "--format=%x01%H", "--name-only", "-z")
-            commit = ""
-            for part in self._ask(*words, "--", *specs).split("\0"):
-                for name in part.split("\n"):
-                    if name.startswith("\x01"):
-                        commit = name[1:]
-                    for path in _asked_for(name, wanted):
-                        if path not in found or (found[path].path != path and name == path):
-                            found[path] = Taken(commit, name)
+        if wanted and self._deletions is None:
+            self._deletions = list(self._all_deletions())
+        for each in self._deletions or () if wanted else ():
+            for path in _asked_for(each.path, wanted):
+                if path not in found or (found[path].path != path and each.path == path):
+                    found[path] = each
         return found
+
+    def _all_deletions(self) -> Iterator[Taken]:
+        """Everything that a commit took away, the newest first: asked once, and much cheaper than by patterns."""
+        words = ("log", *_PLAIN, "--no-renames", "--diff-filter=D", "--format=%x01%H", "--name-only", "-z")
+        commit = ""
+        for part in self._ask(*words).split("\0"):
+            for name in part.split("\n"):
+                if name.startswith("\x01"):
+                    commit = name[1:]
+                elif name:
+                    yield Taken(commit, name)
 
     def renames(self, commits: Iterable[str]) -> dict[tuple[str, str], str]:
         """What each of these commits renamed: commit and old name to the new one."""
@@ -146,14 +162,21 @@ class Git:
         return found
 
 
+def head_log(folder: Path) -> Path | None:
+    """What git writes to whenever the checkout around a folder comes to another commit; None outside of git."""
+    for top in (folder, *folder.parents):
+        pointer = top / ".git"
+        if pointer.is_dir():
+            return pointer / "logs" / "HEAD"
+        with contextlib.suppress(OSError, ValueError):
+            word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
+            return top / where / "logs" / "HEAD" if word == "gitdir" else None
+    return None
+
+
 def _portions(words: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(words), _MOST_WORDS):
         yield words[start : start + _MOST_WORDS]
-
-
-def _plain(path: str) -> str:
-    """A name as a pattern that means nothing but itself."""
-    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in path)
 
 
 def _asked_for(name: str, wanted: Collection[str]) -> Iterator[str]:

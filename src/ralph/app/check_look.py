@@ -3,7 +3,8 @@
 Nothing is called gone that was never there: a file needs a commit that took it away (or metadata that names it), a
 symbol and a command a commit in which their file had them. A path may be told from inside of a folder, so a file is
 also found by the end of its name. A missing file is followed through renames, committed, staged or made by hand. A file
-has changed when a commit, or an edit that is not committed, is younger than the record. `tests/app/test_check.py`.
+has changed when a commit, or an edit that is not committed, is younger than the record. Where git did not answer in
+time, what is there is fresh and the rest cannot be verified. `tests/app/test_check.py`.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ _PICKED = 40
 """Questions about the past of a file's words, each of which is one of git's slow ones."""
 _LARGEST = 4_000_000
 _WORD = re.compile(r"[^\W\d]\w*")
+_LATE = "git did not answer in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,10 @@ class Tree:
         return word in self._words[path]
 
 
-def look(folder: Path, records: Sequence[tuple[Record, Sequence[Citation]]]) -> list[list[Looked]]:
-    """The verdict on each citation of each record."""
+def look(git: Git, records: Sequence[tuple[Record, Sequence[Citation]]], *, changes: bool = True) -> list[list[Looked]]:
+    """The verdict on each citation of each record, in git's folder; without `changes`, nobody asks who changed."""
     pointers = [[Pointer(each, written(record)) for each in cited] for record, cited in records]
-    tree = _prepared(folder, [each for some in pointers for each in some])
+    tree = _prepared(git, [each for some in pointers for each in some], changes)
     looking = _Looking(tree)
     return [looking.record(some) for some in pointers]
 
@@ -116,13 +118,15 @@ def _moment(text: str) -> int:
         return 0
 
 
-def _prepared(folder: Path, pointers: Sequence[Pointer]) -> Tree:
+def _prepared(git: Git, pointers: Sequence[Pointer], changes: bool) -> Tree:
     """All that is asked of git, asked for all citations at once."""
-    tree = Tree(folder, Git(folder))
+    tree = Tree(git.folder, git)
     files = {each.citation.what for each in pointers if each.citation.kind is Cited.FILE}
     tree.commits = tree.git.commits({each.citation.what for each in pointers if each.citation.kind is Cited.COMMIT})
     if not files:
         return tree
+    if not changes and all(map(tree.exists, files)):
+        return tree  # nobody asks for more: git need not be started
     tree.names = frozenset(tree.git.files())
     ends = {path.rpartition("/")[2] for path in files}
     for name in sorted(tree.names):
@@ -131,7 +135,8 @@ def _prepared(folder: Path, pointers: Sequence[Pointer]) -> Tree:
             tree.by_end.setdefault(end, []).append(name)
     here = {path: place for path in files if (place := tree.at(path))}
     _follow(tree, files - here.keys())
-    _find_changes(tree, here, pointers)
+    if changes:
+        _find_changes(tree, here, pointers)
     return tree
 
 
@@ -215,6 +220,8 @@ class _Looking:
         new = tree.moved.get(citation.what, "")
         if new:
             return Looked(citation, Verdict.MOVED, new, f"moved to {new}")
+        if tree.git.late:
+            return Looked(citation, Verdict.UNVERIFIABLE, why=_LATE)
         taken = tree.taken.get(citation.what)
         if taken is not None:
             why = f"removed in {taken.commit[:12]}" if taken.commit else "removed, and not committed yet"
@@ -252,6 +259,8 @@ class _Looking:
         if not was:
             return Looked(citation, Verdict.UNVERIFIABLE, why=f"{places[0]} never had it")
         now = sorted(self._tree.git.holding([word])[word])
+        if self._tree.git.late:
+            return Looked(citation, Verdict.UNVERIFIABLE, why=_LATE)
         if len(now) == 1:
             return Looked(citation, Verdict.MOVED, now[0], f"moved to {now[0]}")
         if now:
@@ -301,7 +310,7 @@ class _Looking:
             return Looked(citation, Verdict.FRESH)
         if self._shallow is None:
             self._shallow = not self._tree.git.there or self._tree.git.is_shallow()
-        if citation.sure and not self._shallow:
+        if citation.sure and not self._shallow and not self._tree.git.late:
             return Looked(citation, Verdict.GONE, why="there is no such commit")
         return Looked(citation, Verdict.UNVERIFIABLE, why="no such commit is known here")
 

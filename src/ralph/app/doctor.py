@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, worktree
+from ralph.app import hook_health, hook_settings, index_trees, worktree
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.capture import privacy
@@ -235,7 +235,8 @@ def _leftovers(root: Path) -> list[Finding]:
 
 def _permissions(root: Path) -> list[Finding]:
     state = paths.state_root(root) / ".ralph"
-    private = [*paths.log_folder(root).rglob("*.jsonl"), *state.glob("ralph.db*")]
+    trees = paths.tree_caches(root).glob("*/ralph.db*")
+    private = [*paths.log_folder(root).rglob("*.jsonl"), *state.glob("ralph.db*"), *trees]
     return [
         Finding(
             path,
@@ -274,11 +275,14 @@ def _seen_by_git(root: Path) -> list[Finding]:
 
 
 def _worktrees(root: Path) -> list[Finding]:
-    """What is wrong with the checkouts of tasks."""
-    return [
+    """What is wrong with the checkouts of tasks, and what is left of some that are gone."""
+    wrong = [
         Finding(paths.state_root(root) / worktree.FOLDER, Problem(1, each.what, each.hint, "warning", "worktree"))
         for each in worktree.troubles(root)
     ]
+    what, hint = "the index of a worktree that is gone; nothing is lost with it", "`ralph index prune --yes` removes it"
+    left = [Finding(each.path, Problem(1, what, hint, "note", "worktree-index")) for each in index_trees.left(root)]
+    return wrong + left
 
 
 def _second_stores(root: Path) -> Iterable[Finding]:
@@ -310,23 +314,30 @@ def _second_stores(root: Path) -> Iterable[Finding]:
 
 
 def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
+    for path in secret_places(root):
+        yield from secrets_in(path, custom)
+
+
+def secret_places(root: Path, *, logs: bool = True) -> list[Path]:
+    """Every file in which a secret may stand, those that people write first, each once; copies of them as well."""
     library = Library(root)
     shelves = [path for shelf in (library.memories, library.guardrails) for path in shelf.places]
     others = [path for path, _ in _other_files(root)]
     places = [*shelves, paths.scratchpad(root), *others]
+    if not logs:
+        places = [place for place in places if not place.is_relative_to(paths.log_folder(root))]
     copies = [copy for place in places for copy in sorted(place.parent.glob(f"{glob.escape(place.name)}.bak*"))]
-    for path in [place for place in (*_each_once(places), *copies) if not _unreadable(place)]:
-        for found in privacy.find_secrets(files.read(path) or "", custom):
-            yield Finding(
-                path,
-                Problem(
-                    found.line,
-                    f"looks like a secret ({found.kind})",
-                    "change the secret where it is used, then remove it here and from git history",
-                    "error",
-                    "secret",
-                ),
-            )
+    return [place for place in (*_each_once(places), *copies) if place.exists()]
+
+
+def secrets_in(path: Path, custom: Sequence[str]) -> list[Finding]:
+    """What looks like a secret in a file; nothing where it cannot be read, which is told elsewhere."""
+    hint = "change the secret where it is used, then remove it here and from git history"
+    text = "" if _unreadable(path) else files.read(path) or ""
+    return [
+        Finding(path, Problem(found.line, f"looks like a secret ({found.kind})", hint, "error", "secret"))
+        for found in privacy.find_secrets(text, custom)
+    ]
 
 
 def _each_once(places: Iterable[Path]) -> list[Path]:

@@ -18,11 +18,13 @@ from ralph.formats import sections
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
-from ralph.model.record import Origin, Record
+from ralph.model.record import NO_EXTRA, Origin, Record
 from ralph.store import files
 from ralph.store.library import AlreadyThere, Library, Shelf, Stored, check_folders
 
 TRUNCATED = "<!-- truncated: budget exceeded -->"
+VIA = "via"
+"""The member of `extra` that says which way an entry came, when it was not the command line."""
 _INIT_TRIES = 20
 
 
@@ -96,15 +98,17 @@ def add(
     tags: Sequence[str] = (),
     *,
     by: str = "",
+    via: str = "",
     force: bool = False,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> Added:
-    """Keep a new entry at the end of its section, unless one already says the same."""
+    """Keep a new entry at the end of its section, unless one already says the same; `via` says which way it came."""
     from ralph.formats.lines import said  # noqa: PLC0415  (listing does not pay for it)
 
     text, private = clean(text, tags, allow_secret=allow_secret, patterns=patterns)
-    wanted = Record("", kind, text, label=kind.value, tags=tidy_tags(tags), origin=Origin(by=by))
+    extra = {VIA: via} if via else NO_EXTRA
+    wanted = Record("", kind, text, label=kind.value, tags=tidy_tags(tags), origin=Origin(by=by), extra=extra)
     words = said(text)
 
     def make(existing: Sequence[Record]) -> Record:
@@ -131,10 +135,13 @@ def edit(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
     expect: str | None = None,
+    by: str = "",
+    via: str = "",
 ) -> Edited:
     """Change an entry's text, kind or tags, and nothing else of it or of its file.
 
     `expect` is the text that was shown to whoever changed it: Conflict when the entry says something else by now.
+    New words are those of `by`; `via` says which way the change came.
     """
     private = 0
     if text is not None:
@@ -161,11 +168,18 @@ def edit(
             tags=record.tags if kept is None else kept,
         )
         changes[:] = [changed != record]
-        return replace(changed, updated_at=ids.today()) if changes[0] else record
+        return _signed(replace(changed, updated_at=ids.today()), record, by, via) if changes[0] else record
 
     stored = library.replace(shelf, record_id, change)
     same = _same_text(library, shelf, stored.record) if text is not None and changes[0] else ""
     return Edited(stored, changes[0], private, same)
+
+
+def _signed(changed: Record, before: Record, by: str, via: str) -> Record:
+    """The changed entry with whose words it holds now, and which way they came."""
+    if by and changed.text != before.text:
+        changed = replace(changed, origin=replace(changed.origin, by=by))
+    return replace(changed, extra={**changed.extra, VIA: via}) if via else changed
 
 
 def _same_text(library: Library, shelf: Shelf, record: Record) -> str:

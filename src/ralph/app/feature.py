@@ -101,6 +101,15 @@ def find(root: Path, feature_id: str) -> Placed:
     raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature list` names them")
 
 
+def names(root: Path, *given: str) -> tuple[str, ...]:
+    """What features are called, given by an id or a title: both of each, and what is no feature's as it is."""
+    wanted = dict.fromkeys(name.strip() for name in given if name.strip())
+    found = [(each.feature.id, each.feature.title) for each in _read(root)[0]] if wanted else []
+    folded = {name.casefold() for name in wanted}
+    both = (name for pair in found if {each.casefold() for each in pair} & folded for name in pair)
+    return tuple(dict.fromkeys((*wanted, *both)))
+
+
 def show(root: Path, feature_id: str) -> Shown:
     """One feature with its tasks, its spec and its plan."""
     place = find(root, feature_id)

@@ -2,11 +2,11 @@
 
 What is forgotten may be a secret, so there is no tombstone and no backup. First a plan: what of each file
 would go, worked out on its text by the same function that later runs under the file's lock. Entries go
-through their codecs; lines of a log are cut out one by one, raw events whole, with the summary of the
-session (it may quote them) and what the ledger says of them. Then the index is made anew from the files,
-since a deleted row's bytes stay in a database that is only brought up to date, and vectors without a record
-go. Whatever Ralph cannot or must not change (prose, tasks, backups) is told with file and line.
-`--before` and `--session` mean what happened, never what somebody decided to keep.
+through their codecs, with an iteration's entry in the journal also its block in the task's progress.txt; lines of a
+log are cut out one by one, raw events whole, with the summary of the session (it may quote them) and what the ledger
+says of them. Then the index is made anew from the files, since a deleted row's bytes stay in a database that is only
+brought up to date, and vectors without a record go. Whatever Ralph cannot or must not change (prose, tasks, backups)
+is told with file and line. `--before` and `--session` mean what happened, never what somebody decided to keep.
 `tests/app/test_forget.py` looks for the forgotten bytes in everything that is left.
 """
 
@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, session
+from ralph.app import index, index_trees, session
 from ralph.app.forgetting import Logs, Vanishing, Wanted, contents_of, shapes, shown
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats import insights, knowledge, patterns, progress, sections
+from ralph.formats.blocks import JOURNAL
 from ralph.formats.document import Document
-from ralph.model.record import Record
+from ralph.model.record import Family, Record
 from ralph.store import db, files, rows
 from ralph.store.index import Progress
 from ralph.store.sources import Format, Source, sources
@@ -142,18 +143,27 @@ def _entries(root: Path, wanted: Wanted) -> tuple[list[Vanishing], list[Left], l
             after, refused = text, dict.fromkeys(names, error.message)
         for each in chosen:
             record = each.record
+            name = _known_as(record, wanted.ids)
             if record.id in refused:
-                left.append(Left(source.path, each.line, f"{refused[record.id]}; {_BY_HAND}", record.id))
+                left.append(Left(source.path, each.line, f"{refused[record.id]}; {_BY_HAND}", name))
             else:
                 what = f"{source.format.value} {record.kind.value}"
-                vanishing.append(Vanishing(source.path, each.line, record.id, what, shown(record)))
+                vanishing.append(Vanishing(source.path, each.line, name, what, shown(record)))
         if after != text:
             changes.append(_Change(source.path, _edit_of(source, names), after, source.format is Format.KNOWLEDGE))
     return vanishing, left, changes
 
 
 def _is_meant(record: Record, names: Sequence[str], needle: str) -> bool:
-    return any(needle in text.casefold() for text in contents_of(record)) if needle else record.id in names
+    if needle:
+        return any(needle in text.casefold() for text in contents_of(record))
+    return record.id in names or _known_as(record, names) in names
+
+
+def _known_as(record: Record, names: Sequence[str]) -> str:
+    """The id by which a record is meant: a block of a task's progress says what the journal's entry says."""
+    entry = str(record.extra.get(JOURNAL, "")) if record.family is Family.JOURNAL else ""
+    return entry if entry and entry in names else record.id
 
 
 def _edit_of(source: Source, names: Sequence[str]) -> Callable[[str], str]:
@@ -240,11 +250,9 @@ def _injected(root: Path, name: str) -> list[Path]:
 
 
 def _without_index(root: Path) -> None:
-    """Delete the index; what is deleted from a database would stay in its free pages."""
-    held = index.of(root)
-    with db.sole_writer(held.path, patience=index.PATIENCE):
-        pass  # let somebody who is reading the files finish
-    held.discard()
+    """Delete the index of every checkout; what is deleted from a database would stay in its free pages."""
+    index.of(root)  # Refused, where it is somebody else's
+    index_trees.discard_all(root, index.PATIENCE)
 
 
 def _index_anew(root: Path, progress: Progress | None) -> None:

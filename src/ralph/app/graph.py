@@ -10,6 +10,7 @@ walks from the hits. `tests/app/test_graph.py` proves it.
 
 import posixpath
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from ralph.model.record import Family, Record
 from ralph.search import facts, rank
 from ralph.search import graph as walking
 from ralph.search.graph import Reached
-from ralph.store import db, rows
+from ralph.store import db, lookup, rows
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
 
@@ -94,7 +95,7 @@ def asked(
 
 def beside(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph of an open index, brought up to date; in memory when the index is, or the disk does not let us."""
-    path = paths.cache_folder(root) / "graph.db"
+    path = paths.graph_file(root)
     if connection.execute("PRAGMA database_list").fetchone()[2]:
         for _ in range(2):
             with suppress(WriteFailed, OSError):
@@ -117,7 +118,7 @@ def _current(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Pa
 
 def rebuild(root: Path) -> dict[str, int]:
     """Delete the graph and make it again; how many nodes of each type it has."""
-    db.remove(paths.cache_folder(root) / "graph.db")
+    db.remove(paths.graph_file(root))
     return asked(root, lambda graph, _: stored.counts(graph)[0])
 
 
@@ -135,10 +136,12 @@ def related(root: Path, connection: sqlite3.Connection) -> Callable[[Sequence[in
 # --- questions ---------------------------------------------------------------------------------
 
 
-def overview(root: Path) -> Overview:
-    """How large the graph is, and what it hangs on."""
+def overview(root: Path, *, task: str = "") -> Overview:
+    """How large the graph is, or what of it a task may see, and what it hangs on."""
 
     def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Overview:
+        if task:
+            return _seen_part(graph, task)
         busiest = stored.busiest(graph, _BUSIEST)
         nodes = stored.nodes(graph, [key for key, _ in busiest])
         return Overview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
@@ -146,11 +149,23 @@ def overview(root: Path) -> Overview:
     return asked(root, question)
 
 
+def _seen_part(graph: sqlite3.Connection, task: str) -> Overview:
+    seen = {key: node for key, node in stored.nodes(graph).items() if node.seen_by(task)}
+    edges = [row for row in stored.edges(graph) if row.source in seen and row.target in seen]
+    degrees = Counter(end for row in edges for end in (row.source, row.target))
+    busiest = sorted(degrees.items(), key=lambda each: (-each[1], seen[each[0]].id))[:_BUSIEST]
+    return Overview(
+        dict(Counter(node.type.value for node in seen.values())),
+        dict(Counter(row.relation for row in edges)),
+        tuple((seen[key], degree) for key, degree in busiest),
+    )
+
+
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
     """A node with all that is said of it, edges that somebody stated first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
-        key = found(graph, name)
+        key = found(graph, name, task)
         rows_there = sorted(set(stored.around(graph, [key])))
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
         edges = [
@@ -180,7 +195,7 @@ def neighbors(
     """What is within some hops of a node, the nearest first."""
 
     def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> list[Reached]:
-        key = found(graph, name)
+        key = found(graph, name, task)
         return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at, task=task)
 
     return asked(root, question)
@@ -190,7 +205,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> W
     """A shortest way between two nodes."""
 
     def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Way:
-        keys = found(graph, start), found(graph, end)
+        keys = found(graph, start, task), found(graph, end, task)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, at=at, task=task)
         return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
@@ -216,11 +231,10 @@ def search(
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Answer:
         told.clear()
-        query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL))
+        query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, told.append)
-        ranked = rank.rank(
-            connection, words, today=when[:10], keep=((0, "", ()), (2, "", ())), limit=_SEEDS, meaning=near
-        )
+        keep = [part for part in lookup.sight(rows.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
+        ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_SEEDS, meaning=near)
         seeds = _seeds(graph, connection, ranked) | _outright(graph, words)
         known = stored.nodes(graph, seeds)
         kept = {key: score for key, score in seeds.items() if known[key].holds(when) and known[key].seen_by(task)}
@@ -256,8 +270,8 @@ def _outright(graph: sqlite3.Connection, words: str) -> dict[int, float]:
     return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_OUTRIGHT)
 
 
-def found(graph: sqlite3.Connection, name: str) -> int:
-    """The key of the node that somebody names; NotFound says which one may be meant."""
+def found(graph: sqlite3.Connection, name: str, task: str = "") -> int:
+    """The key of the node that somebody (in a task) names; NotFound says which one may be meant."""
     bare = name.strip()
     for spelling in spellings(bare):
         key = stored.key_of(graph, spelling)
@@ -265,7 +279,10 @@ def found(graph: sqlite3.Connection, name: str) -> int:
             return key
     key = stored.meant(graph, bare)
     if key is None:
-        raise NotFound(f"the graph has no node {name}", hint=_nearest(graph, bare))
+        raise NotFound(f"the graph has no node {name}", hint=_nearest(graph, bare, task))
+    node = stored.nodes(graph, [key])[key]
+    if not node.seen_by(task) and stored.folded(node.id) != stored.folded(bare):
+        raise NotFound(f"the graph has no node {name} that this task may see", hint="--all-tasks shows everything")
     return key
 
 
@@ -282,10 +299,11 @@ def spellings(name: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _nearest(graph: sqlite3.Connection, name: str) -> str:
+def _nearest(graph: sqlite3.Connection, name: str, task: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
 
-    names = {spelling.casefold(): node.id for node in stored.nodes(graph).values() for spelling in (node.id, node.name)}
+    there = [node for node in stored.nodes(graph).values() if node.seen_by(task)]
+    names = {spelling.casefold(): node.id for node in there for spelling in (node.id, node.name)}
     near = get_close_matches(name.casefold(), list(names)[:20_000], n=1)
     return f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
 

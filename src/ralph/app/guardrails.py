@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.app import entries
-from ralph.app.entries import Added, Primed
+from ralph.app import retire as retiring
+from ralph.app.entries import Added, Edited, Primed
 from ralph.errors import Refused
 from ralph.formats.sections import SectionsDocument, is_sign, parse
 from ralph.model import ids
@@ -89,6 +90,37 @@ def delete(root: Path, guardrail_id: str) -> Stored:
     """Take a guardrail out of its file."""
     library = Library(root)
     return library.remove(library.guardrails, guardrail_id)
+
+
+def edit(
+    root: Path,
+    guardrail_id: str,
+    *,
+    text: str | None = None,
+    kind: MemoryKind | None = None,
+    tags: Sequence[str] | None = None,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
+    expect: str | None = None,
+) -> Edited:
+    """Correct a guardrail; with `expect`, only if its text is still that one."""
+    library = Library(root)
+    return entries.edit(
+        library, library.guardrails, guardrail_id,
+        text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns, expect=expect,
+    )  # fmt: skip
+
+
+def retire(root: Path, guardrail_id: str) -> Edited:
+    """Offer a guardrail to nobody any more; it stays in its file."""
+    library = Library(root)
+    return retiring.retire(library, library.guardrails, guardrail_id)
+
+
+def restore(root: Path, guardrail_id: str) -> Edited:
+    """Offer a retired guardrail again."""
+    library = Library(root)
+    return retiring.restore(library, library.guardrails, guardrail_id)
 
 
 def prime(

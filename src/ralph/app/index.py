@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import config, logs
+from ralph.app import config, index_trees, logs
 from ralph.app.project import UNTIL_INIT
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
@@ -53,7 +53,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Prunable:
-    """A log that retention would remove: why, and how large it is."""
+    """A log that retention would remove, or what is left of a worktree that is gone: why, and how large it is."""
 
     path: Path
     why: str
@@ -66,7 +66,16 @@ def of(root: Path) -> Index:
     if away is not None:
         hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
         raise Refused(f"{paths.index_file(root)}: leads out of the project, to {away}", hint=hint)
-    return Index(root, terms.index_terms, by_todays_rules(root))
+    main = paths.state_root(root)
+    return Index(root, terms.index_terms, by_todays_rules(root), None if main == root else partial(_are_alike, root))
+
+
+def _are_alike(root: Path) -> bool:
+    """Whether a worktree and its main checkout read raw lines by the same rules, so that one's rows do for both."""
+    try:
+        return config.private(root, os.environ) == config.private(paths.state_root(root), os.environ)
+    except RalphError:  # a config that cannot be read: its owner hears of it elsewhere
+        return False
 
 
 def outside(root: Path) -> Path | None:
@@ -175,7 +184,8 @@ def _behind(root: Path, connection: sqlite3.Connection) -> int:
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
     """Session and run logs that are too old or too many; they are removed only when it is meant.
 
-    Memories are never touched. Only whole logs go, the oldest first; to compress a log makes it no younger.
+    Memories are never touched. Only whole logs go, the oldest first; to compress a log makes it no younger. With them
+    goes what was made for worktrees that are gone.
     """
     if really:
         of(root)  # Refused, where the logs are somebody else's
@@ -196,7 +206,8 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
         for one in found:
             files.delete(one.path)
         sync(root)
-    return found
+    gone = index_trees.clear(root) if really else index_trees.left(root)
+    return [*found, *(Prunable(each.path, "the index of a worktree that is gone", each.size) for each in gone)]
 
 
 def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:

@@ -5,7 +5,7 @@ did writes it again, which is recognised by the entry's id and changes nothing. 
 at, however long the run is. What this run did last is read from its own log, so that nothing is missing which was
 written a moment ago; what other runs did on something alike is asked of the index, with the words of the task and
 the ranking that every search has. The clock takes no part in that: the same files give the same section. For a task
-neither has anything of other tasks that are not finished.
+neither has anything of other tasks that are not finished; nor has what an agent in a task asks for, unless by its id.
 `tests/app/test_journal.py` proves each of these, and kills writers.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index
+from ralph.app import index, sight
 from ralph.capture.privacy import redact
 from ralph.capture.redactor import mapped, named_secrets
 from ralph.capture.trim import trim
@@ -51,18 +51,30 @@ _UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which entries are meant; a run may be given by the beginning of its id."""
+    """Which entries are meant; a run may be given by the beginning of its id.
+
+    Those of one task have `task`; who asks from `within` a task is meant what it may see.
+    """
 
     run: str = ""
     task: str = ""
     outcome: Outcome | None = None
     since: str = ""
+    within: str = ""
 
     @property
     def condition(self) -> tuple[str, list[object]]:
         """The same for the index."""
         outcome = self.outcome.value if self.outcome is not None else ""
-        return rows.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
+        asked = rows.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
+        return _seen_from(self.within, asked)
+
+
+def _seen_from(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
+    """A condition on the journal's rows, for what a task may see; without a task as it is."""
+    test, values = condition
+    seen, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
+    return (f"{test} AND {seen}", [*values, *more]) if seen else condition
 
 
 EVERY = Which()
@@ -198,14 +210,11 @@ def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str 
 
     For a task, those that it may see.
     """
-    test, values = rows.iterations(not_of=run, noted=True)
-    if task:
-        seen, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
-        test, values = f"{test} AND {seen}", [*values, *more]
+    condition = _seen_from(task, rows.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         day = _newest(connection)
-        ranked, found = _ranked(connection, words[:_ASKED], (test, values), day, _ALIKE * most, _UNGATED)
+        ranked, found = _ranked(connection, words[:_ASKED], condition, day, _ALIKE * most, _UNGATED)
         said: dict[str, JournalEntry] = {}
         for judged, entry in found:
             if _fits(judged, ranked.words):
@@ -258,11 +267,31 @@ def list_(root: Path, which: Which = EVERY, *, limit: int | None = LIMIT) -> tup
     return tuple(found if limit is None else found[:limit]), len(found)
 
 
-def show(root: Path, run: str = "") -> tuple[JournalEntry, ...]:
-    """What a run did, in its order; the beginning of its id is enough, and without one it is the newest run."""
+def left_out(root: Path, which: Which, words: str | None = None, *, limit: int | None = LIMIT) -> str:
+    """That entries of other tasks would be among these, or among those that fit some words; "" when none would."""
+    if not which.within:
+        return ""
+    every = replace(which, within="")
+    told = list_(root, every, limit=None)[0] if words is None else _entries_of(search(root, words, every, limit=limit))
+    seen = {(entry.run, entry.iteration) for entry in list_(root, which, limit=None)[0]}
+    hidden = [entry for entry in told if (entry.run, entry.iteration) not in seen]
+    count = "1 entry" if len(hidden) == 1 else f"{len(hidden)} entries"
+    return sight.note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
+
+
+def _entries_of(found: tuple[tuple[Match, ...], int]) -> list[JournalEntry]:
+    return [match.entry for match in found[0]]
+
+
+def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, ...]:
+    """What a run did, in its order, as far as a task may see it; the beginning of its id is enough, and without one it
+    is the newest run."""
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        found = _found(connection, Which(run=run))
+        found = _found(connection, Which(run=run, within=within))
+        if not found and within and _found(connection, Which(run=run)):
+            what = f"what {run or 'every run'} did belongs to other tasks, which are not finished"
+            raise NotFound(what, hint="--all-tasks shows everything")
         name = _meant(run, list(dict.fromkeys(entry.run for entry in found)))
         return tuple(sorted((entry for entry in found if entry.run == name), key=lambda entry: entry.iteration))
 
@@ -294,6 +323,13 @@ def find(root: Path, name: str, iteration: int | None = None) -> JournalEntry:
         there = f"{entries[0].iteration} to {entries[-1].iteration}"
         raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {there}")
     return found
+
+
+def whose(root: Path, entry: JournalEntry, within: str) -> str:
+    """A note for whoever has an entry's id and would not see it otherwise; "" when it is theirs to see."""
+    if not within or not entry.task or entry in list_(root, Which(entry.run, within=within), limit=None)[0]:
+        return ""
+    return f"{entry_id(entry.run, entry.iteration)} belongs to another task, {entry.task}"
 
 
 def is_entry_id(name: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import entries
+from ralph.app import feature as features
 from ralph.capture import privacy
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Rendered, Titles, Work
@@ -33,6 +34,8 @@ from ralph.store import files
 from ralph.store.library import Stored, check_folders
 
 _TRIES = 20
+_SIGNED = ("run", "by", entries.VIA)
+"""What a new body says of itself, in place of what the old one said."""
 _parsed = lru_cache(maxsize=4096)(knowledge.parse)  # a pure function; the loop reads the same files again and again
 
 
@@ -91,6 +94,11 @@ class Discovered:
         """The entries without their places."""
         return [stored.record for stored in self.entries]
 
+    @property
+    def offered(self) -> list[Record]:
+        """Those that nobody has retired."""
+        return [record for record in self.records if record.status is not Status.RETIRED]
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -127,16 +135,20 @@ def add(
     tags: Sequence[str],
     *,
     feature: str = "",
+    by: str = "",
+    via: str = "",
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> Written:
-    """Keep an entry; what is about the same is brought up to date instead."""
+    """Keep an entry; what is about the same is brought up to date instead. `by` and `via` say whose words they are."""
     text, private = entries.clean(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
         private += entries.clean(words, allow_secret=allow_secret, patterns=patterns)[1]
     title, _ = privacy.strip_private(title)
     feature, _ = privacy.strip_private(feature)
-    return replace(_keep(root, _wanted(title, text, entries.tidy_tags(tags), feature)), private_parts=private)
+    wanted = _wanted(title, text, entries.tidy_tags(tags), feature)
+    origin = {key: value for key, value in (("by", by), (entries.VIA, via)) if value}
+    return replace(_keep(root, replace(wanted, extra={**wanted.extra, **origin})), private_parts=private)
 
 
 def learn(
@@ -230,18 +242,18 @@ def _edited(root: Path, document: KnowledgeDocument, wanted: Record) -> tuple[st
         return str(document.add(replace(wanted, created_at=now))), Change.NEW, ""
     old = document.entries[0].record
     tags = knowledge.clean_tags((*old.tags, *wanted.tags))
-    if (old.text.strip(), old.tags) == (wanted.text.strip(), tags):
+    if (old.text.strip(), old.tags, old.status) == (wanted.text.strip(), tags, Status.ACCEPTED):
         return document.text, Change.UNCHANGED, ""
-    extra = {**old.extra, **({"run": wanted.extra["run"]} if "run" in wanted.extra else {})}
-    new = replace(old, text=wanted.text, tags=tags, updated_at=now, extra=extra)
+    extra = {**old.extra, **{key: wanted.extra[key] for key in _SIGNED if key in wanted.extra}}
+    new = replace(old, text=wanted.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra)
     after = str(document.replace(old.id, new))
     retired = (
-        _retire(root, old, now, str(wanted.extra.get("run", ""))) if old.text.strip() != wanted.text.strip() else ""
+        keep_body(root, old, now, str(wanted.extra.get("run", ""))) if old.text.strip() != wanted.text.strip() else ""
     )
     return after, Change.UPDATED, retired
 
 
-def _retire(root: Path, old: Record, now: str, run: str) -> str:
+def keep_body(root: Path, old: Record, now: str, run: str = "") -> str:
     """Keep a body that is about to be replaced; its id comes from its words, so that a second try adds nothing."""
     from ralph.app.index import keep_out_of_git  # noqa: PLC0415  (few entries replace another)
 
@@ -271,7 +283,7 @@ def delete(root: Path, name: str) -> Stored:
     with files.lock(stored.path):
         document = knowledge.parse(files.read(stored.path) or "", stored.path.stem)
         if not document.entries:  # somebody was faster
-            raise _not_found(name)
+            raise not_found(name)
         files.delete(stored.path)
     return Stored(document.entries[0].record, stored.path, document.entries[0].line)
 
@@ -283,11 +295,13 @@ def list_(root: Path, *, tags: Sequence[str] = (), feature: str = "") -> Discove
     """Every entry, or those with any of these tags and of a feature."""
     found = discover(root)
     wanted = set(knowledge.clean_tags(tags))
+    called = features.names(root, feature)
     kept = [
         stored
         for stored in found.entries
-        if (not wanted or wanted & {*stored.record.tags})
-        and (not feature or _feature(stored.record) == feature.strip())
+        if stored.record.status is not Status.RETIRED
+        and (not wanted or wanted & {*stored.record.tags})
+        and (not feature.strip() or _feature(stored.record) in called)
     ]
     return Discovered(tuple(kept), found.strangers)
 
@@ -301,11 +315,12 @@ def show(root: Path, name: str) -> Stored:
     found = discover(root)
     record = Titles(found.records).find(name.removesuffix(".md"))
     if record is None:
-        raise _not_found(name, found.records)
+        raise not_found(name, found.records)
     return next(stored for stored in found.entries if stored.record.id == record.id)
 
 
-def _not_found(name: str, there: Sequence[Record] = ()) -> NotFound:
+def not_found(name: str, there: Sequence[Record] = ()) -> NotFound:
+    """The error for an entry that is not there, with the nearest one named."""
     from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
 
     names = {known.casefold(): known for record in there for known in (record.title, record.id)}
@@ -316,7 +331,7 @@ def _not_found(name: str, there: Sequence[Record] = ()) -> NotFound:
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
     """The entries that belong to a piece of work, and what they link to, the best first."""
-    return _chosen(discover(root).records, Work(words, (feature,), tuple(files)))
+    return _chosen(discover(root).offered, Work(words, features.names(root, feature), tuple(files)))
 
 
 def section(
@@ -330,8 +345,8 @@ def section(
 ) -> str:
     """What is known for a task, as a section of a prompt; "" when nothing is."""
     told = (task.title, task.description, words) if task is not None else (words,)
-    features = (feature, (task.feature or "") if task is not None else "")
-    chosen = _chosen(discover(root).records, Work("\n".join(told), features, tuple(files)))
+    called = features.names(root, feature, (task.feature or "") if task is not None else "")
+    chosen = _chosen(discover(root).offered, Work("\n".join(told), called, tuple(files)))
     return rendered([each.record for each in chosen], budget).text
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, feature, loop_agent, runs, scratchpad, task, task_file, worktree
+from ralph.app import board, check, feature, loop_agent, runs, scratchpad, task, task_file, worktree
 from ralph.app.board import is_live, status_of
 from ralph.app.loop_parts import Plan, Teller, Workbench, counted
 from ralph.capture.privacy import redact
@@ -32,6 +32,8 @@ from ralph.store import files
 
 NO_CRITERIA = "none"
 _TITLE = 100
+_VERIFYING = 30.0
+"""Seconds in which git may be asked for what records cite, before the first iteration."""
 _BETWEEN = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
 """A run that ended so is resumed in the middle; one that came to an end of its own has its limits counted anew."""
 _WITHHELD = "[redacted: "
@@ -222,6 +224,7 @@ def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[Step], *, fre
         _introduce(bench, ready)
         run = _begun(bench, run, ready, wish, fresh=fresh)
         if run.status is RunStatus.RUNNING:
+            _at_least(lambda: check.refresh(root, patience=_VERIFYING))
             run = engine.run(run, bench.parts(), bench.plan.limits, steps)
     except KeyboardInterrupt:
         run = _cut(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")

@@ -34,6 +34,9 @@ from ralph.settings import Config
 BEAT = 10.0
 """Seconds between two heartbeats."""
 SLICE = 0.2
+CHECKS = "checks"
+"""The member of a journal entry that says what was checked: name, passed, output."""
+_TAIL = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Workbench:
         self._prompt = self._story = self._head = ""
         self._known: list[task_memory.Knowledge] = []
         self._first: Verdict | None = None
+        self._checks: list[dict[str, object]] = []
 
     def parts(self) -> Parts:
         """The same, as the engine wants it."""
@@ -210,6 +214,7 @@ class Workbench:
     def check(self, worked: Worked) -> Verdict:
         """The criteria, with one line for each."""
         verdict = self._checked(worked.reply.text)
+        self._checks = [_noted(each.criterion.shown, each.passed, each.words, each.tail) for each in verdict.checks]
         for each in verdict.checks:
             self.teller.tell(f"  {'ok' if each.passed else 'no'}  {each.criterion.shown}: {each.words}")
         return verdict
@@ -238,10 +243,13 @@ class Workbench:
         said = sigils.read(reply.text)
         doubt = _doubt(reply, said)
         self.teller.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
+        self._checks.append(_noted("verification", not doubt, doubt))
         return f"The verification did not agree: {doubt}" if doubt else ""
 
     def journal(self, entry: JournalEntry) -> None:
-        """One entry an iteration, and what the task remembers of it."""
+        """One entry an iteration, with what was checked, and what the task remembers of it."""
+        noted, self._checks = self._checks, []
+        entry = replace(entry, extra={**entry.extra, CHECKS: noted}) if noted else entry
         journal.append(self.root, entry, self._patterns)
         self._remember(entry)
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
@@ -343,6 +351,12 @@ class Workbench:
     @property
     def _patterns(self) -> tuple[str, ...]:
         return self.config.privacy.patterns
+
+
+def _noted(name: str, passed: bool, words: str, tail: str = "") -> dict[str, object]:
+    """What came of a check, as the journal keeps it; of what a command printed, the end."""
+    output = words if passed or not tail else f"{words}\n{tail[-_TAIL:]}"
+    return {"name": name, "passed": passed, "output": output}
 
 
 def _doubt(reply: Reply, said: sigils.Sigils) -> str:

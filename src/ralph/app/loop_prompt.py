@@ -5,7 +5,8 @@ come by relation to the task first, then by usefulness. The same files give the 
 clock for anything but which memories are out of date. `tests/app/test_loop_prompt.py` proves it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
@@ -26,6 +27,7 @@ from ralph.context import brief, render, skill
 from ralph.context import journal as rendering
 from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
+from ralph.errors import NotFound
 from ralph.loop import prompt
 from ralph.loop.prompt import Section
 from ralph.loop.state import Run
@@ -57,13 +59,13 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
     texts = {
         "rules": prompt.rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": prompt.assigned(work, task.prerequisites(root, work)),
-        "stories": prompt.section("Stories", task_memory.told_stories(root, work.id)),
+        "stories": prompt.section("Stories", _kept(lambda: task_memory.told_stories(root, work.id))),
         "spec": prompt.section("Specification", feature.spec(root, work.feature)) if work.feature else "",
         "plan": prompt.section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": asked,
         "guardrails": _guardrails(root, config),
         "journal": rendering.render(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
-        "progress": prompt.section("Task Progress", task_memory.section(root, work.id)),
+        "progress": prompt.section("Task Progress", _kept(lambda: task_memory.section(root, work.id))),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
         ),
@@ -79,6 +81,13 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
     }  # fmt: skip
     sections = [Section(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()]
     return prompt.build(sections, int(config.context.window * config.loop.context_budget), estimate)
+
+
+def _kept(tell: Callable[[], str]) -> str:
+    """What a task has in its folder; nothing of a goal that is no task yet, which somebody wants to look at."""
+    with suppress(NotFound):
+        return tell()
+    return ""
 
 
 def _rank(name: str) -> int:

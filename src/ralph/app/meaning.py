@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.app import index
+from ralph.app import index, index_trees
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
@@ -140,10 +140,11 @@ def embed_with(
     complete = index.sync(root).complete
     held = index.ask(root, rows.digests)
     everything = complete and limit is None
+    others = frozenset(index_trees.digests(root))
     with _cache(root) as cache:
         if everything:
-            cache.prune(set(held.values()))
-        made = _Made(root, cache, embedder, lambda keys: index.ask(root, partial(_records, keys)))
+            cache.prune({*held.values(), *others})
+        made = _Made(root, cache, embedder, lambda keys: index.ask(root, partial(_records, keys)), others)
         return made.embed(held, limit, progress, tidy=everything)
 
 
@@ -156,12 +157,13 @@ def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection) -
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """Where vectors go, who makes them, and where the records come from."""
+    """Where vectors go, who makes them, where the records come from, and what other checkouts hold."""
 
     root: Path
     cache: VectorCache
     embedder: Embedder
     read: Callable[[Sequence[int]], Mapping[int, Record]]
+    others: frozenset[str] = frozenset()
 
     def embed(
         self, held: Mapping[int, str], limit: int | None = None, progress: Progress | None = None, *, tidy: bool = False
@@ -180,7 +182,8 @@ class _Made:
         except ProviderFailed as error:
             problem = error
         with suppress(Refused, WriteFailed):  # a search without it is slower, no more
-            self._pack(set(held.values()) - {held[key] for key in waiting[done:]}, tidy)
+            theirs = self.cache.get(self.embedder.name, self.others - {*held.values()})
+            self._pack({*held.values(), *theirs} - {held[key] for key in waiting[done:]}, tidy)
         return Embedded(done, len(waiting) - done, self.embedder.name, problem)
 
     def _pack(self, digests: set[str], tidy: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph.app import entries
+from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
@@ -26,6 +27,7 @@ def add(
     tags: Sequence[str] = (),
     *,
     by: str = "",
+    via: str = "",
     force: bool = False,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
@@ -33,8 +35,9 @@ def add(
     """Keep a new memory."""
     library = Library(root)
     return entries.add(
-        library, library.memories, text, kind, tags, by=by, force=force, allow_secret=allow_secret, patterns=patterns
-    )
+        library, library.memories, text, kind, tags,
+        by=by, via=via, force=force, allow_secret=allow_secret, patterns=patterns,
+    )  # fmt: skip
 
 
 def edit(
@@ -47,12 +50,14 @@ def edit(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
     expect: str | None = None,
+    by: str = "",
+    via: str = "",
 ) -> Edited:
     """Correct a memory; with `expect`, only if its text is still that one."""
     library = Library(root)
     return entries.edit(
         library, library.memories, memory_id,
-        text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns, expect=expect,
+        text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns, expect=expect, by=by, via=via,
     )  # fmt: skip
 
 
@@ -76,10 +81,22 @@ def show(root: Path, memory_id: str) -> Stored:
     return library.find(library.memories, memory_id)
 
 
-def delete(root: Path, memory_id: str) -> Stored:
-    """Take a memory out of its file."""
+def delete(root: Path, memory_id: str, *, expect: str | None = None) -> Stored:
+    """Take a memory out of its file; with `expect`, only if its text is still that one."""
     library = Library(root)
-    return library.remove(library.memories, memory_id)
+    return library.remove(library.memories, memory_id, expect=expect)
+
+
+def retire(root: Path, memory_id: str) -> Edited:
+    """Offer a memory to nobody any more; it stays in its file."""
+    library = Library(root)
+    return retiring.retire(library, library.memories, memory_id)
+
+
+def restore(root: Path, memory_id: str) -> Edited:
+    """Offer a retired memory again."""
+    library = Library(root)
+    return retiring.restore(library, library.memories, memory_id)
 
 
 def prime(

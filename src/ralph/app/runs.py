@@ -114,10 +114,10 @@ def _named(root: Path, run_id: str) -> str:
     raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
 
 
-def newest(root: Path, limit: int = 20) -> tuple[list[Run], int]:
+def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int]:
     """The newest runs first, and how many there are."""
     names = _from_index(root, _NEWEST)
-    return list(_read_all(root, names[:limit])), len(names)
+    return list(_read_all(root, names[offset : offset + limit])), len(names)
 
 
 def _read_all(root: Path, names: Sequence[str]) -> Iterator[Run]:

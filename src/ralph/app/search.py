@@ -109,7 +109,7 @@ def search(
         related = graph.related(root, connection) if connected else None
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
         found = replace(found, hits=check.ranked(root, found.hits))
-        single = _once_each(found.hits)[:limit]
+        single = once_each(found.hits)[:limit]
         room = max(LINE, LINES // max(len(single), 1))
         shown = tuple(
             _shown(connection, hit, query.layer, repeats, room=room, task=query.task) for hit, repeats in single
@@ -126,7 +126,7 @@ def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
     return bool(words) and all(rows.key_of(connection, word) is not None or ids.date_of(word) for word in words)
 
 
-def _once_each(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
+def once_each(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
     """Hits, those with the same words in one session as one (what was said: in any); the best, and the others' ids."""
     found: dict[object, tuple[Hit, list[str]]] = {}
     for number, hit in enumerate(hits):

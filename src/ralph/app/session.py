@@ -45,6 +45,13 @@ SELECT id FROM sessions WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
 """
 
+_SAYING = """
+SELECT id FROM sessions
+    WHERE id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
+    LIKE :words ESCAPE '~'
+UNION SELECT session_id FROM observations WHERE title || ' ' || content LIKE :words ESCAPE '~'
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -83,8 +90,13 @@ class Summarized:
     stored: bool
 
 
-def list_(root: Path, *, limit: int | None = 20, since: str = "", task: str = "") -> tuple[tuple[Session, ...], int]:
-    """The sessions (of a task), newest first, with how they began; and how many there are in all."""
+def list_(
+    root: Path, *, limit: int | None = 20, since: str = "", task: str = "", words: str = "", offset: int = 0
+) -> tuple[tuple[Session, ...], int]:
+    """The sessions (of a task), newest first, with how they began; and how many there are in all.
+
+    `words` must stand, as they are, in what was said or done, in the summary, or in a session's id, host or task.
+    """
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
         found = [each for each in _sessions(connection) if not since or each.started_at >= since]
@@ -92,11 +104,19 @@ def list_(root: Path, *, limit: int | None = 20, since: str = "", task: str = ""
             named = f'"task":{json.dumps(task, ensure_ascii=False)}'
             own = {row[0] for row in connection.execute(_OF_TASK, (rows.safe(task), rows.safe(named)))}
             found = [each for each in found if each.id in own]
-        shown = found if limit is None else found[:limit]
+        if words:
+            own = {row[0] for row in connection.execute(_SAYING, {"words": f"%{_literal(words)}%"})}
+            found = [each for each in found if each.id in own]
+        shown = found[offset:] if limit is None else found[offset : offset + limit]
         return tuple(_with_prompt(connection, each) for each in shown), len(found)
 
     found, total = index.ask(root, question)
     return tuple(_as_begun(root, each) for each in found), total
+
+
+def _literal(words: str) -> str:
+    """Words for LIKE, in which no sign means anything."""
+    return "".join(f"~{sign}" if sign in "~%_" else sign for sign in rows.safe(words))
 
 
 def _as_begun(root: Path, session: Session) -> Session:

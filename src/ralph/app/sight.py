@@ -51,8 +51,13 @@ def left_out(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
     hidden = sorted({*keys} - {*seen(connection, keys, query.task)})
     if hidden:
         count = f"{len(hidden)} record{'s' * (len(hidden) > 1)}"
-        owners = _listed(rows.tasks_of(connection, hidden).values())
-        yield f"{count} of other tasks left out{f' ({owners})' if owners else ''}; --all-tasks shows everything"
+        yield note(count, rows.tasks_of(connection, hidden).values())
+
+
+def note(count: str, owners: Iterable[str]) -> str:
+    """That so much was left out, whose that is, and how to see it."""
+    named = _listed(owners)
+    return f"{count} of other tasks left out{f' ({named})' if named else ''}; --all-tasks shows everything"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -129,6 +129,11 @@ def show(root: Path) -> Stats:
     )
 
 
+def never_used(root: Path) -> tuple[Unused, ...]:
+    """The memories and guardrails that were handed over and never referred to, those of most sessions first."""
+    return _memories(root, ledger.read(root, _LEDGER))[0]
+
+
 def hooks(root: Path) -> Hooks:
     """What the hooks recorded and how often they failed."""
     failed = hook_settings.failures(root)

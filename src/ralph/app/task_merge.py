@@ -8,11 +8,12 @@ without touching a file. What git was told to ignore is carried over by itself. 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import promote, task_file, worktree
+from ralph.app import index_trees, promote, task_file, worktree
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import PAGE
 from ralph.errors import Conflict, NotFound, RalphError, Refused
@@ -21,7 +22,7 @@ from ralph.formats.document import Document
 from ralph.formats.lines import said
 from ralph.model.record import Record
 from ralph.model.work import Task
-from ralph.store import files
+from ralph.store import db, files
 
 Parse = Callable[[str], Document]
 _PARSERS: dict[str, Parse] = {
@@ -102,7 +103,16 @@ def merge(root: Path, task_id: str, *, dry_run: bool = False, commit: bool = Fal
         return outcome
     _check_clean(sides, outcome.files)
     _merged(sides)
+    _tidied(root, sides)
     return outcome
+
+
+def _tidied(root: Path, sides: _Sides) -> None:
+    """Throw away the index of the worktree, whose memory is the project's now; one that is in use stays."""
+    at = worktree.place(root, sides.task)
+    if at is not None and paths.worktree_name(at):
+        with suppress(db.Busy):
+            index_trees.discard_one(at)
 
 
 def _sides(root: Path, task_id: str) -> _Sides:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, task_file
+from ralph.app import board, index_trees, task_file
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line, listed
@@ -344,6 +344,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None) -> Task:
         ran = git.tell("branch", "--quiet", "-D", task.branch)
         if ran.code != 0:
             raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
+    index_trees.clear(root)
     return task_file.change(root, task_id, _without)
 
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import click
 
 from ralph import paths
-from ralph.app.entries import Added, Primed, to_json
+from ralph.app.entries import VIA, Added, Primed, to_json
 from ralph.cli.context import Invocation, say
 from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table, visible
 from ralph.formats import sections
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found
+from ralph.model.record import Record
 from ralph.store.library import Stored
 
 _TAGS_COLUMNS = 24
@@ -83,6 +84,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
             ("created", _dated(record.created_at)),
             ("updated", record.updated_at),
             ("valid until", record.valid_until),
+            ("origin", _origin(record)),
             ("file", place(stored, call)),
         ]
         for name, value in lines:
@@ -90,6 +92,13 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
                 click.echo(f"  {name + ':':12} {visible(value)}")
         click.echo("")
         click.echo(visible(record.text))
+
+
+def _origin(record: Record) -> str:
+    """Whose words they are and which way they came, as far as that is known."""
+    by = record.origin.by or str(record.extra.get("by") or "")
+    via = str(record.extra.get(VIA) or "")
+    return one_line(", ".join(filter(None, (by, f"via {via}" if via else ""))))
 
 
 def print_primed(primed: Primed, form: str) -> None:

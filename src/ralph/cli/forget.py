@@ -4,13 +4,13 @@ import click
 
 from ralph import paths
 from ralph.app import forget as verbs
+from ralph.app.asking import when
 from ralph.app.forget import Plan
 from ralph.app.forgetting import Vanishing, Wanted
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import cut, json_text, one_line
 from ralph.cli.progress import bar
-from ralph.cli.search import when
 from ralph.errors import UsageError
 
 _BEGIN = 80

@@ -5,6 +5,7 @@ import click
 from ralph import paths
 from ralph.app import graph as verbs
 from ralph.app import graph_export
+from ralph.app.asking import node_types, relations, when
 from ralph.app.entries import record_json
 from ralph.app.graph import HOPS, LIMIT, Overview, Shown, edge_json, node_json
 from ralph.app.graph_link import Linked, link, unlink
@@ -12,14 +13,13 @@ from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.progress import bar
-from ralph.cli.search import said, when, within
+from ralph.cli.search import said, sight_options, within
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.graph import Edge, Node, NodeType, Relation, relation_named
+from ralph.model.graph import Edge, Node
 from ralph.search.graph import Reached
 
 _as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
-_all_tasks = click.option("--all-tasks", is_flag=True, help="Within a task (RALPH_TASK): what others are at, too.")
 _hops = click.option(
     "--hops", type=click.IntRange(1, 6), default=HOPS, show_default=True, help="How many edges away, at most."
 )
@@ -36,6 +36,9 @@ def cli() -> None:
     A node is named by its id, a record also by its title; files, symbols, tags, tasks and sessions as
     file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix.
 
+    An agent that works on a task (RALPH_TASK) sees the project's records and those of its task; another task's
+    only by its id. Whoever has no task sees everything.
+
     \b
     Examples:
       ralph graph show src/db/schema.ts
@@ -48,10 +51,10 @@ def cli() -> None:
 @cli.command("show")
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
-@_all_tasks
+@sight_options
 @format_option("table", "json")
 @click.pass_context
-def show(ctx: click.Context, name: str, as_of: str, all_tasks: bool, form: str) -> None:
+def show(ctx: click.Context, name: str, as_of: str, task: str, all_tasks: bool, form: str) -> None:
     """Show a node with its times and every edge at it; without ID, how large the graph is.
 
     \b
@@ -60,12 +63,12 @@ def show(ctx: click.Context, name: str, as_of: str, all_tasks: bool, form: str) 
       ralph graph show mem-1705751400-a3f8
       ralph graph show tag:db --as-of 2026-01-31 --format json
     """
-    root = invocation(ctx).root
+    root, asking = invocation(ctx).root, within(task, all_tasks)
     if not name.strip():
-        _print_overview(verbs.overview(root), form)
+        _print_overview(verbs.overview(root, task=asking), form)
         return
     at = when(as_of)
-    shown = verbs.show(root, name, at=at, task=within("", all_tasks))
+    shown = verbs.show(root, name, at=at, task=asking)
     if form == "json":
         record = record_json(shown.record) if shown.record is not None else None
         edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in shown.edges]
@@ -78,15 +81,15 @@ def show(ctx: click.Context, name: str, as_of: str, all_tasks: bool, form: str) 
 @click.argument("name", metavar="ID")
 @_hops
 @_types
-@click.option("--relation", "relations", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
+@click.option("--relation", "named", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many.")
 @_as_of
-@_all_tasks
+@sight_options
 @format_option("table", "json", "quiet")
 @click.pass_context
 def neighbors(
-    ctx: click.Context, name: str, hops: int, types: tuple[str, ...], relations: tuple[str, ...], limit: int | None,
-    as_of: str, all_tasks: bool, form: str,
+    ctx: click.Context, name: str, hops: int, types: tuple[str, ...], named: tuple[str, ...], limit: int | None,
+    as_of: str, task: str, all_tasks: bool, form: str,
 ) -> None:  # fmt: skip
     """List what is near a node, the nearest first, with the edge that leads there.
 
@@ -97,8 +100,8 @@ def neighbors(
       ralph graph neighbors t-1a2b3c --relation depends_on --format json
     """
     found = verbs.neighbors(
-        invocation(ctx).root, name, hops=hops, types=_node_types(types), relations=_relations(relations),
-        at=when(as_of), task=within("", all_tasks),
+        invocation(ctx).root, name, hops=hops, types=node_types(types), relations=relations(named),
+        at=when(as_of), task=within(task, all_tasks),
     )  # fmt: skip
     _print_reached(found[:limit], form, "Nothing is near it.")
     if limit is not None and len(found) > limit:
@@ -109,10 +112,10 @@ def neighbors(
 @click.argument("start", metavar="A")
 @click.argument("end", metavar="B")
 @_as_of
-@_all_tasks
+@sight_options
 @format_option("table", "json")
 @click.pass_context
-def path(ctx: click.Context, start: str, end: str, as_of: str, all_tasks: bool, form: str) -> None:
+def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_tasks: bool, form: str) -> None:
     """Show a shortest way from A to B; exit code 1 when there is none.
 
     \b
@@ -120,7 +123,7 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, all_tasks: bool, 
       ralph graph path mem-1705751400-a3f8 tag:db
       ralph graph path src/a.ts src/b.ts --format json
     """
-    way = verbs.path(invocation(ctx).root, start, end, at=when(as_of), task=within("", all_tasks))
+    way = verbs.path(invocation(ctx).root, start, end, at=when(as_of), task=within(task, all_tasks))
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
@@ -139,15 +142,15 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, all_tasks: bool, 
 @cli.command("search")
 @click.argument("words", nargs=-1, required=True)
 @_as_of
-@_all_tasks
+@sight_options
 @_hops
 @_types
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
 @format_option("table", "json", "quiet")
 @click.pass_context
 def search(
-    ctx: click.Context, words: tuple[str, ...], as_of: str, all_tasks: bool, hops: int, types: tuple[str, ...],
-    limit: int, form: str,
+    ctx: click.Context, words: tuple[str, ...], as_of: str, task: str, all_tasks: bool, hops: int,
+    types: tuple[str, ...], limit: int, form: str,
 ) -> None:  # fmt: skip
     """Find nodes by words and meaning, and what hangs together with them: what holds now, or held then.
 
@@ -160,8 +163,8 @@ def search(
     call = invocation(ctx)
     with bar("reading the files") as progress:
         answer = verbs.search(
-            call.root, said(words), at=when(as_of), types=_node_types(types), hops=hops, limit=limit,
-            task=within("", all_tasks), embedding=call.config.embedding, progress=progress,
+            call.root, said(words), at=when(as_of), types=node_types(types), hops=hops, limit=limit,
+            task=within(task, all_tasks), embedding=call.config.embedding, progress=progress,
         )  # fmt: skip
     for warning in answer.warnings:
         warn(warning)
@@ -261,24 +264,6 @@ def _day(words: str) -> str:
     if found and len(found) < len("2026-01-31"):
         raise UsageError(f"{words!r} is not a day", hint="use a date such as 2026-01-31")
     return found[:10]
-
-
-def _node_types(given: tuple[str, ...]) -> tuple[NodeType, ...]:
-    words = [word.strip().lower() for part in given for word in part.split(",") if word.strip()]
-    wrong = [word for word in words if word not in tuple(NodeType)]
-    if wrong:
-        raise UsageError(f"{wrong[0]!r} is not a type of node", hint=f"the types are {', '.join(NodeType)}")
-    return tuple(map(NodeType, words))
-
-
-def _relations(given: tuple[str, ...]) -> tuple[Relation, ...]:
-    found = []
-    for word in (word for part in given for word in part.split(",") if word.strip()):
-        relation = relation_named(word)
-        if relation is None:
-            raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
-        found.append(relation)
-    return tuple(found)
 
 
 def _print_overview(found: Overview, form: str) -> None:

@@ -53,6 +53,18 @@ _HELP = {
     Examples:
       ralph guardrails show fix-1737372000-a1b2
     """,
+    "retire": """Offer a guardrail to nobody any more; it stays in its file, marked as retired.
+
+    \b
+    Examples:
+      ralph guardrails retire fix-1737372000-a1b2
+    """,
+    "restore": """Offer a retired guardrail again.
+
+    \b
+    Examples:
+      ralph guardrails restore fix-1737372000-a1b2
+    """,
     "delete": """Take a guardrail out of its file; the rest of the file stays as it is.
 
     \b

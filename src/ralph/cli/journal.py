@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 import click
 
 from ralph.app import journal as verbs
+from ralph.app.asking import when
 from ralph.app.journal import Match, Which
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Fn, Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, plain, table
-from ralph.cli.search import said, when
+from ralph.cli.search import said, sight_options, within
 from ralph.context.journal import block
 from ralph.errors import UsageError
 from ralph.model.kinds import Outcome
@@ -22,12 +23,13 @@ def _filters(function: Fn) -> Fn:
     """The options that narrow down which entries are meant."""
     options: list[Callable[[Fn], Fn]] = [
         click.option("--run", default="", metavar="RUN", help="Only of this run; the beginning of its id will do."),
-        click.option("--task", default="", metavar="TASK", help="Only of this task."),
+        click.option("--of", "of_task", default="", metavar="TASK", help="Only of this task."),
         click.option("--outcome", type=click.Choice([each.value for each in Outcome]), help="Only with this outcome."),
         click.option("--since", default="", metavar="WHEN", help="From then on: a date, or 7d, 24h, 2w, 3m."),
         click.option(
             "--limit", type=click.IntRange(min=1), default=verbs.LIMIT, show_default=True, help="At most so many."
         ),
+        sight_options,
         format_option("table", "json", "markdown"),
     ]
     for option in reversed(options):
@@ -38,6 +40,9 @@ def _filters(function: Fn) -> Fn:
 @click.group(name="journal", cls=Group)
 def cli() -> None:
     """Look at how each iteration of the loop ended, and what the agent noted about it.
+
+    An agent that works on a task (RALPH_TASK) sees what was done on its task, on those that are done or failed,
+    and on none; by its id it sees any entry. Whoever has no task sees everything.
 
     \b
     Examples:
@@ -51,28 +56,33 @@ def cli() -> None:
 @_filters
 @click.pass_context
 def list_(
-    ctx: click.Context, run: str, task: str, outcome: str | None, since: str, limit: int, form: str
+    ctx: click.Context, run: str, of_task: str, outcome: str | None, since: str, limit: int, task: str, all_tasks: bool,
+    form: str,
 ) -> None:  # fmt: skip
     """List the entries of the journal, newest first.
 
     \b
     Examples:
       ralph journal list --run run-1a2b3c4d
+      ralph journal list --of t-1a2b3c
       ralph journal list --outcome failed --since 7d --format json
     """
-    which = Which(run, task, _outcome(outcome), when(since))
-    found, total = verbs.list_(invocation(ctx).root, which, limit=limit)
+    which = Which(run, of_task, _outcome(outcome), when(since), within(task, all_tasks))
+    root = invocation(ctx).root
+    found, total = verbs.list_(root, which, limit=limit)
     _print(found, form)
     if total > len(found):
         say(f"{total - len(found)} more; --limit {total} shows every one")
+    _tell(verbs.left_out(root, which))
 
 
 @cli.command("show")
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
+@sight_options
 @format_option("table", "json", "markdown")
 @click.pass_context
-def show(ctx: click.Context, name: str, iteration: int | None, form: str) -> None:
+def show(ctx: click.Context, name: str, iteration: int | None, task: str, all_tasks: bool, form: str) -> None:
     """Show what a run did, iteration by iteration, or one iteration; without a RUN, of the newest one.
 
     The first characters of a run's id are enough when they mean one run. JSON is an object for
@@ -89,7 +99,9 @@ def show(ctx: click.Context, name: str, iteration: int | None, form: str) -> Non
     if by_id and iteration is not None:
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
     one = by_id or iteration is not None
-    found = (verbs.find(root, name, iteration),) if one else verbs.show(root, name)
+    asking = within(task, all_tasks)
+    found = (verbs.find(root, name, iteration),) if one else verbs.show(root, name, within=asking)
+    _tell(verbs.whose(root, found[0], asking) if one else verbs.left_out(root, Which(found[0].run, within=asking)))
     if form == "json":
         shapes = [verbs.shape(entry) for entry in found]
         click.echo(json_text(shapes[0] if one else shapes))
@@ -103,8 +115,8 @@ def show(ctx: click.Context, name: str, iteration: int | None, form: str) -> Non
 @_filters
 @click.pass_context
 def search(
-    ctx: click.Context, words: tuple[str, ...], explain: bool, run: str, task: str, outcome: str | None, since: str,
-    limit: int, form: str,
+    ctx: click.Context, words: tuple[str, ...], explain: bool, run: str, of_task: str, outcome: str | None, since: str,
+    limit: int, task: str, all_tasks: bool, form: str,
 ) -> None:  # fmt: skip
     """Find entries by words of their notes, their task or their files, best first.
 
@@ -115,8 +127,9 @@ def search(
       ralph journal search "flaky login test"
       ralph journal search parser --outcome retried --explain
     """
-    which = Which(run, task, _outcome(outcome), when(since))
-    found, total = verbs.search(invocation(ctx).root, said(words), which, limit=limit)
+    which = Which(run, of_task, _outcome(outcome), when(since), within(task, all_tasks))
+    root, text = invocation(ctx).root, said(words)
+    found, total = verbs.search(root, text, which, limit=limit)
     if form == "json":
         click.echo(json_text([_scored(match) for match in found]))
     else:
@@ -125,6 +138,12 @@ def search(
         say(f"{verbs.shape(match.entry)['id']}: {plain('; '.join(match.why))}")
     if total > len(found):
         say(f"{total - len(found)} more; --limit {total} shows every one")
+    _tell(verbs.left_out(root, which, text, limit=limit))
+
+
+def _tell(note: str) -> None:
+    if note:
+        say(plain(note))
 
 
 def _outcome(word: str | None) -> Outcome | None:

@@ -52,6 +52,7 @@ COMMANDS = {
     "trust": "ralph.cli.trust",
     "agent": "ralph.cli.agent",
     "mcp": "ralph.cli.mcp",
+    "web": "ralph.cli.web",
     "bench": "ralph.cli.bench",
 }
 """Every command and the module whose `cli` it is."""

@@ -1,27 +1,73 @@
-"""`ralph mcp ...`: the MCP servers that agents are given here, and whether they work."""
+"""`ralph mcp ...`: the MCP server that Ralph is, the others that agents are given here, and whether they work.
+
+Clients wait for `serve` to start, so that nothing is loaded for it which only `status` needs.
+"""
 
 import os
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from ralph.app import mcp_status as verbs
-from ralph.app.mcp_status import Known
 from ralph.cli.context import invocation, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import json_text, one_line, table
+from ralph.errors import UsageError
 from ralph.model.servers import Server, ServerStatus, Way
+
+if TYPE_CHECKING:
+    from ralph.app.mcp_status import Known
 
 
 @click.group(name="mcp", cls=Group)
 def cli() -> None:
-    """The MCP servers that agents are given in this project.
+    """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project.
 
     \b
     Examples:
+      ralph mcp serve
       ralph mcp status
       ralph mcp status --refresh
     """
+
+
+@cli.command("serve")
+@click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="With --http: this port (0: any).",
+)
+@click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
+@click.pass_context
+def serve(ctx: click.Context, http: bool, port: int, read_only: bool) -> None:
+    """Serve the memory as MCP tools to the client that starts this command.
+
+    The tools are named as the commands are: memory_add, memory_search, search, timeline, context and so on. What a
+    client writes is marked as an agent's, with the client's name. Before a memory is deleted you are asked, where the
+    client can ask.
+
+    With --http it is served at 127.0.0.1 alone; the address and the token that clients must send are printed on
+    standard error, both new at each start unless --port names a port.
+
+    \b
+    Examples:
+      ralph mcp serve
+      ralph mcp serve --read-only
+      ralph mcp serve --http --port 7411
+      claude mcp add ralph -- ralph mcp serve
+    """
+    from ralph.mcp import serve as serving  # noqa: PLC0415  (the SDK takes a second to load)
+
+    if port and not http:
+        raise UsageError("--port goes with --http", hint="ralph mcp serve --http --port 7411")
+    explicit = invocation(ctx).explicit_root
+    if http:
+        serving.at_an_address(explicit, os.environ, port=port, read_only=read_only)
+    else:
+        serving.over_pipes(explicit, os.environ, read_only=read_only)
 
 
 @cli.command("status")
@@ -40,6 +86,8 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
       ralph mcp status
       ralph mcp status --refresh --format json
     """
+    from ralph.app import mcp_status as verbs  # noqa: PLC0415  (a server starts without it)
+
     call = invocation(ctx)
     found = verbs.status(call.root, os.environ, refresh=refresh, patterns=call.config.privacy.patterns, needed=True)
     for problem in found.problems:
@@ -52,7 +100,7 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
         click.echo("No MCP server is named for this project.")
 
 
-def _row(known: Known) -> list[str]:
+def _row(known: "Known") -> list[str]:
     when = "now" if known.asked else "no" if known.status is ServerStatus.UNKNOWN else "before"
     what = f"{reached(known.server)}{f': {known.why}' if known.why else ''}"
     return [one_line(known.server.name), known.status.value, known.server.whose.value, when, one_line(what)]
@@ -70,7 +118,7 @@ def reached(server: Server) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def _shape(known: Known) -> dict[str, object]:
+def _shape(known: "Known") -> dict[str, object]:
     return {
         "name": known.server.name,
         "status": known.status.value,

@@ -62,6 +62,18 @@ _HELP = {
     Examples:
       ralph memory show mem-1705751400-a3f8
     """,
+    "retire": """Offer a memory to nobody any more; it stays in its file, marked as retired.
+
+    \b
+    Examples:
+      ralph memory retire mem-1705751400-a3f8
+    """,
+    "restore": """Offer a retired memory again.
+
+    \b
+    Examples:
+      ralph memory restore mem-1705751400-a3f8
+    """,
     "delete": """Take a memory out of its file; the rest of the file stays as it is.
 
     \b

@@ -1,35 +1,32 @@
 """`ralph search`: find anything that Ralph knows, at the detail you can afford."""
 
 import os
-import re
 import sys
-from datetime import UTC, date, datetime, timedelta
 
 import click
 
 from ralph.app import search as verbs
+from ralph.app.asking import kinds, when
 from ralph.app.entries import record_json
 from ralph.app.search import Answer, Shown
 from ralph.cli.context import invocation, say, warn
-from ralph.cli.options import Command, format_option, tags_option, text_argument
+from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.progress import bar
 from ralph.errors import UsageError
-from ralph.model import ids
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
 
 LIMIT = 5
-_KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
-    kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
-}
-_SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
-_MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _TASK = "RALPH_TASK"
 """The variable by which the loop and chats tell their agents what they work on."""
-_HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
+
+
+def sight_options(function: Fn) -> Fn:
+    """`--task` and `--all-tasks`, in the same words wherever somebody may ask from within a task."""
+    function = click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")(function)
+    told = "What this task may see; else the one of RALPH_TASK."
+    return click.option("--task", default="", metavar="ID", help=told)(function)
 
 
 @click.command(name="search", cls=Command)
@@ -48,8 +45,7 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
 @click.option("--all", "everything", is_flag=True, help="Every match.")
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
-@click.option("--task", default="", metavar="ID", help="What this task may see; else the one of RALPH_TASK.")
-@click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")
+@sight_options
 @click.option("--graph", "connected", is_flag=True, help="Also what the best hits are near to in the graph.")
 @click.option("--explain", is_flag=True, help="Say why each record was found.")
 @format_option("table", "json", "markdown")
@@ -136,39 +132,3 @@ def hit_json(shown: Shown) -> dict[str, object]:
         **record_json(record), "family": record.family.value, "score": shown.hit.score, "why": list(shown.hit.why),
         "text": shown.text, "tokens": shown.tokens, **({"repeats": list(shown.repeats)} if shown.repeats else {}),
     }  # fmt: skip
-
-
-def kinds(types: tuple[str, ...]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
-    """The kinds that were named, of any family."""
-    words = [word.strip().lower() for part in types for word in part.split(",") if word.strip()]
-    wrong = [word for word in words if word not in _KINDS]
-    if wrong:
-        raise UsageError(f"{wrong[0]!r} is not a type", hint=f"valid types: {', '.join(_KINDS)}")
-    return tuple(_KINDS[word] for word in words)
-
-
-def when(words: str) -> str:
-    """A time as files hold it, in UTC, from a date or from a span such as 7d counted back from now."""
-    words = words.strip()
-    span = _SPAN.fullmatch(words.lower())
-    if span is not None:
-        hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
-        return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
-    try:
-        return _told(words)
-    except (ValueError, OverflowError) as error:
-        hint = "use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
-        raise UsageError(f"{words!r} is not a time", hint=hint) from error
-
-
-def _told(words: str) -> str:
-    """A date or time that exists; one of another time zone as it is in UTC, a month as it is."""
-    if not words:
-        return ""
-    if _MONTH.fullmatch(words):
-        date.fromisoformat(f"{words}-01")
-        return words
-    if not _TIME.fullmatch(words):
-        raise ValueError(words)
-    time = datetime.fromisoformat(words)
-    return words if time.tzinfo is None else time.astimezone(UTC).isoformat(timespec="seconds")[:19]

@@ -10,13 +10,13 @@ import click
 
 from ralph.app import chat_log, chat_turns, task_file
 from ralph.app import session as verbs
+from ralph.app.asking import when
 from ralph.app.session import Session
 from ralph.cli import chats
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.search import show as show_answer
-from ralph.cli.search import when
 from ralph.errors import UsageError
 from ralph.model.query import Detail
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import click
 
-from ralph.app.entries import Added, Primed
+from ralph.app.entries import Added, Edited, Primed
 from ralph.cli.context import invocation
 from ralph.cli.entries import place, print_added, print_found, print_list, print_one, print_primed
 from ralph.cli.options import Command, Fn, Group, Kinds, format_option, kinds_option, tags_option, text_argument
@@ -52,6 +52,12 @@ class Verbs(Protocol):
     def delete(self, root: Path, entry_id: str, /) -> Stored:
         """Take an entry out."""
 
+    def retire(self, root: Path, entry_id: str, /) -> Edited:
+        """Offer an entry to nobody any more."""
+
+    def restore(self, root: Path, entry_id: str, /) -> Edited:
+        """Offer a retired entry again."""
+
     @property
     def prime(self) -> Callable[..., Primed]:
         """Entries for an agent; the one verb whose options differ."""
@@ -77,7 +83,7 @@ class Shelf:
 def group(shelf: Shelf) -> Group:
     """The group of commands for a shelf."""
     made = Group(name=shelf.name, help=shelf.help[""])
-    for build in (_init, _add, _search, _list, _show, _delete, _prime):
+    for build in (_init, _add, _search, _list, _show, _retire, _restore, _delete, _prime):
         made.add_command(build(shelf))
     return made
 
@@ -179,6 +185,34 @@ def _delete(shelf: Shelf) -> click.Command:
         click.echo(f"Deleted {entry_id} ({place(shelf.verbs.delete(call.root, entry_id), call)})")
 
     return delete
+
+
+def _retire(shelf: Shelf) -> click.Command:
+    @shelf.command("retire")
+    @click.argument("entry_id", metavar="ID")
+    @click.pass_context
+    def retire(ctx: click.Context, entry_id: str) -> None:
+        call = invocation(ctx)
+        done = shelf.verbs.retire(call.root, entry_id)
+        click.echo(
+            f"Retired {entry_id} ({place(done.stored, call)})" if done.changed else f"{entry_id} is retired already"
+        )
+
+    return retire
+
+
+def _restore(shelf: Shelf) -> click.Command:
+    @shelf.command("restore")
+    @click.argument("entry_id", metavar="ID")
+    @click.pass_context
+    def restore(ctx: click.Context, entry_id: str) -> None:
+        call = invocation(ctx)
+        done = shelf.verbs.restore(call.root, entry_id)
+        click.echo(
+            f"Restored {entry_id} ({place(done.stored, call)})" if done.changed else f"{entry_id} is not retired"
+        )
+
+    return restore
 
 
 def _prime(shelf: Shelf) -> click.Command:

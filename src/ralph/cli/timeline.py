@@ -5,9 +5,10 @@ import os
 import click
 
 from ralph.app import search as verbs
+from ralph.app.asking import when
 from ralph.cli.context import invocation
 from ralph.cli.options import Command, format_option
-from ralph.cli.search import show, when
+from ralph.cli.search import show
 from ralph.errors import UsageError
 
 

@@ -5,7 +5,8 @@ that the prompt names brings what was last done to it, however small the store i
 allows: everything, else beginnings, else lines. Before a tool acts on a file, or after
 a command failed, only a `fix` or a `decision` that names that file or fits that command is told, in a few
 hundred characters. Nothing is told twice in a session, and nothing when nothing relates. Within a task nothing is
-told of others that are not finished (`store/lookup.py`).
+told of others that are not finished (`store/lookup.py`). Of a record whose cited file is gone or has moved that is
+told too, and it comes behind its like; only those that may be told are looked at (`context/stale.py`).
 
 Hooks load this module, and `ralph context` shows what it would say; so it imports little, and takes what is
 configured as plain values. `tests/context/test_recall.py` proves it.
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Sequence
 
+    from ralph.context.stale import Known
     from ralph.search.asked import Asked
     from ralph.search.rank import Judged
-    from ralph.store.lookup import Filter, Row
+    from ralph.store.lookup import Filter, Hidden, Row
 
 AT_PLACE = 600
 """Characters that may be said at the place of an action."""
@@ -41,15 +43,20 @@ _CROWDED = ranking.Recipe(
 and to test the filter on every match would take as long as the rest."""
 _LESSONS = ("fix", "decision")
 _LOOKED_AT = 20
-_PER_SESSION = 2
-_MOST = 5
+PER_SESSION = 2
+"""So much of one earlier session is told."""
+MOST = 5
+"""So many records are told for a prompt."""
 _TOLD_AT_PLACE = 2
+_BELOW = "\n  "
+_VERIFIED = 2
+"""So many times what may be told is looked at for what is gone: behind these, nothing can move up."""
 _NAMED, _ENDING = 8, 5
 """So many files of a prompt are looked at, and so long may be what follows the point."""
 _PROMPT = "prompt"
 """What somebody asked before is no answer."""
 _COMMAND, _ERROR, _ASKED = 400, 600, 2_000
-_SAYING_LITTLE = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
+SAYING_LITTLE = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
                   "read_", "search_file", "glob", "list_directory", "google_web", "web_fetch")  # fmt: skip
 """How the titles of observations begin that only name a place."""
 _WRAPPING = ("<system-reminder>", "<hook_context>", "<session_context>", "<environment_context>",
@@ -69,7 +76,8 @@ _OURS = ("/mem-", "/ralph:", "/ralph ")
 class Wanted:
     """What may be told: the settings that count, and what the session knows already."""
 
-    __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "tags", "task", "today", "types")
+    __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "stale", "tags", "task", "today",
+                 "types")  # fmt: skip
 
     def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
         self.today = today
@@ -80,6 +88,7 @@ class Wanted:
         self.tags: Sequence[str] = ()
         self.since = ""
         self.task = ""
+        self.stale: Known | None = None
         self.budget = 2_000
         self.characters = render.MOST_CHARACTERS
 
@@ -124,21 +133,22 @@ def question(prompt: str) -> str:
 def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
     """What relates to a prompt."""
     narrow = bool(wanted.types or wanted.tags or wanted.since)
-    beside = wanted.task if lookup.has_others(connection, wanted.task) else ""
+    beside = lookup.beside(connection, wanted.task)
     keep = _all(wanted, beside)
-    recipe = _CROWDED if beside else ranking.QUICK
+    recipe = _CROWDED if beside is not None and beside.crowding else ranking.QUICK
     ranked = ranking.rank(
         connection, prompt, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=recipe, hurried=not narrow
     )
     fitting = _fitting(ranked.best)
     known = {each.row.key for each in fitting}
     named = [each for each in _on_files(connection, prompt[:_ASKED], keep) if each.row.key not in known]
-    chosen = _chosen([*fitting, *named], wanted)[:_MOST]
+    chosen = _lowered(_chosen([*fitting, *named], wanted)[: _VERIFIED * MOST], wanted.stale)[:MOST]
     if not chosen:
         return NOTHING
     rows = [each.row for each in chosen]
+    notes = [noted(row, wanted.stale) for row in rows]
     for layer in (3, 2, 1):
-        told = _rendered(rows, layer, wanted.budget, wanted.characters, len(rows))
+        told = _rendered(rows, notes, layer, wanted.budget, wanted.characters)
         if layer == 1 or len(told.records) == len(rows):
             told.judged, told.words = chosen, ranked.words
             return told
@@ -167,12 +177,12 @@ def after_failure(
 # --- what is looked at -------------------------------------------------------------------------
 
 
-def _all(wanted: Wanted, beside: str) -> "Filter":
+def _all(wanted: Wanted, beside: "Hidden | None") -> "Filter":
     """Everything but what this session did itself, what only names a place, and what is done `beside` a task."""
     return (
         _memories(wanted, wanted.types),
-        lookup.observations(not_of=wanted.session, not_called=_SAYING_LITTLE, not_titled=_PROMPT, task=beside),
-        lookup.journal(task=beside),
+        lookup.observations(not_of=wanted.session, not_called=SAYING_LITTLE, not_titled=_PROMPT, hidden=beside),
+        lookup.journal(hidden=beside),
     )
 
 
@@ -252,7 +262,7 @@ def _fitting(best: "Sequence[Judged]") -> "list[Judged]":
         own = [each for each in best if each.row.key % len(lookup.TABLES) == place]
         if own and ranking.answers(own[0]):
             found += ranking.gate(own)
-    return found[:_MOST]
+    return found[:MOST]
 
 
 def _chosen(judged: "Sequence[Judged]", wanted: Wanted) -> "list[Judged]":
@@ -264,7 +274,7 @@ def _chosen(judged: "Sequence[Judged]", wanted: Wanted) -> "list[Judged]":
         if row.id in wanted.seen or row.title == _PROMPT or _withheld(row):
             continue
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
-        if not row.session or count <= _PER_SESSION:
+        if not row.session or count <= PER_SESSION:
             chosen.append(each)
     return chosen
 
@@ -275,23 +285,55 @@ def _withheld(row: "Row") -> bool:
 
 def _at_place(rows: "Sequence[Row]", wanted: Wanted) -> Told:
     """A few words on the best of some records."""
-    new = [row for row in rows if row.id not in wanted.seen and not _withheld(row)][:_TOLD_AT_PLACE]
+    new = [row for row in rows if row.id not in wanted.seen and not _withheld(row)][: _VERIFIED * _TOLD_AT_PLACE]
+    new = sorted(new, key=lambda row: -_share(row, wanted.stale))[:_TOLD_AT_PLACE]
+    notes = [noted(row, wanted.stale) for row in new]
     for layer in (3, 1):
-        told = _rendered(new, layer, wanted.budget, min(AT_PLACE, wanted.characters), len(new))
+        told = _rendered(new, notes, layer, wanted.budget, min(AT_PLACE, wanted.characters))
         if told.records and (layer == 1 or len(told.records) == len(new)):
             return told
     return NOTHING
 
 
-def _rendered(rows: "Sequence[Row]", layer: int, budget: int, characters: int, total: int) -> Told:
-    """As many records as fit, at one layer."""
+def _lowered(judged: "list[Judged]", known: "Known | None") -> "list[Judged]":
+    """The same with what cites something that is gone behind its like: of its family, or found by a file's name."""
+    if known is None:
+        return judged
+    keyed: list[tuple[int, float, float]] = []
+    for each in judged:
+        share = _share(each.row, known)
+        family = each.row.key % len(lookup.TABLES) if each.score else len(lookup.TABLES)
+        each.score *= share
+        keyed.append((family, -each.score, -share))
+    return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
+
+
+def noted(row: "Row", known: "Known | None") -> str:
+    """What is to be told of a record beside itself; "" for nothing."""
+    return known.note(row.id, f"{row.title}\n{row.text}", row.files) if known is not None and _may_cite(row) else ""
+
+
+def _share(row: "Row", known: "Known | None") -> float:
+    """What a record is worth by what it cites."""
+    return known.share(row.id, f"{row.title}\n{row.text}", row.files) if known is not None and _may_cite(row) else 1.0
+
+
+def _may_cite(row: "Row") -> bool:
+    """Whether anybody verifies what a record cites: of memories, but not of what a log has."""
+    return row.key % len(lookup.TABLES) == 0
+
+
+def _rendered(rows: "Sequence[Row]", notes: "Sequence[str]", layer: int, budget: int, characters: int) -> Told:
+    """As many records as fit, at one layer, each with what is noted about it."""
     blocks: list[str] = []
     spent = _FRAME
-    for row in rows:
+    for row, note in zip(rows, notes, strict=True):
         block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
+        if note:
+            block += f"{' ' if layer == 1 else _BELOW}({' '.join(note.split())})"
         spent += estimate(block) + 1
         if budget and spent > budget:
             break
         blocks.append(block)
-    text, kept = render.within(blocks, total, HOW, characters)
+    text, kept = render.within(blocks, len(rows), HOW, characters)
     return Told(text, [(rows[at].id, estimate(blocks[at])) for at in kept], layer)

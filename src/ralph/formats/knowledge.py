@@ -20,11 +20,13 @@ from ralph.formats.frontmatter import Flaw, FrontMatter
 from ralph.formats.lines import BOM, lines, oddity, writable
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind, kind_of
-from ralph.model.record import Link, Record
+from ralph.model.record import Link, Record, Status
 
 LABEL = "knowledge"
 TRUNCATED = "[truncated]"
 _KIND_KEYS = ("kind", "type")
+_STATUS = "status"
+"""Somebody's own key, unless it says `retired`: then the entry is kept and no longer offered."""
 _OWN = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _TICKS = re.compile(r"`+")
@@ -141,6 +143,8 @@ def as_entry(record: Record, slug: str) -> Record:
         extra.pop("kind", None)
     if not extra.get("feature"):
         extra.pop("feature", None)
+    if record.status is Status.RETIRED:
+        extra.pop(_STATUS, None)
     return Record(
         id=f"know-{slug}",
         kind=record.kind,
@@ -148,6 +152,7 @@ def as_entry(record: Record, slug: str) -> Record:
         label=label,
         title=title,
         tags=tags,
+        status=record.status if record.status is Status.RETIRED else Status.ACCEPTED,
         created_at=record.created_at.strip(),
         updated_at=record.updated_at.strip(),
         links=_links(text),
@@ -320,10 +325,13 @@ def _tags(matter: FrontMatter) -> tuple[str, ...]:
 def _record(matter: FrontMatter, slug: str, title: str, tags: tuple[str, ...], body: str) -> Record:
     named = next((name for name in _KIND_KEYS if _known(matter, name)), None)
     extra: dict[str, object] = {}
+    retired = False
     for field in matter.fields:
         if field.name == "feature" and not isinstance(field.value, list | dict):
             if field.raw:
                 extra["feature"] = field.raw
+        elif field.name == _STATUS and (field.raw or "").strip().lower() == Status.RETIRED.value:
+            retired = True
         elif field.name not in _OWN and field.name != named:
             extra[field.name] = field.value
     return Record(
@@ -333,6 +341,7 @@ def _record(matter: FrontMatter, slug: str, title: str, tags: tuple[str, ...], b
         label=_words(matter, named) if named else LABEL,
         title=title,
         tags=tags,
+        status=Status.RETIRED if retired else Status.ACCEPTED,
         created_at=_words(matter, "created_at"),
         updated_at=_words(matter, "updated_at"),
         links=_links(body),
@@ -354,4 +363,6 @@ def _values(record: Record) -> dict[str, object]:
     ):
         if value:
             values[name] = value
+    if record.status is Status.RETIRED:
+        values[_STATUS] = record.status.value
     return {**values, **extra}

@@ -1,10 +1,11 @@
 """The comment below an entry: `<!-- tags: a, b | created: 2025-01-20 | ... -->`.
 
 Pairs of `key: value`, separated by `|`, in any order and with any spacing. Keys that we know
-become members of the record, whatever their case; all others are kept in `extra` and written
-back as they were. What cannot stand in such a comment is refused before anything is written.
-A comment that somebody was cut off in is torn: it is read to the end of its line, so that it
-never hides the entry below. `tests/formats/test_sections.py` and `test_sections_torn.py` hold the cases.
+become members of the record, whatever their case (of `status` only `retired` is one that we know);
+all others are kept in `extra` and written back as they were. What cannot stand in such a comment
+is refused before anything is written. A comment that somebody was cut off in is torn: it is read
+to the end of its line, so that it never hides the entry below. `tests/formats/test_sections.py` and
+`test_sections_torn.py` hold the cases.
 """
 
 import re
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ralph.errors import Refused
-from ralph.model.record import NO_EXTRA, Link, Origin, Record
+from ralph.model.record import NO_EXTRA, Link, Origin, Record, Status
 
 MADE = " | section: added"
 """Ends the comment of an entry that was written together with its section's heading."""
@@ -104,6 +105,8 @@ def with_metadata(plain: Record, inner: str) -> Record:
             known["updated_at"] = value
         elif key == "by" and value:
             known["origin"] = Origin(by=value)
+        elif key == "status" and value.lower() == Status.RETIRED.value:
+            known["status"] = Status.RETIRED
         elif word or value:
             extra[key if key in _KEYS else word] = value if colon else None
     return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
@@ -139,6 +142,8 @@ def _further(record: Record) -> list[tuple[str, str | None]]:
         pairs.append(("valid-until", record.valid_until))
     if record.origin.by:
         pairs.append(("by", record.origin.by))
+    if record.status is Status.RETIRED:
+        pairs.append(("status", record.status.value))
     if record.extra is not NO_EXTRA:
         pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
     return pairs

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ralph.context.recall import Told, Wanted
+    from ralph.context.stale import Known
     from ralph.hooks.place import Place
 
 _TASK = b"RALPH_TASK"
@@ -79,7 +80,7 @@ def answer(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     said = parsed(payload)
     if said is None or not _asks(name, said):
         return b""
-    connection = reading.read_only(f"{place.folder}/ralph.db")
+    connection = reading.read_only(place.index)
     if connection is None:
         return b""
     try:
@@ -139,10 +140,21 @@ def _wanted(place: "Place", session: str) -> "Wanted":
     wanted.enabled = settings.enabled
     wanted.types, wanted.tags = settings.types, settings.tags
     wanted.budget = recall.within_window(settings.window, settings.budget, settings.share)
+    wanted.stale = _stale(place)
     if settings.recent:
         then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
         wanted.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"
     return wanted
+
+
+def _stale(place: "Place") -> "Known | None":
+    """What was verified of the files that records cite in this checkout; None for nothing."""
+    from ralph.context import stale  # noqa: PLC0415 - only when there is an index to ask
+    from ralph.hooks.place import read  # noqa: PLC0415 - whoever calls has it loaded
+
+    tree = f"worktrees/{place.tree}/" if place.tree else ""
+    held = read(f"{place.folder}/cache/{tree}{stale.NAME}", stale.MOST)
+    return stale.Known(place.checkout, held) if held else None
 
 
 def _files(said: "Mapping[str, object]") -> list[str]:

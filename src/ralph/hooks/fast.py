@@ -95,7 +95,7 @@ def event(host: str, name: str, payload: bytes, env: "Mapping[str, str]") -> byt
         return b""
     if said is None or found is None or not found.state or name not in RECORDED + ANSWERED:
         raise Whole
-    place = places.place(found.root, env, found.state)
+    place = places.place(found.root, env, found.state, found.tree)
     if place is None:
         raise Whole
     if place.paused:

@@ -108,12 +108,12 @@ def _place(root: Path, env: Mapping[str, str]) -> "Place":
     """The project with its settings: from the cache, or where that does not count from the config."""
     from ralph.hooks.place import Place, Settings, place  # noqa: PLC0415 - not on Windows
 
-    state = os.fspath(paths.state_root(root))
-    known = place(os.fspath(root), env, state)
+    state, tree = os.fspath(paths.state_root(root)), paths.worktree_name(root)
+    known = place(os.fspath(root), env, state, tree)
     if known is not None:
         return known
     said = hook_settings.said(config.load(root, env=env).config)
-    return Place(state, Settings(said))
+    return Place(state, Settings(said), os.fspath(root), tree)
 
 
 def _as_claude(payload: bytes) -> bytes:

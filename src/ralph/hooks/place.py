@@ -4,9 +4,9 @@ A project is the nearest folder upward with `ralph.yml`, `.ralph/` or `.agent/me
 the git root. The settings that matter to hooks stand in `.ralph/cache/hook`, written by
 `app/hook_settings` together with the time and size of every config file they came from, and with the variables
 that had a say; if any of these has changed, the cache says nothing and the full path reads the config.
-A worktree keeps its log, cache and index in the main checkout; git's pointers to it are followed here as
-`paths.state_root` does it, but never through a link: what is odd is for the full path. Classes are plain
-ones: `dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
+A worktree keeps its log, cache and index in the main checkout, the index in a folder by git's name for it; git's
+pointers are followed here as `paths` does it, but never through a link: what is odd is for the full path. Classes are
+plain ones: `dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
 """
 
 import _json
@@ -59,18 +59,28 @@ def _words(said: str) -> tuple[str, ...]:
 
 
 class Place:
-    """A project in which a hook acts: where its log, cache and index live; of a worktree, in the main checkout."""
+    """A project in which a hook acts: where its log, cache and index live; of a worktree, in the main checkout.
 
-    __slots__ = ("root", "settings")
+    `checkout` is where its files are, which is another folder in a worktree, and `tree` what git calls that.
+    """
 
-    def __init__(self, root: str, settings: Settings) -> None:
+    __slots__ = ("checkout", "root", "settings", "tree")
+
+    def __init__(self, root: str, settings: Settings, checkout: str = "", tree: str = "") -> None:
         self.root = root
         self.settings = settings
+        self.checkout = checkout or root
+        self.tree = tree
 
     @property
     def folder(self) -> str:
         """`.ralph` of this project."""
         return f"{self.root}/.ralph"
+
+    @property
+    def index(self) -> str:
+        """The index of this checkout, as `paths.index_file` has it."""
+        return f"{self.folder}/cache/worktrees/{self.tree}/ralph.db" if self.tree else f"{self.folder}/ralph.db"
 
     @property
     def paused(self) -> bool:
@@ -79,13 +89,17 @@ class Place:
 
 
 class Found:
-    """A project's folder, and the one that keeps its log, cache and index; "" where only the full path can tell."""
+    """A project's folder, and the one that keeps its log, cache and index; "" where only the full path can tell.
 
-    __slots__ = ("root", "state")
+    `tree` is what git calls the worktree that it is in; "" in a main checkout.
+    """
 
-    def __init__(self, root: str, state: str) -> None:
+    __slots__ = ("root", "state", "tree")
+
+    def __init__(self, root: str, state: str, tree: str = "") -> None:
         self.root = root
         self.state = state
+        self.tree = tree
 
 
 def environment() -> dict[str, str]:
@@ -113,28 +127,29 @@ def project(folder: str) -> Found | None:
             root = folder
         git = _kind(f"{base}/.git")
         if git or not base:
-            return None if root is None else Found(root, _state(root, base, git))
+            return None if root is None else _found(root, base, git)
         folder = base.rpartition("/")[0] or "/"
 
 
-def _state(root: str, top: str, git: int) -> str:
-    """Where the log of a project is kept whose checkout is `top`; nothing when that is not plain to see."""
+def _found(root: str, top: str, git: int) -> Found:
+    """A project whose checkout is `top`, with the place of its log; without that when it is not plain to see."""
     if git in (0, _FOLDER):
-        return root
+        return Found(root, root)
     pointer = _pointer(f"{top}/.git") if git == _REGULAR else ""
     word, _, where = pointer.partition(": ")
     if word != "gitdir" or not where:
-        return ""
+        return Found(root, "")
     own = where if where.startswith("/") else f"{top}/{where}"
     if _kind(f"{own}/HEAD") != _REGULAR:
-        return ""
+        return Found(root, "")
     if not _kind(f"{own}/commondir"):
-        return root  # a submodule, which is a checkout of its own
+        return Found(root, root)  # a submodule, which is a checkout of its own
     common = _pointer(f"{own}/commondir")
     main, _, name = _real(common if common.startswith("/") else f"{own}/{common}").rpartition("/")
-    if not common or not main:
-        return ""
-    return f"{main}{root[len(top) :]}" if name == ".git" else root
+    tree = own.rpartition("/")[2]
+    if not common or not main or tree in ("", ".", ".."):
+        return Found(root, "")
+    return Found(root, f"{main}{root[len(top) :]}", tree) if name == ".git" else Found(root, root)
 
 
 def _pointer(path: str) -> str:
@@ -189,7 +204,7 @@ def may_be_everywhere(env: "Mapping[str, str]") -> bool:
     return path is not None and b"everywhere" in (read(path) or b"")
 
 
-def place(root: str, env: "Mapping[str, str]", state: str = "") -> Place | None:
+def place(root: str, env: "Mapping[str, str]", state: str = "", tree: str = "") -> Place | None:
     """The project with its settings; None when the cache is missing, out of date or does not count."""
     state = state or root
     try:
@@ -208,7 +223,7 @@ def place(root: str, env: "Mapping[str, str]", state: str = "") -> Place | None:
             else:
                 return None
         same = said["root"] == number and said["user"] == (user_config(env) or "") and said["env"] == variables(env)
-        return Place(state, Settings(said, f"{state}/.ralph")) if files and same else None
+        return Place(state, Settings(said, f"{state}/.ralph"), root, tree) if files and same else None
     except (KeyError, ValueError, OSError):
         return None
 

@@ -44,7 +44,7 @@ def search(
         connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
     )
     hits = tuple(_hits(connection, query, ranked, day, recipe))
-    instead = tuple((each.word, _spoken(tuple(each.counts), hits)) for each in ranked.words if each.replaced)
+    instead = tuple((each.word, spoken(tuple(each.counts), hits)) for each in ranked.words if each.replaced)
     return Found(hits, ranked.total, tuple(pair for pair in instead if pair[1]))
 
 
@@ -72,7 +72,7 @@ def _newest(connection: sqlite3.Connection, query: Query) -> Found:
     return Found(tuple(Hit(found[key], 0.0) for key in keys if key in found), total)
 
 
-def _spoken(found: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
+def spoken(found: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
     """Terms as people write them: the shortest word of the hits for each; the bare terms when no hit has one."""
     words: dict[str, str] = {}
     for hit in hits[:5]:

@@ -24,6 +24,8 @@ from functools import partial
 from pathlib import Path
 
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
+from ralph.store import watching
+from ralph.store.watching import Change
 
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
@@ -37,6 +39,9 @@ _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, e
 
 def read(path: Path) -> str | None:
     """The file's text, every byte kept (undecodable ones as surrogates), or None when there is no file."""
+    watch = watching.of(path)
+    if watch is not None and (held := watch.held(path)) is not None:
+        return held.text
     try:
         if path.exists() and not path.is_file():
             raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
@@ -108,6 +113,7 @@ def append(path: Path, line: str, *, root: Path | None = None, mode: int = PRIVA
 
 def output(path: Path, *, root: Path | None = None) -> int:
     """A descriptor that adds to a file's end, for what another program prints; the caller closes it."""
+    _check_real(path)
     real = target(path, root)
     make_folder(real.parent, 0o700)
     try:
@@ -140,6 +146,8 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
         return False
     if root is not None:
         target(path, root, folder=True)
+    if watching.is_rehearsal(path):
+        return True
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
@@ -149,6 +157,7 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
 
 def move(path: Path, to: Path, *, root: Path | None = None) -> None:
     """Rename a file or folder, with `root` only within it; Conflict when something is already there."""
+    _check_real(path)
     if to.exists() or to.is_symlink():
         raise Conflict(f"{to}: is already there", hint=f"merge {path} into it by hand")
     if root is not None:
@@ -163,6 +172,11 @@ def move(path: Path, to: Path, *, root: Path | None = None) -> None:
 
 def delete(path: Path) -> None:
     """Remove one file; a missing one is fine."""
+    watch = watching.of(path)
+    if watch is not None and (there := read(path)) is not None:
+        watch.change(Change(path, there, None))
+    if watching.is_rehearsal(path):
+        return
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -171,6 +185,7 @@ def delete(path: Path) -> None:
 
 def remove_folder(path: Path) -> None:
     """Remove one empty folder."""
+    _check_real(path)
     try:
         path.rmdir()
     except OSError as error:
@@ -179,6 +194,7 @@ def remove_folder(path: Path) -> None:
 
 def restrict(path: Path, mode: int = PRIVATE) -> None:
     """Set a file's permissions."""
+    _check_real(path)
     try:
         path.chmod(mode)
     except OSError as error:
@@ -188,6 +204,9 @@ def restrict(path: Path, mode: int = PRIVATE) -> None:
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
+    if watching.is_rehearsal(path):
+        yield
+        return
     folder = Path(os.path.realpath(path)).parent
     try:
         handle = _lock_handle(folder)
@@ -206,7 +225,20 @@ def leftovers(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX))
 
 
+def _check_real(path: Path) -> None:
+    if watching.is_rehearsal(path):
+        raise Refused(f"{path}: what this does cannot be shown beforehand", hint="use the command")
+
+
 def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
+    watch = watching.of(real)
+    if watch is not None:
+        before = read(real) or ""
+        line = wire.decode("utf-8", "surrogateescape")
+        gap = "\n" if before and not before.endswith("\n") else ""
+        watch.change(Change(real, read(real), before + gap + line, appended=True))
+        if not watch.real:
+            return
     try:
         handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
@@ -231,8 +263,17 @@ def _replace(real: Path, text: str, expect: str | None, mode: int | None) -> boo
     payload = _bytes(real, text)
     temp: Path | None = None
     try:
-        _sweep(real.parent)
         keep = _writable(real.stat()) if real.exists() else None
+        watch = watching.of(real)
+        if watch is not None:
+            before = read(real)
+            if expect is not None and (before or "") != expect:
+                return False
+            expect = before or ""
+            watch.change(Change(real, before, text))
+            if not watch.real:
+                return True
+        _sweep(real.parent)
         temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
         _write_new(temp, payload, keep, mode)
         if expect is not None and (read(real) or "") != expect:

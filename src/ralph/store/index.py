@@ -3,8 +3,9 @@
 `sync` looks at each source's time and size, reads only those that changed, and of a log only the
 lines that are new. One process writes at a time; another that comes meanwhile gives up politely,
 since what it would write is being written. A database that is damaged, was deleted, or was made
-by another version is made again without a word: nothing lives only here. How text becomes search
-terms is given by the caller (`search/terms.py`), so that this layer knows nothing of language.
+by another version is made again without a word: nothing lives only here. The index of a worktree begins as a
+copy of the main checkout's, where the caller says so (`start`). How text becomes search terms is given by the
+caller (`search/terms.py`), too, so that this layer knows nothing of language.
 `tests/store/test_index.py` breaks databases in many ways and compares the answers.
 """
 
@@ -18,13 +19,14 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.errors import Unreadable
-from ralph.store import db, files
+from ralph.store import copied, db, files
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
 from ralph.store.sources import Contents, Interpret, Source, sources
 from ralph.store.writer import Writer
 
-__all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
+__all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "discard", "in_memory",
+           "search_columns")  # fmt: skip
 
 _LARGE = 50_000_000
 """Bytes: a database up to that size is made again rather than checked when somebody else touched it."""
@@ -48,11 +50,14 @@ class Synced:
 class Index:
     """The database of one project."""
 
-    def __init__(self, root: Path, terms: Terms, interpret: Interpret | None = None) -> None:
+    def __init__(
+        self, root: Path, terms: Terms, interpret: Interpret | None = None, start: Callable[[], bool] | None = None
+    ) -> None:
         self.root = root
         self.path = paths.index_file(root)
         self._terms = terms
         self._interpret = interpret
+        self._start = start
 
     def connect(self) -> sqlite3.Connection:
         """A connection for reading; the database must be there (see `sync`)."""
@@ -78,6 +83,8 @@ class Index:
                     files.delete(self._seal)  # before the new one is there: `built` asks in the other order
                 elif not ours and not trusting and not self._sound():
                     self._remove()
+                if not self.path.exists() and self._start is not None and self._start():
+                    copied.begin(self.path, self._main, sources(self.root), self._terms)
                 try:
                     done = self._sync(within, progress)
                 except db.Damaged:
@@ -90,29 +97,33 @@ class Index:
             return Synced(complete=False, busy=True)
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
-        """Delete the database and make it again."""
+        """Delete the database and make it again, of the files alone."""
         self.discard()
+        self._start = None
         return self.sync(progress=progress)
 
     def discard(self) -> None:
         """Delete the database; Busy when another process is at it."""
-        with db.sole_writer(self.path):
-            self._remove()
+        discard(self.path)
 
     def built(self) -> bool:
         """Whether it was ever brought up to date: one that is being made for the first time holds but a part."""
         return self.path.exists() and bool(self._sealed())
 
     @property
+    def _main(self) -> Path:
+        """The index of the main checkout."""
+        return paths.index_file(paths.state_root(self.root))
+
+    @property
     def _seal(self) -> Path:
-        return self.path.with_name(self.path.name + "-seal")
+        return copied.seal_of(self.path)
 
     def _sealed(self) -> str:
         return (files.read(self._seal) or "") if self._seal.is_file() else ""
 
     def _remove(self) -> None:
-        files.delete(self._seal)
-        db.remove(self.path)
+        _remove(self.path)
 
     def _sound(self) -> bool:
         """Whether a large database that somebody touched can be kept; a small one is sooner made again."""
@@ -139,6 +150,17 @@ class Index:
                 return Synced()
             deadline = None if within is None else time.monotonic() + within
             return _apply(writer, gone, changed, known, deadline, progress)
+
+
+def discard(path: Path, patience: float = 0.0) -> None:
+    """Delete an index; Busy when another process is at it for longer than that."""
+    with db.sole_writer(path, patience=patience):
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    files.delete(copied.seal_of(path))
+    db.remove(path)
 
 
 def _intact(connection: sqlite3.Connection) -> bool:

@@ -140,18 +140,23 @@ class Library:
         entry = next(entry for entry in parse(text, shelf.layout).entries if entry.record.id == changed[0].id)
         return Stored(entry.record, path, entry.line)
 
-    def remove(self, shelf: Shelf, record_id: str) -> Stored:
-        """Take one record out of its file; gives what was removed."""
-        stored = self.find(shelf, record_id)
+    def remove(self, shelf: Shelf, record_id: str, *, expect: str | None = None) -> Stored:
+        """Take one record out of its file; gives what was removed. With `expect`, only if that is still its text."""
+        path = self.find(shelf, record_id).path
+        removed: list[Stored] = []
 
         def edit(text: str) -> str:
             document = parse(text, shelf.layout)
-            if all(entry.record.id != record_id for entry in document.entries):  # somebody was faster
+            current = next((entry for entry in document.entries if entry.record.id == record_id), None)
+            if current is None:  # somebody was faster
                 raise _not_found(shelf, record_id)
+            if expect is not None and current.record.text != expect:
+                raise Conflict(f"{record_id}: changed in its file meanwhile", hint="nothing was deleted; look again")
+            removed[:] = [Stored(current.record, path, current.line)]
             return str(document.remove(record_id))
 
-        files.update(stored.path, edit, root=self.root)
-        return stored
+        files.update(path, edit, root=self.root)
+        return removed[0]
 
 
 def check_folders(path: Path, root: Path) -> None:

@@ -60,12 +60,12 @@ def memories(
 
 
 def observations(
-    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "", task: str = ""
+    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "", hidden: "Hidden | None" = None
 ) -> "tuple[int, str, Sequence[object]]":
     """The part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     values = [value for start in not_called for value in (len(start), start)]
-    seen, more = seen_by(task, _OBSERVATION)
+    seen, more = ("", ()) if hidden is None else (_BESIDE[_OBSERVATION], (hidden.tasks, hidden.sessions))
     return (
         _OBSERVATION,
         f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test})){seen and f' AND {seen}'}",
@@ -73,9 +73,11 @@ def observations(
     )
 
 
-def journal(*, task: str = "") -> "tuple[int, str, Sequence[object]]":
+def journal(*, hidden: "Hidden | None" = None) -> "tuple[int, str, Sequence[object]]":
     """The part of a Filter for the journal."""
-    return (_JOURNAL, *seen_by(task, _JOURNAL))
+    if hidden is None:
+        return (_JOURNAL, "", ())
+    return (_JOURNAL, _BESIDE[_JOURNAL], (hidden.tasks, hidden.files, hidden.runs))
 
 
 def seen_by(task: str, place: int) -> "tuple[str, Sequence[object]]":
@@ -88,11 +90,30 @@ def sight(task: str) -> "Filter":
     return tuple((place, *seen_by(task, place)) for place in range(len(TABLES)))
 
 
-def has_others(connection: "sqlite3.Connection", task: str) -> bool:
-    """Whether there are tasks beside this one that are not finished."""
-    return bool(task) and connection.execute(f"{OTHERS} LIMIT 1", (task,)).fetchone() is not None
+class Hidden:
+    """What is done beside a task, found once for many questions: the tasks, their sessions, files and runs, as JSON.
+
+    `crowding`: whether anybody has begun one of them, so that there may be much of it.
+    """
+
+    __slots__ = ("crowding", "files", "runs", "sessions", "tasks")
+
+    def __init__(self, tasks: str, sessions: str, files: str, runs: str, begun: int) -> None:
+        self.tasks = tasks
+        self.sessions = sessions
+        self.files = files
+        self.runs = runs
+        self.crowding = bool(begun or sessions != _NONE or runs != _NONE)
 
 
+def beside(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
+    """What is not finished beside a task; None when nothing is, and for whoever has no task."""
+    if not task or connection.execute(f"{OTHERS} LIMIT 1", (task,)).fetchone() is None:
+        return None
+    return Hidden(*connection.execute(_ALL_BESIDE, (task,)).fetchone())
+
+
+_NONE = "[]"
 _NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1
@@ -126,14 +147,34 @@ _TOLD = (
 )
 TOLD_TASK = _TOLD.format(name="task")
 """The task that an origin names which no column holds."""
+_SEEN_OBSERVATION = f"NOT ({TOLD_TASK} IN ({{}}) OR ({TOLD_TASK} = '' AND session_id IN ({{}})))"
+_SEEN_ENTRY = (
+    "NOT (coalesce(task_id, '') IN ({}) OR (coalesce(task_id, '') = '' AND source IN ({})) "
+    f"OR ({_TOLD.format(name='label')} = 'run' AND run_id IN ({{}})))"
+)
 _SEEN = (
     f"(scope <> 'task' OR CASE {TOLD_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
-    f"NOT ({TOLD_TASK} IN ({OTHERS}) OR ({TOLD_TASK} = '' AND session_id IN ({_THEIR_SESSIONS})))",
-    f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
-    f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
-    f"OR ({_TOLD.format(name='label')} = 'run' AND run_id IN ({_THEIR_RUNS})))",
+    _SEEN_OBSERVATION.format(OTHERS, _THEIR_SESSIONS),
+    _SEEN_ENTRY.format(OTHERS, _THEIR_FILES, _THEIR_RUNS),
 )
 """By `key % 3`: what a task may see; every `?` is its id."""
+_LISTED = "SELECT value FROM json_each(?)"
+_BESIDE = (
+    "",
+    _SEEN_OBSERVATION.format(_LISTED, _LISTED),
+    _SEEN_ENTRY.format(_LISTED, _LISTED, _LISTED),
+)
+"""The same of logs, where what is hidden was found before."""
+_ALL_BESIDE = (
+    f"WITH others AS MATERIALIZED (SELECT id, status, source FROM tasks WHERE {_OTHER.replace('?', '?1')}) "  # noqa: S608
+    "SELECT (SELECT json_group_array(id) FROM others), "
+    "(SELECT json_group_array(name) FROM (SELECT s.id AS name FROM sessions s JOIN others o ON o.id = s.task_id "
+    "UNION ALL SELECT s.session_id FROM sessions s JOIN others o ON o.id = s.task_id WHERE s.session_id IS NOT NULL)), "
+    f"(SELECT json_group_array(key) FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN "
+    f"(SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM others))), "
+    "(SELECT json_group_array(run_id) FROM journal WHERE task_id IN (SELECT id FROM others)), "
+    "EXISTS (SELECT 1 FROM others WHERE status <> 'pending')"
+)
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
 _COLUMNS = (
     "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual=""),

@@ -84,7 +84,14 @@ class Reader:
     """One window of a browser on the site; `signed_in` gives it the cookie."""
 
     def __init__(
-        self, browser: Browser, site: Site, *, width: int = 1280, height: int = 860, dark: bool = False
+        self,
+        browser: Browser,
+        site: Site,
+        *,
+        width: int = 1280,
+        height: int = 860,
+        dark: bool = False,
+        signed_in: bool = True,
     ) -> None:
         self.site = site
         self.context: BrowserContext = browser.new_context(

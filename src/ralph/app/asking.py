@@ -1,0 +1,84 @@
+"""The words of a question as values: times, types, nodes and relations, whoever asks.
+
+The command line and the MCP server take the same words and refuse the same ones with the same sentence, so
+they are read here. A time is what files hold (UTC, as far as it was told); a span such as `7d` counts back from
+now. `tests/app/test_asking.py` proves it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from ralph.errors import UsageError
+from ralph.model import ids
+from ralph.model.graph import NodeType, Relation, relation_named
+from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+
+_KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
+    kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
+}
+_SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
+_MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
+
+
+def when(words: str) -> str:
+    """A time as files hold it, in UTC, from a date or from a span such as 7d counted back from now."""
+    words = words.strip()
+    span = _SPAN.fullmatch(words.lower())
+    if span is not None:
+        hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
+        return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
+    try:
+        return _told(words)
+    except (ValueError, OverflowError) as error:
+        hint = "use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
+        raise UsageError(f"{words!r} is not a time", hint=hint) from error
+
+
+def _told(words: str) -> str:
+    """A date or time that exists; one of another time zone as it is in UTC, a month as it is."""
+    if not words:
+        return ""
+    if _MONTH.fullmatch(words):
+        date.fromisoformat(f"{words}-01")
+        return words
+    if not _TIME.fullmatch(words):
+        raise ValueError(words)
+    time = datetime.fromisoformat(words)
+    return words if time.tzinfo is None else time.astimezone(UTC).isoformat(timespec="seconds")[:19]
+
+
+def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
+    """The kinds that were named, of any family."""
+    words = list(_each(types))
+    wrong = [word for word in words if word not in _KINDS]
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} is not a type", hint=f"valid types: {', '.join(_KINDS)}")
+    return tuple(_KINDS[word] for word in words)
+
+
+def node_types(given: Iterable[str]) -> tuple[NodeType, ...]:
+    """The types of nodes that were named."""
+    words = list(_each(given))
+    wrong = [word for word in words if word not in tuple(NodeType)]
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} is not a type of node", hint=f"the types are {', '.join(NodeType)}")
+    return tuple(map(NodeType, words))
+
+
+def relations(given: Iterable[str]) -> tuple[Relation, ...]:
+    """The relations that were named, under any of their names."""
+    found = []
+    for word in (word for part in given for word in part.split(",") if word.strip()):
+        relation = relation_named(word)
+        if relation is None:
+            raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
+        found.append(relation)
+    return tuple(found)
+
+
+def _each(given: Iterable[str]) -> Iterator[str]:
+    """Words that were given one by one, or with commas between."""
+    return (word.strip().lower() for part in given for word in part.split(",") if word.strip())

@@ -1,0 +1,261 @@
+"""Tasks, runs and sessions as pages list them: one flat value each, from the index or from few files.
+
+A row holds what a list shows and nothing that has to be read for one row alone; what one thing is in full is told by
+its own module (`task`, `runs`, `session`). Tokens of a run are those of its prompts, counted once a file since a
+snapshot never changes. What was injected comes from the ledger, which is read again only when it has grown.
+`tests/app/test_dashboard.py` proves the rows, and that empty projects have none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import index, ledger, runs, task
+from ralph.app import session as sessions
+from ralph.app.board import status_of
+from ralph.app.session import Session
+from ralph.app.task import Listed
+from ralph.context.tokens import estimate
+from ralph.errors import UsageError
+from ralph.loop.state import Run
+from ralph.model.work import RunStatus, TaskStatus
+from ralph.store import files
+
+SORTS = ("priority", "newest", "title", "state")
+_ORDER = {
+    TaskStatus.IN_PROGRESS: 0,
+    TaskStatus.PENDING: 1,
+    TaskStatus.BLOCKED: 2,
+    TaskStatus.FAILED: 3,
+    TaskStatus.DONE: 4,
+}
+_TITLE = 160
+_LEDGER = 1 << 28
+_ENDED = "SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task in a list; `run` is the one that works on it now."""
+
+    id: str
+    title: str
+    status: str
+    priority: int
+    created_at: str
+    updated_at: str
+    parent: str
+    feature: str
+    branch: str
+    worktree: str
+    run: str
+    attempts: int
+    depends_on: tuple[str, ...]
+    waits_for: tuple[str, ...]
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in a list; `tokens` are those of its prompts, `why` is its end in words, or what it is at."""
+
+    id: str
+    task: str
+    goal: str
+    status: str
+    reason: str
+    started_at: str
+    ended_at: str
+    iterations: int
+    agent: str
+    model: str
+    tokens: int
+    cost: float
+    seconds: float
+    live: bool
+    step: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session in a list; `mode` is that of a chat, and empty where nobody chose one."""
+
+    id: str
+    title: str
+    host: str
+    agent: str
+    task: str
+    mode: str
+    started_at: str
+    ended_at: str
+    observations: int
+    messages: int
+    tokens_injected: int
+    status: str
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Tasks in an order, how many there are in each state, and the files that say none."""
+
+    rows: tuple[TaskRow, ...]
+    by_state: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+
+def tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> Tasks:
+    """The tasks whose id, title or description has some words, in these states; the counts are of every state."""
+    if sort not in SORTS:
+        raise UsageError(f"{sort!r} is no order of tasks", hint=f"one of {', '.join(SORTS)}")
+    found, unread = task.list_(root)
+    wanted = words.casefold()
+    said = [each for each in found if wanted in _words(each)]
+    by_state = {state.value: 0 for state in TaskStatus}
+    for each in said:
+        state = state_of(each)
+        by_state[state] = by_state.get(state, 0) + 1
+    kept = [task_row(each) for each in said if not states or state_of(each) in states]
+    notes = tuple(f"{paths.shown(each.path, root)}: {each.what}" for each in unread)
+    return Tasks(tuple(_sorted(kept, sort)), by_state, notes)
+
+
+def _words(listed: Listed) -> str:
+    return f"{listed.task.id}\n{listed.task.title}\n{listed.task.description}".casefold()
+
+
+def state_of(listed: Listed) -> str:
+    """A task's state as everybody calls it; somebody's own word where nobody knows it."""
+    known = status_of(listed.task)
+    return known.value if known is not None else listed.task.status
+
+
+def _sorted(found: list[TaskRow], sort: str) -> list[TaskRow]:
+    if sort == "newest":
+        return sorted(found, key=lambda row: (row.created_at, row.id), reverse=True)
+    if sort == "title":
+        return sorted(found, key=lambda row: (row.title.casefold(), row.id))
+    if sort == "state":
+        last = len(_ORDER)
+        places = {state.value: place for state, place in _ORDER.items()}
+        return sorted(found, key=lambda row: places.get(row.status, last))
+    return found
+
+
+def task_row(listed: Listed) -> TaskRow:
+    """A task as a row."""
+    held = listed.task
+    return TaskRow(
+        id=held.id, title=held.title, status=state_of(listed), priority=held.priority, created_at=held.created_at,
+        updated_at=held.updated_at, parent=held.parent or "", feature=held.feature or "", branch=held.branch or "",
+        worktree=held.worktree or "", run=held.claim.run if held.claim is not None and listed.is_held else "",
+        attempts=held.attempts, depends_on=held.blocked_by, waits_for=listed.waits_for, ready=listed.is_ready,
+    )  # fmt: skip
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[RunRow], int]:
+    """The newest runs (of a task) first, those that are under way before all others; and how many there are."""
+    if task_id:
+        everything, _ = runs.newest(root, limit=1 << 30)
+        own = [each for each in everything if task_id in (each.task, *each.only, *each.done, *each.failed)]
+        found, total = own[offset : offset + limit], len(own)
+    else:
+        found, total = runs.newest(root, limit, offset)
+    rows = [run_row(root, each) for each in found]
+    return sorted(rows, key=lambda row: not row.live), total
+
+
+def run_row(root: Path, run: Run) -> RunRow:
+    """A run as a row."""
+    live = runs.lives(root, run)
+    return RunRow(
+        id=run.id, task=run.task or "".join(run.only[:1]), goal=run.goal, status=run.status.value, reason=run.reason,
+        started_at=run.started_at, ended_at=run.ended_at, iterations=run.iterations, agent=run.agent, model=run.model,
+        tokens=sum(prompt_tokens(root, run.id).values()), cost=run.cost, seconds=round(run.seconds, 3), live=live,
+        step=run.step, why=_why(run, live),
+    )  # fmt: skip
+
+
+def _why(run: Run, live: bool) -> str:
+    if run.status is not RunStatus.RUNNING:
+        return run.words or run.reason
+    if not live:
+        return f"its process is gone; `ralph loop resume {run.id}` goes on"
+    return runs.DOING.get(run.step, run.step) or "between two iterations"
+
+
+def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
+    """What each prompt of a run costs, by iteration."""
+    return {each.iteration: _counted(each.path, each.size) for each in runs.snapshots(root, run_id)}
+
+
+@lru_cache(maxsize=20_000)
+def _counted(path: Path, size: int) -> int:
+    """The tokens of a snapshot; its size is part of the question, so that a file of the same name is counted anew."""
+    return estimate(files.read(path) or "")
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+def session_rows(
+    root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
+) -> tuple[list[SessionRow], int]:
+    """The newest sessions (of a task, with some words) first, and how many there are."""
+    found, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
+    ended = index.ask(root, lambda connection: {row[0] for row in connection.execute(_ENDED)}) if found else set()
+    spent = tokens_by_session(root)
+    return [session_row(each, spent.get(each.id, 0), is_over=each.id in ended) for each in found], total
+
+
+def session_row(session: Session, tokens: int = 0, *, is_over: bool = False) -> SessionRow:
+    """A session as a row."""
+    first = session.prompt or session.summary
+    title = " ".join(first.split())
+    is_chat = bool(session.task) or session.mode == "plan"
+    return SessionRow(
+        id=session.id, title=title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…", host=session.host,
+        agent=session.host if is_chat else "", task=session.task, mode=session.mode if is_chat else "",
+        started_at=session.started_at, ended_at=session.ended_at, observations=session.observations,
+        messages=session.messages, tokens_injected=tokens, status="ended" if is_over else "open",
+    )  # fmt: skip
+
+
+def is_over(root: Path, session_id: str) -> bool:
+    """Whether a session has said that it ended."""
+    asked = f"{_ENDED} AND id = ?"
+    return index.ask(root, lambda connection: connection.execute(asked, (session_id,)).fetchone() is not None)
+
+
+# --- the ledger ----------------------------------------------------------------------------------
+
+
+def book(root: Path) -> ledger.Ledger:
+    """The whole ledger, read again when it has changed."""
+    path = ledger.ledger_file(root)
+    try:
+        now = path.stat()
+    except OSError:
+        return ledger.Ledger()
+    return _book(root, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=2)
+def _book(root: Path, changed: int, size: int) -> ledger.Ledger:
+    return ledger.read(root, _LEDGER)
+
+
+def tokens_by_session(root: Path) -> Mapping[str, int]:
+    """How many tokens each session was handed."""
+    found: dict[str, int] = {}
+    for each in book(root).injections:
+        found[each.session] = found.get(each.session, 0) + each.tokens
+    return found

@@ -1,0 +1,195 @@
+"""Every tool that the server offers, in as few words as a model needs to choose and call it.
+
+A client may load this whole list into every conversation, so each word is paid for again and again: a test holds
+the list to 2,500 tokens. A tool is named as its command is (`ralph memory add`: `memory_add`). What comes back has
+a schema as well, which names what a program may rely on. Proof: `tests/mcp/test_catalogue.py`.
+"""
+
+from ralph.mcp.tool import Param, Schema, Shape, Tool
+
+KINDS = ("pattern", "decision", "fix", "context")
+_FAMILIES = ("memory", "observation", "journal")
+_OUTCOMES = ("done", "failed", "retried", "blocked", "interrupted")
+_STATES = ("pending", "in_progress", "blocked", "done", "failed")
+
+_ID = Param("id", required=True)
+_TAGS = Param("tags", Shape.LIST)
+_SINCE = Param("since", about="date or 7d, 24h")
+_UNTIL = Param("until")
+_LIMIT = Param("limit", Shape.NUMBER, least=1)
+_LAYER = Param("layer", Shape.NUMBER, least=1, most=3, about="1 lines, 2 what is around, 3 whole")
+_QUERY = Param("query", required=True)
+_TYPES = Param("type", Shape.LIST)
+
+
+def _object(required: str, **members: str | Schema) -> Schema:
+    """A schema of an object; a member is a type's name, or a schema."""
+    properties = {name: each if isinstance(each, dict) else {"type": each} for name, each in members.items()}
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _rows(*names: str) -> Schema:
+    """A list of objects with these members."""
+    return {"type": "array", "items": {"type": "object", "required": list(names)}}
+
+
+_HITS = _object("hits total", hits=_rows("id", "text"), total="integer")
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        "memory_add",
+        "Keep what was learned, in a few sentences, for later sessions. No secrets.",
+        (Param("text", required=True), Param("type", choices=KINDS), _TAGS),
+        _object("id added", id="string", added="boolean", file="string"),
+        "memories.add",
+        writes=True,
+    ),
+    Tool(
+        "memory_search",
+        "Find memories by words or meaning; a line each. Then memory_show.",
+        (_QUERY, Param("type", Shape.LIST, choices=KINDS), _TAGS, _LIMIT),
+        _HITS,
+        "memories.search",
+    ),
+    Tool(
+        "memory_show",
+        "One memory, whole.",
+        (_ID,),
+        _object("id type text", id="string", type="string", text="string", tags="array", file="string"),
+        "memories.show",
+    ),
+    Tool(
+        "memory_list",
+        "The newest memories, a line each.",
+        (Param("last", Shape.NUMBER, least=1), Param("type", Shape.LIST, choices=KINDS), _TAGS),
+        _HITS,
+        "memories.list_",
+    ),
+    Tool(
+        "memory_edit",
+        "Correct a memory's text, type or tags.",
+        (_ID, Param("text"), Param("type", choices=KINDS), _TAGS),
+        _object("id changed", id="string", changed="boolean", file="string"),
+        "memories.edit",
+        writes=True,
+    ),
+    Tool(
+        "memory_delete",
+        "Delete a memory; the person may be asked. Gives its text back.",
+        (_ID,),
+        _object("id deleted", id="string", deleted="boolean", text="string"),
+        "memories.delete",
+        writes=True,
+        asks=True,
+    ),
+    Tool(
+        "search",
+        "Find anything: memories, sessions' observations, journal. Start at layer 1; "
+        "for one record: timeline, or layer 3 with its id as query.",
+        (
+            _QUERY,
+            _LAYER,
+            Param("family", Shape.LIST, choices=_FAMILIES),
+            _TYPES,
+            _TAGS,
+            _SINCE,
+            _UNTIL,
+            _LIMIT,
+        ),
+        _HITS,
+        "finding.search",
+    ),
+    Tool(
+        "timeline",
+        "What happened around a record, or in a stretch of time.",
+        (Param("id"), _SINCE, _UNTIL, _LIMIT),
+        _HITS,
+        "finding.timeline",
+    ),
+    Tool(
+        "context",
+        "What relates to a prompt; without one, the project's brief.",
+        (Param("prompt"),),
+        _object("text", text="string", records=_rows("id")),
+        "finding.context",
+    ),
+    Tool(
+        "knowledge_add",
+        "Keep what needs a page: a title, tags, a text. The same title is updated.",
+        (
+            Param("title", required=True),
+            Param("text", required=True),
+            Param("tags", Shape.LIST, required=True),
+            Param("feature"),
+        ),
+        _object("id change", id="string", change="string", file="string"),
+        "knowing.add",
+        writes=True,
+    ),
+    Tool(
+        "knowledge_match",
+        "Knowledge pages whose tags fit a task.",
+        (Param("words", required=True), Param("feature"), Param("files", Shape.LIST)),
+        _object("text entries", text="string", entries=_rows("id", "title")),
+        "knowing.match",
+    ),
+    Tool(
+        "journal_search",
+        "How earlier iterations of the loop ended.",
+        (_QUERY, Param("run"), Param("task"), Param("outcome", choices=_OUTCOMES), _SINCE, _LIMIT),
+        _HITS,
+        "knowing.journal_",
+    ),
+    Tool(
+        "task_list",
+        "Tasks in the order to do them.",
+        (Param("status", choices=_STATES), Param("feature"), Param("ready", Shape.FLAG)),
+        _object("tasks", tasks=_rows("id", "title", "status")),
+        "working.tasks",
+    ),
+    Tool(
+        "task_show",
+        "One task, whole, with its stories.",
+        (_ID,),
+        _object("id title status", id="string", title="string", status="string", description="string"),
+        "working.task",
+    ),
+    Tool(
+        "session_list",
+        "Recorded sessions, newest first.",
+        (_LIMIT, _SINCE, Param("task")),
+        _object("sessions total", sessions=_rows("id"), total="integer"),
+        "working.session_list",
+    ),
+    Tool(
+        "session_show",
+        "A session's summary and what happened in it; without id, the newest.",
+        (Param("id"), _LAYER, _LIMIT),
+        _object("id summary hits", id="string", summary="string", hits=_rows("id", "text")),
+        "working.session_show",
+    ),
+    Tool(
+        "graph_neighbors",
+        "What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id.",
+        (
+            _ID,
+            Param("hops", Shape.NUMBER, least=1, most=6),
+            _TYPES,
+            Param("relation", Shape.LIST),
+            Param("as_of", about="date"),
+            _LIMIT,
+        ),
+        _object("nodes total", nodes=_rows("id", "type"), total="integer"),
+        "knowing.neighbors",
+    ),
+    Tool(
+        "status",
+        "What is remembered here, in numbers.",
+        (),
+        _object("project memories", project="string", memories="integer"),
+        "working.status",
+    ),
+)
+"""All of them, in the order in which clients list them."""
+
+BY_NAME = {tool.name: tool for tool in TOOLS}

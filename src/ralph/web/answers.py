@@ -1,0 +1,182 @@
+"""How a request becomes one call of a verb, and what it gives becomes JSON.
+
+A handler is a plain function from `Asked` to something that JSON can hold; `route` runs it in a thread, since the
+core is synchronous, and puts every error into the command's own words. Nothing else in the web part catches errors
+or knows of status codes. The config is read again when one of its files changes, since people edit it while the
+pages are open. Lists are paged here, once. `tests/web/test_site.py` and `tests/web/test_guard.py` prove it.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ralph import __version__
+from ralph.config import load, sources, trust_file
+from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.settings import Config
+
+T = TypeVar("T")
+LIMIT = 100
+MOST = 500
+
+_STATUS: tuple[tuple[type[RalphError], int], ...] = (
+    (UsageError, 400),
+    (NotFound, 404),
+    (Conflict, 409),
+    (Refused, 400),
+    (RalphError, 500),
+)
+
+
+class Settings:
+    """The effective config of a project, read again when one of its files is another one."""
+
+    def __init__(self, root: Path, env: Mapping[str, str] = os.environ) -> None:
+        self._root = root
+        self._env = env
+        self._known: tuple[object, Config] | None = None
+
+    def config(self) -> Config:
+        """The config as the files say it now; its warnings are for the command line."""
+        stamp = [_stamp(path) for _, path in sources(self._root, self._env)]
+        stamp += [_stamp(path) for path in (trust_file(self._env),) if path is not None]
+        if self._known is None or self._known[0] != stamp:
+            self._known = (stamp, load(self._root, env=self._env).config)
+        return self._known[1]
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, as a handler sees it: the project, its config, and the words of the request."""
+
+    root: Path
+    config: Config
+    params: QueryParams
+    path: Mapping[str, str]
+    body: Mapping[str, object]
+    request: Request
+
+    def word(self, name: str, default: str = "") -> str:
+        """A parameter of the address, trimmed."""
+        return self.params.get(name, default).strip()
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Every value of a parameter that may be given several times; empty ones mean nothing."""
+        return tuple(dict.fromkeys(value for value in self.params.getlist(name) if value))
+
+    def number(self, name: str, default: int, *, most: int | None = None) -> int:
+        """A parameter that is a number, not below zero."""
+        said = self.word(name)
+        if not said:
+            return default
+        if not (said.isascii() and said.isdigit() and len(said) < 10):
+            raise UsageError(f"{name} is {said[:40]!r}, which is no number", hint=f"for example {name}={default}")
+        return int(said) if most is None else min(int(said), most)
+
+    @property
+    def limit(self) -> int:
+        """How many items of a list are wanted."""
+        return self.number("limit", LIMIT, most=MOST)
+
+    @property
+    def offset(self) -> int:
+        """How many items of a list come before those that are wanted."""
+        return self.number("offset", 0)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text in the body; UsageError when it is something else."""
+        value = self.body.get(name, default)
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be a text", hint="reload the page and try again")
+        return value
+
+
+class Handler(Protocol):
+    """What answers a request."""
+
+    def __call__(self, asked: Asked, /) -> object:
+        """Something that JSON can hold."""
+
+
+def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
+    """A route whose handler is a plain function, which runs in a thread."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = await request.body() if method != "GET" else b""
+            return await run_in_threadpool(partial(_answered, request, handler, body))
+        except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
+            return failed(error)
+
+    return Route(path, endpoint, methods=[method])
+
+
+def _answered(request: Request, handler: Handler, body: bytes) -> Response:
+    state = request.app.state
+    settings: Settings = state.settings
+    asked = Asked(
+        state.root, settings.config(), request.query_params, request.path_params, _object(body), request
+    )  # fmt: skip
+    return shaped(handler(asked))
+
+
+def _object(body: bytes) -> Mapping[str, object]:
+    if not body:
+        return {}
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("the body of the request is not JSON", hint="reload the page and try again") from error
+    if not isinstance(value, dict):
+        raise UsageError("the body of the request is no JSON object", hint="reload the page and try again")
+    return value
+
+
+def shaped(value: object, status: int = 200) -> Response:
+    """A value as JSON; what UTF-8 cannot hold is shown as a question mark."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
+
+
+def failed(error: Exception) -> Response:
+    """An error as JSON, in the words that the command would have used."""
+    if isinstance(error, RalphError):
+        status = next(code for kind, code in _STATUS if isinstance(error, kind))
+        return told(status, error.message, error.hint)
+    if isinstance(error, OSError):
+        return told(500, f"{error.filename or 'input or output failed'}: {error.strerror or error}")
+    hint = "please report it; what `ralph web` prints with RALPH_DEBUG=1 says where"
+    if os.environ.get("RALPH_DEBUG"):
+        import traceback  # noqa: PLC0415  (only on the way out)
+
+        traceback.print_exception(error)
+    return told(500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint)
+
+
+def told(status: int, message: str, hint: str = "") -> Response:
+    """An error as JSON."""
+    return shaped({"error": {"message": message, "hint": hint}}, status)
+
+
+def paged(items: Sequence[T], asked: Asked, shape: Callable[[T], object]) -> dict[str, object]:
+    """One page of a list, and how long the whole is."""
+    offset = asked.offset
+    return {"items": [shape(each) for each in items[offset : offset + asked.limit]], "total": len(items)}

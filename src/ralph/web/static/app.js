@@ -1,0 +1,63 @@
+// The beginning: the shell, and the page that the address asks for. Pages are loaded when they are first visited, so
+// that the first one is small; a page that cannot be loaded or drawn says so, and the rest keeps working.
+import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
+import { Empty, Failure, Loading } from "./parts/empty.js";
+import { startKeys } from "./parts/keys.js";
+import { route, startRouter } from "./parts/router.js";
+import { PageHead, Shell } from "./parts/shell.js";
+
+const loaded = new Map();
+
+async function load(name, again) {
+  if (!loaded.has(name)) {
+    // A module that failed once is remembered as failed by the browser; another address asks anew.
+    loaded.set(name, (await import(`./pages/${name}.js${again ? `?${again}` : ""}`)).Page);
+  }
+  return loaded.get(name);
+}
+
+function Current() {
+  const { page, params, query, path } = route.value;
+  const [state, setState] = useState({ page: "", Page: null, error: null });
+  const [turn, setTurn] = useState(0);
+  const [broken, mend] = useErrorBoundary((error) => console.error(error));
+
+  useEffect(() => {
+    if (!page) return undefined;
+    let wanted = true;
+    mend?.();
+    load(page, turn).then(
+      (Page) => wanted && setState({ page, Page, error: null }),
+      (error) => wanted && (console.error(error), setState({ page, Page: null, error })),
+    );
+    return () => (wanted = false);
+  }, [page, turn]);
+
+  useEffect(() => {
+    if (page && state.page !== page) return; // the page is not drawn yet
+    if (Current.path !== undefined && Current.path !== path) {
+      (document.querySelector("main h1") ?? document.getElementById("main")).focus({ preventScroll: true });
+    }
+    Current.path = path;
+  }, [path, state.page]);
+
+  if (!page) {
+    return html`<${PageHead} title="There is no such page" />
+      <${Empty} title="Nothing is at this address" text=${path} action=${html`<a class="button" href="/" data-link>To the dashboard</a>`} />`;
+  }
+  if (broken) {
+    const error = { message: "This page could not be drawn.", hint: `${broken.message}. Please report it.` };
+    return html`<${PageHead} title="Something went wrong" /><${Failure} error=${error} retry=${() => (mend(), setTurn(turn + 1))} />`;
+  }
+  if (state.page === page && state.error) {
+    const hint = "The server may have been stopped or replaced by another version. Start it with: ralph web";
+    return html`<${PageHead} title="This page did not load" />
+      <${Failure} error=${{ message: `The file of this page (pages/${page}.js) could not be loaded.`, hint }} retry=${() => setTurn(turn + 1)} />`;
+  }
+  if (state.page !== page) return html`<${Loading} lines=${5} what="the page" />`;
+  return html`<${state.Page} key=${path} params=${params} query=${query} />`;
+}
+
+startRouter();
+startKeys();
+render(html`<${Shell}><${Current} /><//>`, document.getElementById("app"));

@@ -1,0 +1,31 @@
+// The one place that knows which libraries the pages are made with. Everybody else imports from here, so that
+// a change of library is a change of this file. Notes for authors: Preact adds no "px" to numbers in `style`.
+import htm from "./vendor/htm.js";
+import { h } from "./vendor/preact.js";
+
+export { Component, Fragment, createContext, createPortal, h, render } from "./vendor/preact.js";
+export {
+  useCallback,
+  useContext,
+  useEffect,
+  useErrorBoundary,
+  useId,
+  useLayoutEffect,
+  useMemo,
+  useReducer,
+  useRef,
+  useState,
+} from "./vendor/hooks.js";
+export {
+  batch,
+  computed,
+  effect,
+  signal,
+  untracked,
+  useComputed,
+  useSignal,
+  useSignalEffect,
+} from "./vendor/signals.js";
+
+/** Tagged template that makes elements: html`<p class=${name}>...</p>`. */
+export const html = htm.bind(h);

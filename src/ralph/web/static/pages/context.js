@@ -1,0 +1,125 @@
+/**
+ * The context preview: what an agent would be handed with a prompt, in its order, and what was left out and why.
+ *
+ * It is the hooks' own answer and writes nothing. The prompt is asked for when the typing rests; it stands in the
+ * address, so a case can be sent to somebody. The newest answer wins, and the old one stays until it is there.
+ */
+import { html, useEffect, useId, useState } from "../lib.js";
+import { isAbort, post, useGet } from "../parts/api.js";
+import { Budget } from "../parts/budget.js";
+import { Empty, Failure, Loading } from "../parts/empty.js";
+import { Choice, Section } from "../parts/pieces.js";
+import { route, setQuery } from "../parts/router.js";
+import { PageHead } from "../parts/shell.js";
+import { useCalm } from "../parts/use.js";
+import { Kind, number } from "../parts/words.js";
+
+const EVENTS = [
+  ["UserPromptSubmit", "with a prompt"],
+  ["SessionStart", "at the start of a session"],
+  ["loop", "in an iteration of the loop"],
+];
+
+/** The page at `/context?prompt=&event=&task=`. */
+export function Page() {
+  const { query } = route.value;
+  const [prompt, setPrompt] = useState(query.get("prompt") ?? "");
+  const event = EVENTS.some(([key]) => key === query.get("event")) ? query.get("event") : "UserPromptSubmit";
+  const task = query.get("task") ?? "";
+  const calm = useCalm(prompt, 300);
+  useEffect(() => setQuery({ prompt: calm }), [calm]);
+  const preview = usePreview(event === "UserPromptSubmit" && !calm.trim() ? null : { prompt: calm, event, task });
+  return html`<div class="page">
+    <${PageHead} title="Context preview" sub="What an agent would be handed. Nothing is recorded by looking." />
+    <${Ask} prompt=${prompt} onPrompt=${setPrompt} event=${event} task=${task} />
+    <div aria-live="polite" class="visually-hidden">${spoken(preview)}</div>
+    <${Preview} preview=${preview} />
+  </div>`;
+}
+
+function Ask({ prompt, onPrompt, event, task }) {
+  const own = useId();
+  const tasks = useGet("/api/tasks", { limit: 200, sort: "newest" }, { on: ["tasks"] });
+  const options = [["", "no task"], ...(tasks.value?.items ?? []).map((one) => [one.id, one.title])];
+  if (task && !options.some(([id]) => id === task)) options.push([task, task]);
+  return html`<form class="ask" onSubmit=${(submit) => submit.preventDefault()}>
+    <div class="field ask-prompt">
+      <label for=${own}>Prompt</label>
+      <textarea id=${own} rows="3" value=${prompt} placeholder="What would you ask the agent?" data-search onInput=${(typed) => onPrompt(typed.currentTarget.value)}></textarea>
+    </div>
+    <div class="toolbar">
+      <${Choice} label="Handed over" value=${event} options=${EVENTS} onChange=${(next) => setQuery({ event: next === "UserPromptSubmit" ? null : next })} />
+      <${Choice} label="Working on" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
+    </div>
+  </form>`;
+}
+
+/** The newest answer to what is asked; `null` asks nothing. */
+function usePreview(body) {
+  const [answer, setAnswer] = useState({ said: null, error: null, busy: false });
+  const key = JSON.stringify(body);
+  useEffect(() => {
+    if (!body) return setAnswer({ said: null, error: null, busy: false });
+    const control = new AbortController();
+    setAnswer((old) => ({ ...old, busy: true }));
+    post("/api/context", body, { signal: control.signal }).then(
+      (said) => setAnswer({ said, error: null, busy: false }),
+      (error) => isAbort(error) || setAnswer({ said: null, error, busy: false }),
+    );
+    return () => control.abort();
+  }, [key]);
+  return answer;
+}
+
+function spoken({ said, busy }) {
+  if (busy || !said) return "";
+  return `${said.items.length} items of ${number(said.used)} tokens would be handed over, ${said.left_out.length} were left out.`;
+}
+
+function Preview({ preview }) {
+  const { said, error, busy } = preview;
+  const [chosen, setChosen] = useState(null);
+  if (error) return html`<${Failure} error=${error} />`;
+  if (!said && busy) return html`<${Loading} lines=${6} what="the preview" />`;
+  if (!said) return html`<${Empty} title="Type a prompt" text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same." command='ralph context "why do the tests hang?" --explain' />`;
+  const choose = (id) => {
+    setChosen(id);
+    document.getElementById(`item-${id}`)?.scrollIntoView({ block: "nearest" });
+  };
+  return html`<div class="preview ${busy ? "is-busy" : ""}" data-items=${said.items.length} data-used=${said.used}>
+    <${Section} title="Budget"><${Budget} budget=${said.budget} cap=${said.cap} used=${said.used} items=${said.items} chosen=${chosen} onChoose=${choose} /><//>
+    ${said.notes?.length > 0 && html`<ul class="remarks">${said.notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
+    <div class="columns columns-wide">
+      <${Section} title="Handed over" aside=${html`<span class="quiet num">${number(said.items.length)}</span>`}><${Items} said=${said} chosen=${chosen} /><//>
+      <${Section} title="Left out" aside=${html`<span class="quiet num">${number(said.left_out.length)}</span>`}><${LeftOut} items=${said.left_out} /><//>
+    </div>
+    ${said.text && html`<details class="more-of exact"><summary>Exactly what the agent would read (${number(said.tokens)} tokens)</summary><pre class="code">${said.text}</pre></details>`}
+  </div>`;
+}
+
+function Items({ said, chosen }) {
+  if (!said.items.length) return html`<${Empty} title="Nothing would be handed over" text="No record fits this closely enough. Say more, or keep what is missing." command='ralph memory add "what one should know"' />`;
+  return html`<ol class="items">${said.items.map((item) => html`<li key=${item.id + item.order} id=${`item-${item.id}`} class="item ${chosen === item.id ? "is-chosen" : ""}"><${Item} item=${item} /></li>`)}</ol>`;
+}
+
+function Item({ item }) {
+  return html`<div class="item-head"><span class="item-order num" aria-hidden="true">${item.order}</span>
+      <a class="item-title" href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.text || item.id}</a>
+      <span class="num quiet item-tokens">${number(item.tokens)} tokens</span></div>
+    <p class="item-why"><${Kind} kind=${item.kind} />${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) => html`<span key=${one} class="reason">${one}</span>`)}</p>
+    ${item.text && html`<details class="item-text"><summary>Its words</summary><pre class="code">${item.text}</pre></details>`}`;
+}
+
+/** What was left out, by reason: the same reason is said once. */
+function LeftOut({ items }) {
+  if (!items.length) return html`<p class="quiet">Nothing that fits was left out.</p>`;
+  const reasons = new Map();
+  for (const item of items) reasons.set(item.why, [...(reasons.get(item.why) ?? []), item]);
+  return [...reasons].map(
+    ([why, group]) => html`<div key=${why} class="left">
+      <h3>${why}</h3>
+      <ul class="found">${group.slice(0, 30).map((item) => html`<li key=${item.id}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a><span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}</ul>
+      ${group.length > 30 && html`<p class="quiet">and ${number(group.length - 30)} more</p>`}
+    </div>`,
+  );
+}

@@ -1,0 +1,183 @@
+/**
+ * The dashboard: what runs now, what is to do, what was remembered and how healthy that is.
+ *
+ * One request brings all but the health, which takes a look at every record and comes on its own. Live runs are
+ * moved by the server's events; everything else is asked again when files change. Each part says what to do when
+ * it has nothing to show.
+ */
+import { html, useEffect, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { Empty, Loaded } from "../parts/empty.js";
+import { Health } from "../parts/health.js";
+import { onEvent } from "../parts/live.js";
+import { between, Choice, Section, stateWord, Switches, toggled } from "../parts/pieces.js";
+import { Plot } from "../parts/plot.js";
+import { RunEntry, SessionEntry, TaskEntry } from "../parts/rows.js";
+import { PageHead, project } from "../parts/shell.js";
+import { count, number, seconds } from "../parts/words.js";
+
+const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
+const SHOWN = 8;
+
+/** The page at `/`. */
+export function Page() {
+  const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
+  const health = useGet("/api/health", {}, { on: ["records"] });
+  return html`<div class="board">
+    <${PageHead} title="Dashboard" sub=${html`<${Sub} />`} />
+    <${Loaded} state=${board} lines=${8}>
+      ${(said) => html`<${Running} runs=${said.runs} />
+        <div class="board-grid">
+          <div class="board-wide">
+            <${Tasks} tasks=${said.tasks} />
+            <${Tokens} tokens=${said.tokens} />
+            <${Hooks} hooks=${said.hooks} />
+          </div>
+          <div class="board-side">
+            <${Section} title="Memory health"><${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
+            <${Doctor} notes=${[...(said.doctor ?? []), ...(health.value?.doctor ?? [])]} />
+            <${Sessions} sessions=${said.sessions} />
+            <${Ended} runs=${said.runs} />
+          </div>
+        </div>`}
+    <//>
+  </div>`;
+}
+
+function Sub() {
+  const state = project.value;
+  return state && html`<span class="num">${count(state.record_count, "record")}, ${count(state.task_count, "task")}</span>`;
+}
+
+/** Running loops; the seconds are counted here, the rest is what the server says. */
+function Running({ runs }) {
+  const [told, setTold] = useState({});
+  useEffect(() => onEvent("run", (run) => setTold((old) => ({ ...old, [run.id]: run }))), []);
+  useEffect(() => setTold({}), [runs]);
+  const known = new Map(runs.map((run) => [run.id, run]));
+  for (const run of Object.values(told)) known.set(run.id, { ...known.get(run.id), ...run });
+  const live = [...known.values()].filter((run) => run.live);
+  return html`<${Section} title="Running now" class="running" aside=${live.length > 0 && html`<span class="quiet num">${number(live.length)}</span>`}>
+    <div aria-live="polite" class="visually-hidden">${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${run.iterations}`).join(". ")}</div>
+    ${live.length === 0
+      ? html`<${Empty} title="No loop is running" text="A loop gives an agent one prompt after another until the work is done. What it does appears here while it does it." command='ralph loop start "what should be done"' />`
+      : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
+  <//>`;
+}
+
+function LiveRun({ run }) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((old) => old + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return html`<article class="card live" data-run=${run.id} data-iteration=${run.iterations}>
+    <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${run.iterations}</b><span class="num quiet">${seconds(Math.round(between(run.started_at)))}</span></p>
+    <h3><a href=${`/runs/${encodeURIComponent(run.id)}`} data-link>${run.goal || run.id}</a></h3>
+    <p class="live-line">${run.why || run.step || "The agent is at work."}</p>
+    <p class="quiet live-foot"><code>${run.id}</code>${run.agent && html`<span>${run.agent}</span>`}${run.tokens > 0 && html`<span class="num">${number(run.tokens)} tokens</span>`}${run.task && html`<a href=${`/tasks/${encodeURIComponent(run.task)}`} data-link>task ${run.task}</a>`}</p>
+  </article>`;
+}
+
+const ORDERS = {
+  priority: (a, b) => (a.priority || 99) - (b.priority || 99) || newest(a, b),
+  newest: (a, b) => newest(a, b),
+  title: (a, b) => a.title.localeCompare(b.title),
+  state: (a, b) => STATES.indexOf(a.status) - STATES.indexOf(b.status) || newest(a, b),
+};
+
+function newest(a, b) {
+  return (b.updated_at || b.created_at || "").localeCompare(a.updated_at || a.created_at || "");
+}
+
+function Tasks({ tasks }) {
+  const [on, setOn] = useState(new Set());
+  const [order, setOrder] = useState("state");
+  const total = Object.values(tasks.by_state).reduce((sum, n) => sum + n, 0);
+  const chosen = tasks.items.filter((task) => on.size === 0 || on.has(task.status)).sort(ORDERS[order]);
+  const matching = on.size === 0 ? total : [...on].reduce((sum, state) => sum + (tasks.by_state[state] ?? 0), 0);
+  const states = STATES.filter((state) => tasks.by_state[state]).concat(Object.keys(tasks.by_state).filter((state) => !STATES.includes(state)));
+  if (total === 0) {
+    return html`<${Section} title="Tasks"><${Empty} title="There are no tasks" text="A task is one piece of work with its own log, runs and findings. Add one, or import a PRD." command='ralph task add "what should be done"' /><//>`;
+  }
+  return html`<${Section} title="Tasks" aside=${html`<a href="/tasks" data-link>All ${number(total)}</a>`}>
+    <div class="toolbar">
+      <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setOn(toggled(on, state))}
+        options=${states.map((state) => ({ key: state, label: stateWord(state), count: tasks.by_state[state], class: `state-${state}` }))} />
+      <${Choice} label="Sort by" value=${order} onChange=${setOrder} options=${[["state", "state"], ["priority", "priority"], ["newest", "last change"], ["title", "title"]]} />
+    </div>
+    <ul class="entries" aria-label="Tasks">${chosen.slice(0, SHOWN).map((task) => html`<li key=${task.id}><${TaskEntry} task=${task} /></li>`)}</ul>
+    <p class="rest quiet" role="status">${matching > SHOWN ? html`${number(matching - Math.min(SHOWN, chosen.length))} more in <a href=${tasksPath(on, order)} data-link>the list of tasks</a>` : `${number(matching)} shown`}</p>
+  <//>`;
+}
+
+function tasksPath(on, order) {
+  const query = new URLSearchParams([...on].map((state) => ["state", state]));
+  query.set("sort", order);
+  return `/tasks?${query}`;
+}
+
+const percent = (value) => (value === null || value === undefined ? "none" : `${Math.round(value * 100)} %`);
+
+function Tokens({ tokens }) {
+  const any = tokens.injected.some((n) => n > 0);
+  return html`<${Section} title="Context over time">
+    ${any
+      ? html`<h3 class="plot-title">Tokens injected a day, and how many of them were used</h3>
+          <${Plot} title="Tokens injected and used a day" days=${tokens.days}
+            series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true }, { label: "used", values: tokens.used, colour: "--plot-2" }]} />
+          <h3 class="plot-title">Reference rate: what share of the injected items was used</h3>
+          <${Plot} title="Reference rate" days=${tokens.days} say=${percent} top=${1} height=${132} series=${[{ label: "reference rate", values: tokens.rate, colour: "--plot-2" }]} />`
+      : html`<${Empty} title="Nothing was injected yet" text="Once an agent's hooks ask for context, each day's tokens stand here, with how many of them the agent came back to." command="ralph install claude" />`}
+  <//>`;
+}
+
+const milliseconds = (value) => (value === null || value === undefined ? "–" : `${value > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} ms`);
+
+function Hooks({ hooks }) {
+  if (!hooks.events.length) {
+    return html`<${Section} title="Hook latency"><${Empty} title="No hook has run" text="Hooks are how an agent's host tells Ralph what happens. Their time is measured here, for they must not be felt." command="ralph install claude" /><//>`;
+  }
+  return html`<${Section} title="Hook latency">
+    ${hooks.note && html`<p class="quiet remark">${hooks.note}</p>`}
+    ${hooks.days?.length > 0 && html`<h3 class="plot-title">Half of the hooks took at most so long</h3>
+      <${Plot} title="Median time of a hook" days=${hooks.days} say=${milliseconds} height=${132} series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
+    <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
+      <table class="table">
+        <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Half within</th><th scope="col" class="num">95 % within</th><th scope="col" class="num">Failed</th></tr></thead>
+        <tbody>
+          ${hooks.events.map(
+            (event) => html`<tr key=${event.event}>
+              <th scope="row">${event.event}</th><td class="num">${number(event.count)}</td><td class="num">${milliseconds(event.p50_ms)}</td>
+              <td class="num">${milliseconds(event.p95_ms)}</td><td class="num ${event.failures ? "is-bad" : ""}">${number(event.failures)}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+  <//>`;
+}
+
+function Sessions({ sessions }) {
+  return html`<${Section} title="Recent sessions" aside=${sessions.length > 0 && html`<a href="/sessions" data-link>All sessions</a>`}>
+    ${sessions.length
+      ? html`<ul class="entries is-narrow">${sessions.slice(0, 6).map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
+      : html`<${Empty} title="No session yet" text="A session is one conversation with an agent. It is recorded by the agent's hooks." command="ralph install claude" />`}
+  <//>`;
+}
+
+function Ended({ runs }) {
+  const ended = runs.filter((run) => !run.live).slice(0, 4);
+  if (!ended.length) return null;
+  return html`<${Section} title="Recent runs" aside=${html`<a href="/runs" data-link>All runs</a>`}>
+    <ul class="entries is-narrow">${ended.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>
+  <//>`;
+}
+
+/** What `ralph doctor` has to say; nothing when all is well. */
+function Doctor({ notes }) {
+  if (!notes?.length) return null;
+  return html`<${Section} title="Doctor">
+    <ul class="notes">${notes.map((note, at) => html`<li key=${at} class="note note-${note.level}"><b>${note.level}</b> ${note.message}${note.hint && html`<span class="quiet note-hint">${note.hint}</span>`}</li>`)}</ul>
+  <//>`;
+}

@@ -1,0 +1,144 @@
+/**
+ * The graph: how memories, files, symbols, tags, tasks and sessions hang together, at any time.
+ *
+ * The picture and the lists show the same nodes and edges: what the server says for task, tag and time, less the
+ * kinds that the legend has off, more what a path or a panel brought along. All of it stands in the address.
+ */
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { Empty, Loaded } from "../parts/empty.js";
+import { Force } from "../parts/force.js";
+import { EdgeList, NodeList, NodePanel, PathWords } from "../parts/nodes.js";
+import { Pick } from "../parts/pick.js";
+import { Choice, Switches, Tabs, toggled } from "../parts/pieces.js";
+import { route, setQuery } from "../parts/router.js";
+import { KINDS, kindWord, Shape } from "../parts/shapes.js";
+import { PageHead } from "../parts/shell.js";
+import { TimeSlider } from "../parts/slider.js";
+import { number } from "../parts/words.js";
+
+const NONE = { nodes: [], edges: [] };
+
+/** The page at `/graph?task=&tag=&as_of=&off=&node=&a=&b=&view=`. */
+export function Page() {
+  const { query } = route.value;
+  const asked = { task: query.get("task") ?? "", tag: query.get("tag") ?? "", as_of: query.get("as_of") ?? "" };
+  const graph = useGet("/api/graph", asked, { on: ["records", "tasks", "sessions"] });
+  const ends = { a: query.get("a") ?? "", b: query.get("b") ?? "" };
+  const path = useGet(ends.a && ends.b && ends.a !== ends.b ? "/api/graph/path" : null, { ...ends, as_of: asked.as_of });
+  return html`<${PageHead} title="Graph" sub="How what is known hangs together. Solid edges were stated by somebody, dashed ones follow from the records." />
+    <${Loaded} state=${graph} lines=${8} what="the graph">
+      ${(said) =>
+        said.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
+          ? html`<${Empty} title="There is nothing to join yet" text="Nodes are made of memories and what they speak of: files, symbols, tags, tasks, sessions. Keep a memory that names a file, or state an edge." command='ralph memory add "src/db.ts needs the pool started first" -t fix' />`
+          : html`<${Seen} said=${said} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
+    <//>`;
+}
+
+function Filters({ asked, said, children }) {
+  const tasks = useGet("/api/tasks", { limit: 200, sort: "newest" }, { on: ["tasks"] });
+  const tags = useGet("/api/tags", { limit: 200 });
+  const options = [["", "all tasks"], ...(tasks.value?.items ?? []).map((one) => [one.id, one.title])];
+  const words = [["", "all tags"], ...(tags.value?.items ?? []).map(([tag, times]) => [tag, `${tag} (${times})`])];
+  if (asked.task && !options.some(([id]) => id === asked.task)) options.push([asked.task, asked.task]);
+  if (asked.tag && !words.some(([tag]) => tag === asked.tag)) words.push([asked.tag, asked.tag]);
+  return html`<div class="toolbar">
+    ${children}
+    <${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />
+    <${Choice} label="Tag" name="tag" value=${asked.tag} options=${words} onChange=${(tag) => setQuery({ tag })} />
+    <${TimeSlider} from=${said.from} until=${said.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
+  </div>`;
+}
+
+/** What is shown: the answer, what a panel or a path added, less the kinds that are off. */
+function shownOf(said, added, path, off) {
+  const nodes = new Map();
+  for (const node of [...said.nodes, ...added.nodes, ...path.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
+  const counts = {};
+  for (const node of nodes.values()) counts[node.kind] = (counts[node.kind] ?? 0) + 1;
+  for (const [id, node] of nodes) if (off.has(node.kind)) nodes.delete(id);
+  const edges = new Map();
+  for (const edge of [...said.edges, ...added.edges, ...path.edges]) {
+    if (nodes.has(edge.source) && nodes.has(edge.target)) edges.set(`${edge.source} ${edge.relation} ${edge.target}`, edge);
+  }
+  return { nodes: [...nodes.values()], edges: [...edges.values()], counts };
+}
+
+function Seen({ said, asked, ends, path, loading }) {
+  const { query } = route.value;
+  const [added, setAdded] = useState(NONE);
+  const control = useRef(null);
+  const off = new Set(query.getAll("off"));
+  const found = path.value?.found ? path.value : NONE;
+  const seen = useMemo(() => shownOf(said, added, found, off), [said, added, found, [...off].join(" ")]);
+  const selected = query.get("node");
+  const chosen = seen.nodes.find((node) => node.id === selected) ?? said.nodes.find((node) => node.id === selected);
+  const open = (id) => setQuery({ node: id });
+  const view = query.get("view") ?? "picture";
+  const all = said.nodes.length >= said.total_nodes;
+  useEffect(() => setAdded(NONE), [said.total_nodes, asked.as_of]);
+  const find = (node) => {
+    if (!node) return open(null);
+    if (!seen.nodes.some((one) => one.id === node.id)) setAdded((old) => ({ nodes: [...old.nodes, node], edges: old.edges }));
+    open(node.id);
+    return control.current?.centre(node.id);
+  };
+  const tabs = [{ key: "picture", label: "Picture" }, { key: "nodes", label: "Nodes", count: seen.nodes.length }, { key: "edges", label: "Edges", count: seen.edges.length }];
+  const words = html`<span class="quiet" role="status">${counted(seen, said)}${loading ? ", asking again" : ""}</span>`;
+  return html`<${Filters} asked=${asked} said=${said}><${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${chosen?.title ?? ""} onPick=${find} search=${true} /><//>
+    <${Legend} counts=${seen.counts} off=${off} />
+    <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />
+    <div class="graph-body ${chosen ? "has-panel" : ""}">
+      <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view} onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
+        ${view === "nodes" && html`<${NodeList} nodes=${seen.nodes} selected=${selected} onOpen=${open} />`}
+        ${view === "edges" && html`<${EdgeList} nodes=${seen.nodes} edges=${seen.edges} onOpen=${open} />`}
+        ${!["nodes", "edges"].includes(view) && html`<${Picture} seen=${seen} selected=${chosen?.id ?? null} path=${found} onOpen=${open} control=${control} />`}
+      <//>
+      ${chosen && html`<${NodePanel} key=${chosen.id} node=${chosen} asOf=${asked.as_of} onOpen=${open} onEnd=${(end, id) => setQuery({ [end]: id })} onMore=${(more) => setAdded((old) => ({ nodes: [...old.nodes, ...more.nodes], edges: [...old.edges, ...more.edges] }))} />`}
+    </div>`;
+}
+
+function counted(seen, said) {
+  const words = `${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges`;
+  return said.total_nodes > said.nodes.length ? `${words} of ${number(said.total_nodes)} nodes and ${number(said.total_edges)} edges: those with the most edges` : words;
+}
+
+function Picture({ seen, selected, path, onOpen, control }) {
+  if (!seen.nodes.length) return html`<${Empty} title="No node is left" text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or take a filter away." />`;
+  const label = `Graph of ${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges. The tabs Nodes and Edges have the same as lists.`;
+  return html`<div class="picture">
+    <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} path=${path} onOpen=${onOpen} label=${label} control=${control} />
+    <div class="picture-tools" role="group" aria-label="The picture">
+      <button type="button" class="button small" onClick=${() => control.current?.nearer()} aria-label="Nearer">+</button>
+      <button type="button" class="button small" onClick=${() => control.current?.farther()} aria-label="Farther">−</button>
+      <button type="button" class="button small" onClick=${() => control.current?.fit()}>All</button>
+    </div>
+    <p class="picture-hint quiet">Drag to move, Ctrl and the wheel to come nearer, click a node to open it.</p>
+  </div>`;
+}
+
+function Legend({ counts, off }) {
+  const kinds = [...KINDS, ...Object.keys(counts).filter((kind) => !KINDS.includes(kind))].filter((kind) => counts[kind] || off.has(kind));
+  const on = new Set(kinds.filter((kind) => !off.has(kind)));
+  return html`<div class="legend"><${Switches} label="Kinds of nodes that are shown" on=${on} onToggle=${(kind) => setQuery({ off: [...toggled(off, kind)] })}
+    options=${kinds.map((kind) => ({ key: kind, label: kindWord(kind), count: number(counts[kind] ?? 0), sign: html`<${Shape} kind=${kind} />` }))} /></div>`;
+}
+
+/** Two ends and the way between them. */
+function Between({ nodes, all, ends, path, onOpen }) {
+  const title = (id) => (id ? (nodes.find((node) => node.id === id)?.title ?? id) : "");
+  const set = Boolean(ends.a && ends.b);
+  return html`<details class="between" open=${Boolean(ends.a || ends.b) || undefined}>
+    <summary>Path between two nodes</summary>
+    <div class="toolbar">
+      <${Pick} label="From" nodes=${nodes} all=${all} value=${title(ends.a)} onPick=${(node) => setQuery({ a: node?.id })} />
+      <${Pick} label="To" nodes=${nodes} all=${all} value=${title(ends.b)} onPick=${(node) => setQuery({ b: node?.id })} />
+      ${(ends.a || ends.b) && html`<button type="button" class="button" onClick=${() => setQuery({ a: null, b: null })}>Clear</button>`}
+    </div>
+    <div role="status" data-path=${set && path.value ? (path.value.found ? path.value.nodes.length : 0) : undefined}>
+      ${set && ends.a === ends.b && html`<p class="quiet">That is the same node twice.</p>`}
+      ${set && ends.a !== ends.b && html`<${Loaded} state=${path} lines=${1}>${(said) => (said.found ? html`<${PathWords} path=${said} onOpen=${onOpen} />` : html`<p>No way leads from one to the other at this time.</p>`)}<//>`}
+      ${!set && (ends.a || ends.b) && html`<p class="quiet">Choose the other end, here or in a node's panel.</p>`}
+    </div>
+  </details>`;
+}

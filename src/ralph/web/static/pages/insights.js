@@ -1,0 +1,73 @@
+// Insights: what Ralph believes to have learned, waiting for a person's word. Accept, reject or promote, each with the
+// diff first; the evidence is beside it, since it is what one judges by.
+import { html, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { ChangeDialog } from "../parts/changes.js";
+import { Empty, Loaded } from "../parts/empty.js";
+import { Icon } from "../parts/icons.js";
+import { setQuery } from "../parts/router.js";
+import { PageHead } from "../parts/shell.js";
+import { count, Kind, said, sentence } from "../parts/words.js";
+
+const STATES = ["proposed", "accepted", "rejected", ""];
+
+function Evidence({ items }) {
+  if (!items?.length) return null;
+  return html`<details class="evidence"><summary>${count(items.length, "piece")} of evidence</summary>
+    <ul>${items.map((one, at) => html`<li key=${at}>${proof(one)}</li>`)}</ul></details>`;
+}
+
+/** Evidence is an id of a record, or words. */
+function proof(one) {
+  const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
+  return /^[a-z]+-[0-9]+-[0-9a-f]+$/.test(text) ? html`<a class="id" href=${`/memory/${text}`} data-link>${text}</a>` : text;
+}
+
+function Insight({ one, act }) {
+  const status = said(one.status);
+  return html`<li class="card insight">
+    <div class="insight-head">
+      <${Kind} kind=${one.kind || "insight"} />
+      <span class="badge ${one.status === "accepted" ? "good" : ""}">${status}</span>
+      ${one.due && html`<span class="badge warn" title="Its evidence is enough; it is promoted when its task is done">due</span>`}
+      <span class="quiet small num">seen ${count(one.seen ?? 1, "time")}</span>
+      ${one.task && html`<a class="id small" href=${`/tasks/${encodeURIComponent(one.task)}`} data-link>${one.task}</a>`}
+    </div>
+    <h2 class="insight-title"><a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text.split("\n")[0]}</a></h2>
+    ${one.title && one.text !== one.title && html`<p class="insight-text">${one.text}</p>`}
+    ${one.promoted?.length > 0 && html`<p class="quiet small">Promoted to <span class="file">${one.promoted.join(", ")}</span></p>`}
+    <${Evidence} items=${one.evidence} />
+    <div class="actions">
+      ${one.status !== "accepted" && html`<button type="button" class="button small" aria-haspopup="dialog" onClick=${() => act("accept", one)}><${Icon} name="check" />Accept</button>`}
+      ${one.status !== "rejected" && html`<button type="button" class="button small" aria-haspopup="dialog" onClick=${() => act("reject", one)}><${Icon} name="close" />Reject</button>`}
+      <button type="button" class="button small" aria-haspopup="dialog" onClick=${() => act("promote", one)}><${Icon} name="promote" />Promote</button>
+    </div>
+  </li>`;
+}
+
+function Nothing({ status }) {
+  if (status && status !== "proposed") return html`<${Empty} title=${`No insight is ${status}`} />`;
+  return html`<${Empty} title="No insight waits for you" command="ralph insight extract"
+    text="Insights come from sessions and runs: an error and what fixed it, a thing said twice, a choice that was stated. They are looked for when a task ends, or with this command." />`;
+}
+
+/** `/insights`. */
+export function Page({ query }) {
+  const status = query.get("status") ?? "proposed";
+  const task = query.get("task") ?? "";
+  const state = useGet("/api/insights", { status: status === "all" ? "" : status, task, limit: 500 }, { on: ["insights", "records"] });
+  const [open, setOpen] = useState(null);
+  const act = (action, one) => setOpen({ action, record: { ...one, family: "insight" } });
+  return html`<${PageHead} title="Insights" sub="What was learned, and waits for your word. What you accept may be promoted to where every agent reads it." />
+    <div class="seg insight-tabs" role="group" aria-label="Which insights">
+      ${STATES.map((each) => {
+        const value = each || "all";
+        return html`<button type="button" class="seg-one" key=${value} aria-pressed=${status === value ? "true" : "false"} onClick=${() => setQuery({ status: value === "proposed" ? null : value })}>${value === "all" ? "All" : sentence(said(value))}</button>`;
+      })}
+      ${task && html`<button type="button" class="chip on" aria-label="Remove the filter task ${task}" onClick=${() => setQuery({ task: null })}>${task}<${Icon} name="close" /></button>`}
+    </div>
+    <${Loaded} state=${state} lines=${6} what="the insights">${(told) => html`
+      <p class="quiet small insight-count" role="status">${count(told.total, "insight")}</p>
+      ${told.items.length ? html`<ul class="plain stack insight-list">${told.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>` : html`<${Nothing} status=${status} />`}`}<//>
+    ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} onDone=${state.reload} />`}`;
+}

@@ -1,0 +1,198 @@
+// The Memory Explorer: search as you type over everything, facets with counts, a list that is long without being
+// heavy. The address holds the whole view. Rows are asked for in pages; the newest question wins, and what was there
+// stays until its answer is. The rows outlive the page, so that coming back from a record finds the same place.
+import { html, signal, useEffect, useRef, useState } from "../lib.js";
+import { get, queryOf } from "../parts/api.js";
+import { ChangeDialog, RecentChanges } from "../parts/changes.js";
+import { Dialog } from "../parts/dialog.js";
+import { Empty, Failure, Loading } from "../parts/empty.js";
+import { chosenIn, Chosen, Facets } from "../parts/facets.js";
+import { Hit, HitDetail } from "../parts/hit.js";
+import { Icon } from "../parts/icons.js";
+import { bind } from "../parts/keys.js";
+import { rows, VirtualList } from "../parts/list.js";
+import { onEvent } from "../parts/live.js";
+import { go, route, setQuery } from "../parts/router.js";
+import { PageHead, project } from "../parts/shell.js";
+import { count } from "../parts/words.js";
+
+const CALM = 80;
+const NAMES = ["q", "family", "kind", "tag", "scope", "source", "status", "age", "task", "sort"];
+const opened = signal(new Set());
+const narrow = window.matchMedia("(max-width: 700px)");
+let asked = null;
+
+/** Asks for a page; the answer remembers the question, so that the words beside it are never those of another. */
+const loader =
+  (question) =>
+  async ({ offset, limit, signal: abort }) => {
+    const page = queryOf({ limit, offset: offset || "" });
+    const told = await get(`/api/records?${question ? `${question}&` : ""}${page}`, {}, { signal: abort });
+    return { ...told, query: new URLSearchParams(question) };
+  };
+const found = rows(loader(""));
+
+/** The part of a query that is a question to the server, in a fixed order. */
+function questionOf(query) {
+  const words = new URLSearchParams();
+  for (const name of NAMES) for (const value of query.getAll(name)) if (value) words.append(name, value);
+  return words.toString();
+}
+
+/** The words of a search, for marking: quotes and signs away. */
+function wordsOf(q) {
+  return (q ?? "").split(/\s+/).map((word) => word.replace(/^["'(+-]+|["').,:;*]+$/g, "")).filter((word) => word.length > 1);
+}
+
+function toggleRow(id) {
+  const next = new Set(opened.value);
+  if (!next.delete(id)) next.add(id);
+  opened.value = next;
+}
+
+/** What is typed, sent when it rests for a moment; Back and Forward set it from outside. */
+function Search({ query, onDown }) {
+  const [text, setText] = useState(query.get("q") ?? "");
+  const timer = useRef(0);
+  const sent = useRef(text);
+  useEffect(() => {
+    const now = query.get("q") ?? "";
+    if (now !== sent.current) {
+      sent.current = now;
+      setText(now);
+    }
+  }, [query]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const send = (value) => {
+    sent.current = value;
+    setQuery({ q: value.trim() ? value : null });
+  };
+  const onInput = (event) => {
+    const value = event.target.value;
+    setText(value);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => send(value), CALM);
+  };
+  const onKeyDown = (event) => {
+    if (event.isComposing) return;
+    if (event.key === "ArrowDown" || event.key === "Enter") {
+      event.preventDefault();
+      onDown();
+    } else if (event.key === "Escape") {
+      event.preventDefault();
+      if (!text) event.target.blur();
+      clearTimeout(timer.current);
+      setText("");
+      send("");
+    }
+  };
+  return html`<div class="search" role="search">
+    <${Icon} name="search" />
+    <input type="search" data-search autocomplete="off" spellcheck="false" aria-label="Search everything that is remembered"
+      placeholder="Search everything that is remembered" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
+    <kbd aria-hidden="true">/</kbd>
+  </div>`;
+}
+
+function Sort({ query }) {
+  const q = query.get("q");
+  const value = query.get("sort") ?? (q ? "relevance" : "newest");
+  return html`<label class="sort"><span class="visually-hidden">Order</span>
+    <select value=${value} onChange=${(event) => setQuery({ sort: event.target.value === (q ? "relevance" : "newest") ? null : event.target.value })}>
+      ${q && html`<option value="relevance">Best first</option>`}
+      <option value="newest">Newest first</option>
+      <option value="oldest">Oldest first</option>
+    </select></label>`;
+}
+
+function Nothing({ query }) {
+  const filters = chosenIn(query).length > 0;
+  if (!query.get("q") && !filters) {
+    return html`<${Empty} title="Nothing is remembered yet"
+      text="Write the first memory here, or in the terminal. With the hooks installed, sessions fill it by themselves."
+      command="ralph memory add --kind decision &quot;We use Postgres, since ...&quot;" />`;
+  }
+  return html`<${Empty} title="Nothing fits"
+    text=${filters ? "Take a filter away, or search for fewer words." : "Try fewer or other words. Meaning counts too, if the extra 'local' is installed."}
+    action=${html`<button type="button" class="button" onClick=${() => go("/memory")}>Show everything</button>`} />`;
+}
+
+function Results({ handle }) {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const again = () => redraw((turn) => turn + 1);
+    narrow.addEventListener("change", again);
+    return () => narrow.removeEventListener("change", again);
+  }, []);
+  const { count: total, error, answer, version } = found;
+  version.value; // a page that came redraws
+  if (error.value) return html`<${Failure} error=${error.value} retry=${() => found.refresh()} />`;
+  if (!answer.value) return html`<${Loading} lines=${8} what="the records" />`;
+  if (!total.value) return html`<${Nothing} query=${answer.value.query} />`;
+  const words = wordsOf(answer.value.query.get("q"));
+  const isOpen = opened.value;
+  return html`<${VirtualList} label="Records" count=${total.value} rowHeight=${narrow.matches ? 108 : 88} get=${found.get} handle=${handle}
+    onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
+    render=${(row) => html`<${Hit} row=${row} words=${words} open=${isOpen.has(row.id)} onToggle=${() => toggleRow(row.id)} />`}
+    detail=${(row) => isOpen.has(row.id) && html`<${HitDetail} row=${row} />`} />`;
+}
+
+function Summary() {
+  const answer = found.answer.value;
+  if (!answer) return html`<p class="quiet small" role="status">Searching…</p>`;
+  const all = count(found.count.value, "record");
+  const q = answer.query.get("q");
+  const what = q ? `${all} for “${q.trim()}”` : all;
+  return html`<div class="summary quiet small">
+    <p role="status" class="num">${what}${answer.took_ms !== undefined && html`<span class="took"> in ${Math.max(1, Math.round(answer.took_ms))} ms</span>`}</p>
+    ${answer.notes?.map((note) => html`<p key=${note}>${note}</p>`)}
+  </div>`;
+}
+
+/** `/memory`. */
+export function Page() {
+  const query = route.value.query;
+  const question = questionOf(query);
+  const [dialog, setDialog] = useState("");
+  const handle = useRef(null);
+
+  useEffect(() => {
+    if (asked === question) found.refresh();
+    else found.reset(loader(question));
+    asked = question;
+  }, [question]);
+  useEffect(() => onEvent("changed", ({ what }) => (what.includes("records") || what.includes("insights")) && found.refresh()), []);
+  useEffect(() => bind({
+    e: () => {
+      const row = found.get(handle.current?.active() ?? -1);
+      return row ? toggleRow(row.id) : false;
+    },
+  }), []);
+
+  const close = () => setDialog("");
+  const facets = html`<${Facets} counts=${found.answer.value?.facets} query=${query} />`;
+  const chosen = chosenIn(query).length;
+  return html`<div class="explorer">
+    <${PageHead} title="Memory" sub=${project.value && `Everything Ralph keeps in ${project.value.project || project.value.root_name}`} actions=${html`
+      <button type="button" class="button" onClick=${() => setDialog("changes")}><${Icon} name="undo" />Recent changes</button>
+      <button type="button" class="button primary" onClick=${() => setDialog("add")}><${Icon} name="plus" />Add a memory</button>`} />
+    <div class="sticky-head">
+      <div class="search-line">
+        <${Search} query=${query} onDown=${() => handle.current?.focus()} />
+        <button type="button" class="button filters-button" aria-haspopup="dialog" onClick=${() => setDialog("facets")}><${Icon} name="filter" />Filters${chosen ? ` (${chosen})` : ""}</button>
+        <${Sort} query=${query} />
+      </div>
+      <${Chosen} query=${query} />
+    </div>
+    <div class="explorer-columns">
+      <aside class="facets-side" aria-label="Filters">${facets}</aside>
+      <section class="results" aria-label="Results" aria-busy=${found.loading.value ? "true" : "false"}>
+        <${Summary} />
+        <${Results} handle=${handle} />
+      </section>
+    </div>
+    ${dialog === "facets" && html`<${Dialog} title="Filters" onClose=${close} side=${true} footer=${html`<button type="button" class="button primary" onClick=${close}>Show ${count(found.count.value, "record")}</button>`}>${facets}<//>`}
+    ${dialog === "add" && html`<${ChangeDialog} action="add" onClose=${close} onDone=${(told) => told.id && go(`/memory/${encodeURIComponent(told.id)}`)} />`}
+    ${dialog === "changes" && html`<${RecentChanges} onClose=${close} />`}
+  </div>`;
+}

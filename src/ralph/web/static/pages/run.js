@@ -1,0 +1,122 @@
+/**
+ * One run of the loop: its iterations with outcome, checks and journal, what each was asked, and what changed
+ * between one prompt and the next.
+ *
+ * A prompt is long and rarely wanted, so it is asked for when its part is opened. A live run is moved by the
+ * server's events.
+ */
+import { html, useEffect, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { Diff } from "../parts/diff.js";
+import { Empty, Loaded } from "../parts/empty.js";
+import { onEvent } from "../parts/live.js";
+import { Html } from "../parts/markdown.js";
+import { between, Facts, Section, State, Tabs } from "../parts/pieces.js";
+import { money } from "../parts/rows.js";
+import { PageHead } from "../parts/shell.js";
+import { Time, number, seconds } from "../parts/words.js";
+
+/** The page at `/runs/ID`. */
+export function Page({ params }) {
+  const answer = useGet(`/api/runs/${encodeURIComponent(params.id)}`, {}, { on: ["runs"] });
+  useEffect(() => onEvent("run", (run) => run.id === params.id && answer.reload()), [params.id]);
+  return html`${answer.value === undefined && html`<${PageHead} title="Run" back=${["/runs", "Runs"]} />`}
+    <${Loaded} state=${answer}>${(said) => html`<${Run} said=${said} />`}<//>`;
+}
+
+function Run({ said }) {
+  const { run, iterations } = said;
+  return html`<${PageHead} title=${run.goal || run.id} back=${["/runs", "Runs"]}
+      actions=${html`<a class="button" href=${`/compare?a=${encodeURIComponent(run.id)}`} data-link>Compare</a>`}
+      sub=${html`<span class="head-states"><${State} state=${run.live ? "running" : run.status} /><code>${run.id}</code></span>`} />
+    ${run.why && html`<p class="ended" role="status">${run.why}</p>`}
+    <${Facts} of=${facts(run)} />
+    <${Section} title="Iterations" aside=${html`<span class="quiet num">${number(iterations.length)}</span>`}>
+      ${iterations.length > 1 && html`<${Strip} iterations=${iterations} />`}
+      ${iterations.length
+        ? html`<ol class="iterations">${[...iterations].reverse().map((one, at) => html`<li key=${one.number}><${Iteration} one=${one} run=${run} first=${at === 0} /></li>`)}</ol>`
+        : html`<${Empty} title="No iteration has ended" text=${run.live ? "The first one is at work. It appears here when it has ended." : "The run ended before its first iteration did. Its log says why."} command=${`ralph loop logs ${run.id}`} />`}
+    <//>`;
+}
+
+function facts(run) {
+  return [
+    ["Task", run.task && html`<a href=${`/tasks/${encodeURIComponent(run.task)}`} data-link><code>${run.task}</code></a>`],
+    ["Agent", run.agent],
+    ["Began", run.started_at && html`<${Time} at=${run.started_at} />`],
+    ["Took", seconds(between(run.started_at, run.ended_at))],
+    ["Tokens", run.tokens ? number(run.tokens) : null],
+    ["Cost", money(run.cost)],
+  ];
+}
+
+/** All outcomes in one line, oldest first; each leads to its iteration. */
+function Strip({ iterations }) {
+  return html`<nav class="strip" aria-label="Iterations by outcome">
+    ${iterations.map((one) => html`<a key=${one.number} class="strip-step state-${one.outcome}" href=${`#iteration-${one.number}`} title=${`Iteration ${one.number}: ${one.outcome}`}><span class="num">${one.number}</span><${State} state=${one.outcome} /></a>`)}
+  </nav>`;
+}
+
+function Iteration({ one, run, first }) {
+  const passed = one.checks.filter((check) => check.passed).length;
+  return html`<article class="card iteration" id=${`iteration-${one.number}`} data-outcome=${one.outcome}>
+    <header class="iteration-head">
+      <h3><span class="num">Iteration ${one.number}</span></h3>
+      <${State} state=${one.outcome} />
+      <span class="quiet iteration-facts">
+        ${one.at && html`<${Time} at=${one.at} />`}${one.seconds > 0 && html`<span class="num">${seconds(one.seconds)}</span>`}
+        ${one.tokens > 0 && html`<span class="num">${number(one.tokens)} tokens</span>`}
+        ${one.checks.length > 0 && html`<span class="num">${passed} of ${one.checks.length} checks pass</span>`}
+      </span>
+    </header>
+    ${one.summary && html`<p class="iteration-summary">${one.summary}</p>`}
+    ${one.checks.length > 0 && html`<${Checks} checks=${one.checks} />`}
+    ${one.files.length > 0 && html`<${Files} files=${one.files} />`}
+    ${one.journal_html && html`<details class="more-of" open=${first || undefined}><summary>Journal</summary><${Html} class="prose" html=${one.journal_html} /></details>`}
+    ${one.has_prompt && html`<${Prompt} run=${run.id} nth=${one.number} />`}
+  </article>`;
+}
+
+/** The checks of an iteration; what a failed one printed is shown at once. */
+export function Checks({ checks }) {
+  return html`<ul class="checks" aria-label="Checks">
+    ${checks.map(
+      (check, at) => html`<li key=${at}>
+        ${check.output
+          ? html`<details open=${check.passed ? undefined : true}><summary><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></summary><pre class="code">${check.output}</pre></details>`
+          : html`<p class="check-line"><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></p>`}
+      </li>`,
+    )}
+  </ul>`;
+}
+
+function Files({ files }) {
+  return html`<details class="more-of"><summary>${number(files.length)} ${files.length === 1 ? "file" : "files"} changed</summary>
+    <ul class="files">${files.map((file) => html`<li key=${file}><code>${file}</code></li>`)}</ul>
+  </details>`;
+}
+
+/** What the agent was asked: the change to the prompt before it, or the whole. */
+function Prompt({ run, nth }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="more-of" onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>Prompt snapshot</summary>
+    ${open && html`<${Snapshot} run=${run} nth=${nth} />`}
+  </details>`;
+}
+
+function Snapshot({ run, nth }) {
+  const answer = useGet(`/api/runs/${encodeURIComponent(run)}/prompts/${nth}`);
+  const [view, setView] = useState(null);
+  return html`<${Loaded} state=${answer} lines=${3}>
+    ${(said) => {
+      const tabs = [said.diff_to_previous && { key: "diff", label: "What changed" }, { key: "whole", label: "Whole prompt" }].filter(Boolean);
+      const chosen = view ?? tabs[0].key;
+      return html`<p class="quiet num">${number(said.tokens)} tokens${said.previous && !said.diff_to_previous ? `, the same as in iteration ${said.previous}` : ""}</p>
+        ${said.note && html`<p class="quiet">${said.note}</p>`}
+        <${Tabs} label=${`Prompt of iteration ${nth}`} tabs=${tabs} chosen=${chosen} onChoose=${setView}>
+          ${chosen === "diff" ? html`<${Diff} text=${said.diff_to_previous} />` : html`<pre class="code prompt">${said.text}</pre>`}
+        <//>`;
+    }}
+  <//>`;
+}

@@ -1,0 +1,137 @@
+/**
+ * One session: its summary, its messages where it is a chat, everything that happened, and what was injected.
+ *
+ * Tabs, since each of the four is long by itself; which one is open stands in the address. The timeline is a
+ * virtual list and asks for its later parts as they are scrolled to.
+ */
+import { html, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { Empty, Loaded } from "../parts/empty.js";
+import { Html } from "../parts/markdown.js";
+import { Paged, useRows } from "../parts/paging.js";
+import { between, Facts, Mode, Section, State, Tabs } from "../parts/pieces.js";
+import { go, route, setQuery } from "../parts/router.js";
+import { PageHead } from "../parts/shell.js";
+import { Kind, Time, number, seconds } from "../parts/words.js";
+
+/** The page at `/sessions/ID`. */
+export function Page({ params }) {
+  const path = `/api/sessions/${encodeURIComponent(params.id)}`;
+  const answer = useGet(path, {}, { on: ["sessions"] });
+  return html`${answer.value === undefined && html`<${PageHead} title="Session" back=${["/sessions", "Sessions"]} />`}
+    <${Loaded} state=${answer}>${(said) => html`<${Session} said=${said} path=${path} />`}<//>`;
+}
+
+function Session({ said, path }) {
+  const { session } = said;
+  const tabs = [
+    said.turns.length > 0 && { key: "messages", label: "Messages", count: said.turns.length },
+    { key: "timeline", label: "Timeline", count: said.timeline.total },
+    { key: "injected", label: "Injected", count: said.injected.length },
+    said.summary_html && { key: "summary", label: "Summary" },
+  ].filter(Boolean);
+  const wanted = route.value.query.get("view");
+  const chosen = tabs.some((tab) => tab.key === wanted) ? wanted : tabs[0].key;
+  return html`<${PageHead} title=${session.title || session.id} back=${["/sessions", "Sessions"]}
+      actions=${html`<a class="button" href=${`/compare?kind=sessions&a=${encodeURIComponent(session.id)}`} data-link>Compare</a>`}
+      sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
+    <${Facts} of=${facts(session, said)} />
+    <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
+      ${chosen === "messages" && html`<${Messages} turns=${said.turns} />`}
+      ${chosen === "timeline" && html`<${Timeline} path=${path} />`}
+      ${chosen === "injected" && html`<${Injected} items=${said.injected} />`}
+      ${chosen === "summary" && html`<${Html} class="prose" html=${said.summary_html} />`}
+    <//>`;
+}
+
+function facts(session, said) {
+  const used = said.injected.filter((item) => item.used).length;
+  return [
+    ["Task", session.task && html`<a href=${`/tasks/${encodeURIComponent(session.task)}`} data-link><code>${session.task}</code></a>`],
+    ["Host", session.host],
+    ["Agent", session.agent],
+    ["Began", session.started_at && html`<${Time} at=${session.started_at} />`],
+    ["Took", session.ended_at && seconds(between(session.started_at, session.ended_at))],
+    ["Observations", session.observations ? number(session.observations) : null],
+    ["Messages", session.messages ? number(session.messages) : null],
+    ["Tokens injected", session.tokens_injected ? number(session.tokens_injected) : null],
+    ["Used", said.injected.length > 0 && `${number(used)} of ${number(said.injected.length)} injected`],
+  ];
+}
+
+const SHOWN = 100;
+
+/** A chat's messages; long ones in steps, so that the page stays small. */
+function Messages({ turns }) {
+  const [most, setMost] = useState(SHOWN);
+  return html`<ol class="turns">
+      ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.speaker}"><${Turn} turn=${turn} /></li>`)}
+    </ol>
+    ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
+}
+
+function Turn({ turn }) {
+  return html`<p class="turn-head"><b>${turn.speaker}</b>${turn.at && html`<${Time} at=${turn.at} />`}</p>
+    <${Html} class="prose" html=${turn.html} />
+    ${turn.tools?.length > 0 && html`<ul class="tools">${turn.tools.map((tool, at) => html`<li key=${at}><${Tool} tool=${tool} /></li>`)}</ul>`}`;
+}
+
+function Tool({ tool }) {
+  return html`<details class="tool">
+    <summary><code>${tool.name}</code><span class="tool-input">${oneLine(tool.input)}</span><${State} state=${tool.failed ? "failed" : "done"} /></summary>
+    <pre class="code">${plain(tool.input)}</pre>
+    ${tool.result && html`<pre class="code">${plain(tool.result)}</pre>`}
+  </details>`;
+}
+
+function plain(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+function oneLine(value) {
+  return plain(value ?? "").replace(/\s+/g, " ").slice(0, 160);
+}
+
+function Timeline({ path }) {
+  const list = useRows(path, {}, { on: ["sessions"], pick: (said) => said.timeline, size: 200 });
+  return html`<div class="timeline">
+    <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`} onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
+      empty=${html`<${Empty} title="Nothing was observed" text="What an agent does is observed by its host's hooks. Look whether they are there and not paused." command="ralph doctor" />`} />
+  </div>`;
+}
+
+/** One thing that happened: when, of what kind, and its first line. */
+function Moment({ row }) {
+  return html`<a class="moment" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1">
+    <time class="moment-at num" datetime=${row.at} title=${row.at}>${clock(row.at)}</time>
+    <span class="moment-kind"><${Kind} kind=${row.kind} /></span>
+    <span class="moment-text">${row.title || row.text}</span>
+    <span class="moment-rest quiet">${row.title && row.text !== row.title ? row.text : ""}</span>
+  </a>`;
+}
+
+function clock(at) {
+  const time = new Date(at);
+  return Number.isNaN(time.getTime()) ? "" : time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+function Injected({ items }) {
+  if (!items.length) return html`<${Empty} title="Nothing was injected" text="Either nothing fitted what was asked, or injection is off. See what a prompt would be given in the context preview." command="ralph context" />`;
+  return html`<${Section} title="What the agent was handed">
+    <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
+      <table class="table">
+        <thead><tr><th scope="col">When</th><th scope="col">Event</th><th scope="col">Record</th><th scope="col" class="num">Tokens</th><th scope="col">Used</th></tr></thead>
+        <tbody>
+          ${items.slice(0, 200).map(
+            (item, at) => html`<tr key=${at}>
+              <td><${Time} at=${item.at} /></td><td>${item.event}</td>
+              <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a></td>
+              <td class="num">${number(item.tokens)}</td><td>${item.used ? html`<span class="state state-done"><span class="state-sign" aria-hidden="true">✓</span>used</span>` : html`<span class="quiet">not used</span>`}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+    ${items.length > 200 && html`<p class="quiet">${number(items.length - 200)} more are in <code>ralph session show</code>.</p>`}
+  <//>`;
+}

@@ -1,0 +1,74 @@
+/**
+ * All sessions, newest first, or gathered by the task that they are about: its sub-chats with their modes.
+ */
+import { html, useEffect, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { Empty, Loaded } from "../parts/empty.js";
+import { Paged, useRows } from "../parts/paging.js";
+import { Choice, Line, Tabs } from "../parts/pieces.js";
+import { go, route, setQuery } from "../parts/router.js";
+import { SessionEntry } from "../parts/rows.js";
+import { PageHead } from "../parts/shell.js";
+import { useCalm } from "../parts/use.js";
+import { count } from "../parts/words.js";
+
+const GATHERED = 500;
+const TABS = [{ key: "all", label: "All sessions" }, { key: "tasks", label: "By task" }];
+
+/** The page at `/sessions?task=&q=&view=`. */
+export function Page() {
+  const { query } = route.value;
+  const view = query.get("view") === "tasks" ? "tasks" : "all";
+  const tasks = useGet("/api/tasks", { limit: GATHERED, sort: "newest" }, { on: ["tasks"] });
+  return html`<${PageHead} title="Sessions" sub="Conversations with agents: what was asked, what happened, what they were handed." actions=${html`<a class="button" href="/compare?kind=sessions" data-link>Compare two</a>`} />
+    <${Tabs} label="How sessions are listed" tabs=${TABS} chosen=${view} onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
+      ${view === "tasks" ? html`<${ByTask} tasks=${tasks.value?.items ?? []} />` : html`<${All} tasks=${tasks.value?.items ?? []} />`}
+    <//>`;
+}
+
+function All({ tasks }) {
+  const { query } = route.value;
+  const task = query.get("task") ?? "";
+  const [words, setWords] = useState(query.get("q") ?? "");
+  const calm = useCalm(words, 120);
+  useEffect(() => setQuery({ q: calm }), [calm]);
+  const list = useRows("/api/sessions", { task, q: calm }, { on: ["sessions"] });
+  const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
+  if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
+  return html`<div class="toolbar">
+      <${Line} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Words of a title" search=${true} />
+      <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
+      <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
+    </div>
+    <${Paged} list=${list} label="Sessions" rowHeight=${64} render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`} onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
+      empty=${task || calm ? html`<${Empty} title="No session fits" text="Choose another task, or search for other words." />` : html`<${Empty} title="No session yet" text="Sessions are recorded by the hooks of an agent's host. Put them in, then talk to your agent as always." command="ralph install claude" />`} />`;
+}
+
+/** Each task that was talked about, the most recent first, with its sessions. */
+function ByTask({ tasks }) {
+  const answer = useGet("/api/sessions", { limit: GATHERED }, { on: ["sessions"] });
+  const titles = new Map(tasks.map((task) => [task.id, task.title]));
+  return html`<${Loaded} state=${answer} lines=${6}>
+    ${(said) => {
+      const groups = gathered(said.items);
+      if (!groups.length) return html`<${Empty} title="No session is about a task" text="A sub-chat belongs to one task. In plan mode the agent can write nothing, in agent mode it can." command='ralph session new --task ID --mode plan "How would you do it?"' />`;
+      return groups.map(([task, sessions]) => html`<${Group} key=${task} task=${task} title=${titles.get(task)} sessions=${sessions} />`);
+    }}
+  <//>`;
+}
+
+function gathered(items) {
+  const groups = new Map();
+  for (const session of items.filter((one) => one.task)) groups.set(session.task, [...(groups.get(session.task) ?? []), session]);
+  return [...groups];
+}
+
+const SHOWN = 12;
+
+function Group({ task, title, sessions }) {
+  return html`<details class="group" open>
+    <summary><h2>${title ?? task}</h2><span class="quiet num">${count(sessions.length, "session")}</span></summary>
+    <p class="quiet group-links"><code>${task}</code><a href=${`/tasks/${encodeURIComponent(task)}`} data-link>the task</a>${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
+    <ul class="entries">${sessions.slice(0, SHOWN).map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>
+  </details>`;
+}

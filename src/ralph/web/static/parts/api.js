@@ -1,0 +1,94 @@
+// Talking to the server: JSON in, JSON out, and every failure as a sentence with a hint.
+// Nothing is kept and nothing is assumed: what a page shows is what the server said.
+import { useEffect, useRef, useState } from "../lib.js";
+import { onEvent } from "./live.js";
+
+/** What went wrong, in the server's words; `status` is 0 when no answer came. */
+export class Failed extends Error {
+  constructor(message, hint = "", status = 0) {
+    super(message);
+    this.name = "Failed";
+    this.hint = hint;
+    this.status = status;
+  }
+}
+
+/** `{q: "a", kind: ["x", "y"], tag: ""}` -> `q=a&kind=x&kind=y`; empty values are left out. */
+export function queryOf(params = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null && one !== "") query.append(name, String(one));
+    }
+  }
+  return query.toString();
+}
+
+/** Asks the server; `path` begins with /api. Throws Failed; an aborted request throws its AbortError. */
+export function get(path, params, { signal } = {}) {
+  const query = queryOf(params);
+  return ask(query ? `${path}?${query}` : path, { signal });
+}
+
+/** Sends JSON; answers and throws as `get` does. */
+export function post(path, body, { signal } = {}) {
+  return ask(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+async function ask(address, options) {
+  let answer;
+  try {
+    answer = await fetch(address, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failed("The server does not answer.", "It may have been stopped. Start it again with: ralph web");
+  }
+  let value;
+  try {
+    value = await answer.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failed(`The server answered with something that is not JSON (${answer.status}).`, "", answer.status);
+  }
+  if (!answer.ok) throw new Failed(value?.error?.message ?? answer.statusText, value?.error?.hint, answer.status);
+  return value;
+}
+
+/** Whether an error only says that nobody waits for the answer any more. */
+export const isAbort = (error) => error?.name === "AbortError";
+
+/**
+ * Hook: what a path answers, asked again when path or params change, or when a live event says that something in
+ * `on` ("records", "tasks", "sessions", "runs", "insights") changed. The old value stays until the new one is
+ * there, so nothing jumps; only another path begins from nothing. A `null` path asks nothing.
+ * @returns {{value: any, error: Failed|null, loading: boolean, reload: () => void}}
+ */
+export function useGet(path, params = {}, { on = [] } = {}) {
+  const [state, setState] = useState({ path, value: undefined, error: null, loading: Boolean(path) });
+  const [turn, setTurn] = useState(0);
+  const reload = useRef(() => setTurn((before) => before + 1)).current;
+  const query = queryOf(params);
+
+  useEffect(() => {
+    if (!path) return undefined;
+    const stop = new AbortController();
+    setState((before) => (before.path === path ? { ...before, loading: true } : { path, error: null, loading: true }));
+    get(query ? `${path}?${query}` : path, {}, { signal: stop.signal }).then(
+      (value) => setState({ path, value, error: null, loading: false }),
+      (error) => isAbort(error) || setState((before) => ({ path, value: before.value, error, loading: false })),
+    );
+    return () => stop.abort();
+  }, [path, query, turn]);
+
+  useEffect(
+    () => onEvent("changed", ({ what }) => what.some((one) => on.includes(one)) && reload()),
+    [on.join(" ")],
+  );
+  const mine = state.path === path ? state : { value: undefined, error: null, loading: Boolean(path) };
+  return { value: mine.value, error: mine.error, loading: mine.loading, reload };
+}

@@ -1,0 +1,189 @@
+// Changing what is remembered: a form where words are needed, then always the diff of the files, then Apply, then a
+// message with Undo. Nothing is optimistic: what is shown is what the server said. A file that was changed by somebody
+// since the diff was made is a conflict, and one looks again. Text that was typed and not applied is kept as a draft
+// until the window is closed, so neither Esc nor a live update loses it.
+import { html, useEffect, useRef, useState } from "../lib.js";
+import { Failed, get, isAbort, post } from "./api.js";
+import { Dialog } from "./dialog.js";
+import { Diff } from "./diff.js";
+import { Empty, Failure, Loading } from "./empty.js";
+import { FORMS, start } from "./forms.js";
+import { Icon } from "./icons.js";
+import { onEvent } from "./live.js";
+import { toast } from "./toast.js";
+import { Time, count } from "./words.js";
+
+const WORDS = {
+  add: { title: "Add a memory", apply: "Add it" },
+  edit: { title: "Edit", apply: "Save" },
+  retag: { title: "Change the tags", apply: "Save the tags" },
+  retire: { title: "Retire", apply: "Retire it", text: "It is kept in its file, and no longer offered to agents." },
+  restore: { title: "Restore", apply: "Restore it", text: "It is offered to agents again." },
+  delete: { title: "Delete", apply: "Delete it", danger: true, text: "It is taken out of its file." },
+  promote: { title: "Promote", apply: "Promote it" },
+  accept: { title: "Accept the insight", apply: "Accept it", text: "It may be promoted when its task is done." },
+  reject: { title: "Reject the insight", apply: "Reject it", text: "It is kept, and not proposed again." },
+};
+
+/** The words for an action's button. */
+export const actionWords = (action) => WORDS[action]?.title ?? action;
+
+const ANYWAY = [
+  ["--allow-secret", "allow_secret", "It is no secret, or may be kept in this file: store it anyway."],
+  ["--force", "force", "I have read it: do it anyway."],
+];
+const drafts = new Map();
+window.addEventListener("beforeunload", (event) => drafts.size && event.preventDefault());
+
+/** Takes a change back, and says what came of it. */
+export async function undo(id) {
+  try {
+    toast((await post("/api/changes/undo", { undo: id })).done);
+  } catch (error) {
+    toast([error.message, error.hint].filter(Boolean).join(" "), { failed: true });
+  }
+}
+
+function Review({ plan }) {
+  return html`<div class="review">
+    <p>${plan.summary}</p>
+    ${plan.warnings?.map((warning) => html`<p class="notice" key=${warning}>${warning}</p>`)}
+    ${plan.files.map((file) => html`<${Diff} key=${file.name} name=${file.name} text=${file.diff} />`)}
+    ${plan.files.length === 0 && html`<p class="quiet">No file changes.</p>`}
+  </div>`;
+}
+
+const changed = (values, begun) => JSON.stringify(values) !== JSON.stringify(begun);
+
+/**
+ * The dialog for one change.
+ * @param {{action: string, record?: any, onClose: () => void, onDone?: (told: any) => void}} props `record` is the API's.
+ */
+export function ChangeDialog({ action, record = null, onClose, onDone }) {
+  const words = WORDS[action];
+  const Form = FORMS[action];
+  const key = `${action} ${record?.id ?? ""}`;
+  const begun = useRef(start(action, record)).current;
+  const [values, setValues] = useState(() => drafts.get(key) ?? begun);
+  const [kept, setKept] = useState(drafts.has(key));
+  const [step, setStep] = useState(Form ? "form" : "plan");
+  const [plan, setPlan] = useState(null);
+  const [error, setError] = useState(null);
+  const [anyway, setAnyway] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const abort = useRef(new AbortController()).current;
+  const body = { action, ...(record ? { id: record.id } : {}), ...values };
+  const other = Boolean(record) && action === "edit" && record.text !== begun.text;
+
+  const set = (changes) => {
+    const next = { ...values, ...changes };
+    setValues(next);
+    if (changed(next, begun)) drafts.set(key, next);
+    else drafts.delete(key);
+  };
+  const fresh = () => {
+    drafts.delete(key);
+    setValues(begun);
+    setKept(false);
+  };
+  const attempt = async (what) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await what();
+    } catch (failed) {
+      if (!isAbort(failed)) {
+        setError(failed instanceof Failed ? failed : new Failed(String(failed.message ?? failed)));
+        setAnyway((before) => ANYWAY.find(([option]) => failed.hint?.includes(option)) ?? before);
+      }
+    }
+    setBusy(false);
+  };
+  const look = () =>
+    attempt(async () => {
+      setPlan(null);
+      setStep("plan");
+      try {
+        setPlan(await post("/api/changes/plan", body, { signal: abort.signal }));
+      } catch (failed) {
+        if (Form) setStep("form");
+        throw failed;
+      }
+    });
+  const apply = () =>
+    attempt(async () => {
+      const stamps = Object.fromEntries(plan.files.map((file) => [file.name, file.before]));
+      const told = await post("/api/changes/apply", { ...body, stamps });
+      drafts.delete(key);
+      toast(told.done, { action: told.undo ? { label: "Undo", run: () => undo(told.undo) } : null });
+      onClose();
+      onDone?.(told);
+    });
+  const close = () => {
+    if (drafts.has(key)) toast(`Your text is kept. Open “${words.title}” again to go on.`);
+    onClose();
+  };
+
+  useEffect(() => {
+    if (!Form) look();
+    return () => abort.abort();
+  }, []);
+
+  const title = step === "plan" && Form ? `${words.title}: what changes` : words.title;
+  const nothing = plan && plan.files.every((file) => !file.diff);
+  const footer =
+    step === "form"
+      ? html`<button type="button" class="button plain" onClick=${close}>Cancel</button>
+          <button type="submit" form="change-form" class="button primary" disabled=${busy}>See what changes</button>`
+      : html`${Form && html`<button type="button" class="button plain" onClick=${() => (setStep("form"), setError(null))}><${Icon} name="left" />Back</button>`}
+          ${!Form && html`<button type="button" class="button plain" onClick=${close}>Cancel</button>`}
+          ${error?.status === 409 && html`<button type="button" class="button" onClick=${look}>Look again</button>`}
+          <button type="button" class="button ${words.danger ? "danger" : "primary"}" disabled=${busy || !plan || nothing} onClick=${apply}>${words.apply}</button>`;
+  return html`<${Dialog} title=${title} onClose=${close} wide=${Boolean(Form) || Boolean(plan)} footer=${footer}>
+    <${Failure} error=${error} />
+    ${step === "form" &&
+    html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
+      ${kept && html`<p class="notice">This is what you had typed before. <button type="button" class="link-button" onClick=${fresh}>Begin anew</button></p>`}
+      ${other && html`<p class="notice">The record was changed in its file since you opened this. Your text is as you typed it; the diff will show both.</p>`}
+      <${Form} values=${values} set=${set} record=${record} />
+      ${anyway && html`<label class="choice-one anyway"><input type="checkbox" checked=${Boolean(values[anyway[1]])} onChange=${(event) => set({ [anyway[1]]: event.target.checked })} /><span>${anyway[2]}</span></label>`}
+    </form>`}
+    ${step === "plan" && html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
+      ${!Form && words.text && html`<p class="quiet">${words.text}</p>`}
+      ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
+    </div>`}
+  <//>`;
+}
+
+/** The changes of this server's run, newest first, each with its way back. */
+export function RecentChanges({ onClose }) {
+  const [items, setItems] = useState(null);
+  const [error, setError] = useState(null);
+  const ask = () => get("/api/changes").then((told) => (setItems(told.items), setError(null)), setError);
+  useEffect(() => {
+    ask();
+    return onEvent("changed", ask);
+  }, []);
+  const back = async (id) => {
+    await undo(id);
+    ask();
+  };
+  return html`<${Dialog} title="Recent changes" onClose=${onClose} wide=${true}>
+    <${Failure} error=${error} retry=${ask} />
+    ${!items && !error && html`<${Loading} lines=${3} what="the changes" />`}
+    ${items?.length === 0 && html`<${Empty} title="Nothing was changed here yet" text="Changes made in these pages since the server started can be undone from here. Older ones are in git." command="git log -p -- .agent .ralph" />`}
+    ${items?.length > 0 &&
+    html`<p class="quiet small">${count(items.length, "change")} since the server started.</p>
+      <ul class="plain changes">
+        ${items.map(
+          (one) => html`<li key=${one.undo}>
+            <div><p>${one.summary}</p><p class="quiet small"><${Time} at=${one.at} /></p></div>
+            ${one.undone
+              ? html`<span class="badge">undone</span>`
+              : html`<button type="button" class="button small" disabled=${!one.possible} title=${one.possible ? undefined : "The file was changed by somebody since"}
+                  onClick=${() => back(one.undo)}><${Icon} name="undo" />Undo</button>`}
+          </li>`,
+        )}
+      </ul>`}
+  <//>`;
+}

@@ -1,0 +1,62 @@
+// What is shown when there is nothing, not yet anything, or something went wrong: always a sentence, and what to do.
+import { html, useState } from "../lib.js";
+import { Icon } from "./icons.js";
+
+/** A command to run, with a button that copies it. */
+export function Command({ command }) {
+  const [told, setTold] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      setTold("Copied");
+    } catch {
+      setTold("Select it and copy it by hand");
+    }
+    setTimeout(() => setTold(""), 2000);
+  };
+  return html`<span class="command"><code>${command}</code
+    ><button type="button" class="icon-button" onClick=${copy} aria-label="Copy the command: ${command}">
+      <${Icon} name=${told === "Copied" ? "check" : "copy"} /></button
+    ><span class="visually-hidden" role="status">${told}</span></span>`;
+}
+
+/** An empty state: what is not there, why, and what to do. `command` is shown to be copied, `action` is any element. */
+export function Empty({ title, text, command, action }) {
+  return html`<div class="empty">
+    <p class="empty-title">${title}</p>
+    ${text && html`<p>${text}</p>`}
+    ${command && html`<p><${Command} command=${command} /></p>`}
+    ${action && html`<p>${action}</p>`}
+  </div>`;
+}
+
+/** An error as a sentence, with its hint; `retry` is called by the button. */
+export function Failure({ error, retry }) {
+  if (!error) return null;
+  return html`<div class="failure" role="alert">
+    <${Icon} name="alert" />
+    <div>
+      <p class="failure-title">${error.message}</p>
+      ${error.hint && html`<p>${error.hint}</p>`}
+      ${retry && html`<p><button type="button" class="button small" onClick=${retry}>Try again</button></p>`}
+    </div>
+  </div>`;
+}
+
+/** Grey bars while something loads; said once to a screen reader. */
+export function Loading({ lines = 4, what = "" }) {
+  return html`<div class="loading" role="status">
+    <span class="visually-hidden">Loading${what && ` ${what}`}…</span>
+    ${Array.from({ length: lines }, (_, at) => html`<div class="skeleton" key=${at} data-width=${(at * 37) % 4}></div>`)}
+  </div>`;
+}
+
+/**
+ * The three states of `useGet` in one: failure, loading, or the content.
+ * @param {{state: {value: any, error: any, reload: () => void}, children: (value) => any}} props
+ */
+export function Loaded({ state, lines, what, children }) {
+  if (state.error && state.value === undefined) return html`<${Failure} error=${state.error} retry=${state.reload} />`;
+  if (state.value === undefined) return html`<${Loading} lines=${lines} what=${what} />`;
+  return html`${state.error && html`<${Failure} error=${state.error} retry=${state.reload} />`}${children(state.value)}`;
+}

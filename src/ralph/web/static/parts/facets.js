@@ -1,0 +1,94 @@
+// Facets: which values there are, how many records have each, and which are chosen. The choice is the address's
+// query, so that a view can be shared and reloaded; nothing is kept here.
+import { html, useId, useState } from "../lib.js";
+import { Icon } from "./icons.js";
+import { setQuery } from "./router.js";
+import { hueOf, number, said } from "./words.js";
+
+/** The facets in the order in which they are shown; `single` ones hold one value. */
+export const FACETS = [
+  { name: "family", title: "Family" },
+  { name: "kind", title: "Kind", hues: true },
+  { name: "status", title: "Status" },
+  { name: "age", title: "Age", single: true },
+  { name: "scope", title: "Scope" },
+  { name: "tag", title: "Tag", search: true },
+  { name: "source", title: "Source file", search: true, code: true },
+];
+const AGES = { "1d": "last day", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days" };
+const SHORT = 7;
+
+/** A value in words. */
+export function valueWords(facet, value) {
+  if (facet === "age") return AGES[value] ?? value;
+  return facet === "tag" || facet === "source" || facet === "task" ? value : said(value);
+}
+
+/** What is chosen in a query: `[[facet, value], ...]`, in the facets' order. */
+export function chosenIn(query) {
+  const all = [...FACETS, { name: "task", title: "Task" }];
+  return all.flatMap(({ name, title }) => query.getAll(name).map((value) => ({ name, title, value })));
+}
+
+/** Chooses a value, or no longer. */
+export function toggle(query, { name, single = false }, value) {
+  const now = query.getAll(name);
+  const without = now.filter((each) => each !== value);
+  setQuery({ [name]: without.length < now.length ? without : single ? [value] : [...now, value] });
+}
+
+/** What is chosen, as chips that take it away again. */
+export function Chosen({ query }) {
+  const all = chosenIn(query);
+  if (!all.length) return null;
+  const none = Object.fromEntries(all.map(({ name }) => [name, null]));
+  return html`<ul class="chips plain chosen" aria-label="Filters">
+    ${all.map(
+      ({ name, title, value }) => html`<li key=${`${name} ${value}`}>
+        <button type="button" class="chip on" aria-label="Remove the filter ${title}: ${valueWords(name, value)}"
+          onClick=${() => toggle(query, { name }, value)}><span class="chip-words">${valueWords(name, value)}</span><${Icon} name="close" /></button>
+      </li>`,
+    )}
+    ${all.length > 1 && html`<li><button type="button" class="link-button small" onClick=${() => setQuery(none)}>Clear all</button></li>`}
+  </ul>`;
+}
+
+function Facet({ facet, values, query, known: told }) {
+  const [all, setAll] = useState(false);
+  const [words, setWords] = useState("");
+  const id = useId();
+  const chosen = query.getAll(facet.name);
+  const known = new Set(values.map(([value]) => value));
+  const rows = [...chosen.filter((value) => !known.has(value)).map((value) => [value, 0]), ...values];
+  if (!rows.length || (rows.length === 1 && !chosen.length && facet.name !== "tag")) return null;
+  const fits = rows.filter(([value]) => valueWords(facet.name, value).toLowerCase().includes(words.toLowerCase()));
+  const shown = all ? fits : fits.filter(([value], at) => at < SHORT || chosen.includes(value));
+  const type = facet.single ? "radio" : "checkbox";
+  return html`<fieldset class="facet">
+    <legend>${facet.title}</legend>
+    ${all && facet.search && rows.length > 12 &&
+    html`<input class="facet-search" type="search" placeholder="Filter" aria-label="Filter ${facet.title.toLowerCase()} values" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
+    <ul class="plain ${all ? "facet-all" : ""}">
+      ${shown.map(
+        ([value, n]) => html`<li key=${value}>
+          <label class="facet-value">
+            <input type=${type} name=${id} checked=${chosen.includes(value)} onClick=${() => toggle(query, facet, value)} />
+            <span class="facet-words ${facet.hues ? `kind hue-${hueOf(value)}` : ""} ${facet.code ? "file" : ""}" title=${value}>
+              <bdi>${valueWords(facet.name, value) || "none"}</bdi></span>
+            ${told && html`<span class="facet-count num">${number(n)}</span>`}
+          </label>
+        </li>`,
+      )}
+    </ul>
+    ${rows.length > SHORT &&
+    html`<button type="button" class="link-button small" aria-expanded=${all ? "true" : "false"} onClick=${() => setAll(!all)}>
+      ${all ? "Fewer" : `All ${rows.length}`}</button>`}
+  </fieldset>`;
+}
+
+/** All facets; `counts` is the API's `facets`. */
+export function Facets({ counts, query }) {
+  return html`<div class="facets">
+    ${FACETS.map((facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query} known=${Boolean(counts)} />`)}
+  </div>`;
+}

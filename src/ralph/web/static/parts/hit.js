@@ -1,0 +1,73 @@
+// One record as a row of a list, and what opens below it: why it was found, and the record at three levels of detail.
+import { html } from "../lib.js";
+import { Icon } from "./icons.js";
+import { LayersOf } from "./layers.js";
+import { Marked } from "./markdown.js";
+import { Kind, Time, count, number, said, sentence } from "./words.js";
+
+const SPOKEN = ["prompt", "answer"];
+const USUAL = ["", "active", "accepted", "raw"];
+
+/** The word beside the kind: the author's own, or who spoke. */
+export function labelOf(row) {
+  return SPOKEN.includes(row.title) ? row.title : row.label;
+}
+
+/** What a record is called: its title, else the beginning of its text. */
+export function titleOf(row) {
+  if (row.title && !SPOKEN.includes(row.title)) return row.title;
+  const line = (row.text ?? "").trim().split("\n")[0];
+  const sentence = /^.{12,110}?[.!?。](?=\s|$)/u.exec(line)?.[0];
+  return (sentence ?? (line.length > 110 ? `${line.slice(0, 100).replace(/\s+\S*$/, "")}…` : line)) || row.id;
+}
+
+/** Marks that ask for attention: stale, not active, seen several times. Words, never colour alone. */
+export function Marks({ row }) {
+  const state = USUAL.includes(row.status ?? "") ? "" : said(row.status);
+  return html`${row.stale && html`<span class="badge warn" title=${row.stale}><${Icon} name="alert" />stale</span>`}
+    ${state && html`<span class="badge">${state}</span>`}
+    ${row.count > 1 && html`<span class="badge num" title="Seen ${count(row.count, "time")} in the same words">×${number(row.count)}</span>`}`;
+}
+
+/** A text from where the first of the words is, when that is far from its beginning. */
+function excerpt(text, words) {
+  const places = words.map((word) => text.toLowerCase().indexOf(word.toLowerCase())).filter((at) => at >= 0);
+  const first = Math.min(...places);
+  return places.length && first > 90 ? `…${text.slice(Math.max(0, text.lastIndexOf(" ", first - 40)))}` : text;
+}
+
+/** A row; `words` are marked in it. What has no title of its own shows two lines of its text instead. */
+export function Hit({ row, words, open, onToggle }) {
+  const title = titleOf(row);
+  const titled = title === row.title;
+  const text = (row.text ?? "").trim() || row.id;
+  return html`<article class="hit">
+    <button type="button" class="icon-button hit-toggle" aria-expanded=${open ? "true" : "false"} aria-label="${open ? "Less" : "More"} of: ${title}"
+      onClick=${onToggle}><${Icon} name=${open ? "down" : "right"} /></button>
+    <div class="hit-head ${titled ? "" : "hit-untitled"}">
+      <a class="hit-title" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1"><${Marked} text=${titled ? title : excerpt(text, words)} words=${words} /></a>
+      <${Marks} row=${row} />
+    </div>
+    ${titled && html`<p class="hit-text"><${Marked} text=${excerpt(text, words)} words=${words} /></p>`}
+    <p class="hit-meta">
+      <${Kind} kind=${row.kind || row.family} label=${labelOf(row)} />
+      <${Time} at=${row.updated_at || row.created_at} />
+      <span class="num">${count(row.tokens ?? 0, "token")}</span>
+      ${row.source && html`<span class="file hit-source" title=${row.source}><bdi>${row.source}</bdi></span>`}
+      ${row.tags?.slice(0, 3).map((tag) => html`<span class="hit-tag" key=${tag}>#${tag}</span>`)}
+      ${row.tags?.length > 3 && html`<span class="hit-tag" title=${row.tags.slice(3).join(", ")}>+${row.tags.length - 3}</span>`}
+    </p>
+  </article>`;
+}
+
+/** Below an opened row. */
+export function HitDetail({ row }) {
+  const why = row.why ?? [];
+  return html`<div class="hit-detail">
+    ${row.stale && html`<p class="notice">${sentence(row.stale)}</p>`}
+    ${why.length > 0 &&
+    html`<div class="why"><h3>Why it was found</h3><ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul></div>`}
+    <${LayersOf} id=${row.id} />
+    <p><a href=${`/memory/${encodeURIComponent(row.id)}`} data-link>Open the record</a></p>
+  </div>`;
+}

@@ -1,0 +1,50 @@
+// The keyboard, in one place: single keys, and two keys in a row ("g m"). No shortcut while somebody types, while a
+// dialog is open (its own keys aside), or together with Ctrl, Alt or Meta: those belong to the browser.
+
+const bound = [];
+let first = "";
+let firstAt = 0;
+const PATIENCE = 1200;
+
+/**
+ * Binds keys: `bind({"/": fn, "g m": fn})`. The newest binding of a key wins; a function that gives back false lets
+ * the next older one try. Gives back a function that takes the bindings away.
+ */
+export function bind(table) {
+  bound.unshift(table);
+  return () => bound.splice(bound.indexOf(table), 1);
+}
+
+/** Whether keys go into a text at this element. */
+export function isTyping(element) {
+  if (!element || !element.tagName) return false;
+  if (element.isContentEditable || ["TEXTAREA", "SELECT"].includes(element.tagName)) return true;
+  return element.tagName === "INPUT" && !["checkbox", "radio", "button", "range"].includes(element.type);
+}
+
+function heard(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  // Enter and space on a button or a link are that control's own.
+  if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button, summary, input, label")) return;
+  const pair = first && event.timeStamp - firstAt < PATIENCE ? `${first} ${event.key}` : "";
+  first = "";
+  for (const name of pair ? [pair, event.key] : [event.key]) {
+    for (const table of [...bound]) {
+      const run = Object.hasOwn(table, name) ? table[name] : null;
+      if (run && run(event) !== false) {
+        event.preventDefault();
+        return;
+      }
+    }
+  }
+  if (bound.some((table) => Object.keys(table).some((name) => name.startsWith(`${event.key} `)))) {
+    first = event.key;
+    firstAt = event.timeStamp;
+  }
+}
+
+/** Starts listening; called once by app.js. */
+export function startKeys() {
+  document.addEventListener("keydown", heard);
+}

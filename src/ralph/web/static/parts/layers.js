@@ -1,0 +1,47 @@
+// A record at three levels of detail, as an agent sees it: a line, the moment around it, the whole. Each says what it
+// costs in tokens, so that one sees what a level is worth.
+import { html, useId, useState } from "../lib.js";
+import { useGet } from "./api.js";
+import { Failure, Loading } from "./empty.js";
+import { count } from "./words.js";
+
+const NAMES = [
+  ["line", "Line"],
+  ["moment", "Moment"],
+  ["full", "Full"],
+];
+
+/** The layers of a record (`{line: {text, tokens}, moment, full}`); `start` is the one that is shown first. */
+export function Layers({ layers, start = "moment" }) {
+  const [chosen, choose] = useState(start);
+  const id = useId();
+  const shown = layers[chosen] ?? layers.full;
+  const onKeyDown = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const at = NAMES.findIndex(([name]) => name === chosen);
+    const next = NAMES[(at + step + NAMES.length) % NAMES.length][0];
+    choose(next);
+    document.getElementById(`${id}-${next}`)?.focus();
+  };
+  return html`<div class="layers">
+    <div class="seg" role="tablist" aria-label="How much of it" onKeyDown=${onKeyDown}>
+      ${NAMES.map(
+        ([name, words]) => html`<button type="button" role="tab" class="seg-one" id="${id}-${name}" key=${name}
+          aria-selected=${chosen === name ? "true" : "false"} aria-controls="${id}-text" tabindex=${chosen === name ? 0 : -1}
+          onClick=${() => choose(name)}>${words} <span class="seg-note num">${count(layers[name]?.tokens ?? 0, "token")}</span></button>`,
+      )}
+    </div>
+    <pre class="layer" role="tabpanel" id="${id}-text" aria-labelledby="${id}-${chosen}" tabindex="0">${shown?.text}</pre>
+  </div>`;
+}
+
+/** The layers of the record with this id, asked for when they are first shown. */
+export function LayersOf({ id, start }) {
+  const state = useGet(`/api/records/${encodeURIComponent(id)}`);
+  if (state.error) return html`<${Failure} error=${state.error} retry=${state.reload} />`;
+  if (!state.value) return html`<${Loading} lines=${3} what="the record" />`;
+  return html`<${Layers} layers=${state.value.layers} start=${start} />`;
+}

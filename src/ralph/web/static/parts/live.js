@@ -1,0 +1,33 @@
+// One EventSource for the whole site. It is opened when the first page listens, and the browser opens it again by
+// itself after a break. `connected` is shown in the header, so that nobody trusts a page that no longer hears.
+import { signal } from "../lib.js";
+
+/** "live", "waiting" (the line is broken) or "off" (nobody listens yet). */
+export const connected = signal("off");
+
+const NAMES = ["run", "changed"];
+const listeners = new Map(NAMES.map((name) => [name, new Set()]));
+let source = null;
+
+/** Calls `fn(data)` for each event of that name ("run" or "changed"); gives back a function that ends it. */
+export function onEvent(name, fn) {
+  listeners.get(name).add(fn);
+  if (!source) open();
+  return () => listeners.get(name).delete(fn);
+}
+
+function open() {
+  source = new EventSource("/api/events");
+  source.onopen = () => (connected.value = "live");
+  source.onerror = () => {
+    connected.value = "waiting";
+    // A refused answer closes it for good; then it is asked again, seldom.
+    if (source.readyState === EventSource.CLOSED) setTimeout(open, 10000);
+  };
+  for (const name of NAMES) {
+    source.addEventListener(name, (event) => {
+      const told = JSON.parse(event.data);
+      for (const fn of [...listeners.get(name)]) fn(told);
+    });
+  }
+}

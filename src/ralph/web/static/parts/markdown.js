@@ -1,0 +1,18 @@
+// The only place that puts HTML into the page. It takes the API's `html` fields alone: web/markdown.py made them from
+// markdown with raw HTML off, and the content security policy stops scripts even if that were to fail.
+import { html } from "../lib.js";
+
+/** Safe HTML of the server, as a block of text. */
+export function Html({ html: made, class: name = "" }) {
+  if (!made) return null;
+  return html`<div class="prose ${name}" dangerouslySetInnerHTML=${{ __html: made }}></div>`;
+}
+
+/** A text in which each of the words is marked, as elements (never as HTML). */
+export function Marked({ text, words }) {
+  const wanted = words.filter((word) => word.length > 1);
+  if (!wanted.length) return text;
+  const escaped = wanted.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const pieces = text.split(new RegExp(`(${escaped.join("|")})`, "giu"));
+  return pieces.map((piece, at) => (at % 2 ? html`<mark>${piece}</mark>` : piece));
+}

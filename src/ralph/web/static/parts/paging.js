@@ -1,0 +1,39 @@
+/**
+ * A list of the server in a virtual list: pages are asked for as they are scrolled to, another question keeps the
+ * old rows until the new ones are there, and a change of the files asks the same again without a jump.
+ */
+import { html, useEffect, useRef } from "../lib.js";
+import { get } from "./api.js";
+import { Failure, Loading } from "./empty.js";
+import { rows, VirtualList } from "./list.js";
+import { onEvent } from "./live.js";
+
+/**
+ * @param {string} path what to ask for
+ * @param {object} params the question; another one begins anew
+ * @param {{on?: string[], pick?: (said: any) => {items: any[], total: number}, size?: number}} options
+ * @returns what `rows` of list.js gives
+ */
+export function useRows(path, params, { on = [], pick = (said) => said, size = 100 } = {}) {
+  const list = useRef(null);
+  const ask = ({ offset, limit, signal }) => get(path, { ...params, offset, limit }, { signal }).then((said) => ({ ...said, ...pick(said) }));
+  list.current ??= rows(ask, { size });
+  useEffect(() => {
+    list.current.reset(ask);
+  }, [JSON.stringify([path, params])]);
+  useEffect(() => onEvent("changed", ({ what }) => what.some((noun) => on.includes(noun)) && list.current.refresh()), [on.join(" ")]);
+  return list.current;
+}
+
+/**
+ * The list itself, or why there is none.
+ * @param {{list: any, empty: any, label: string, rowHeight: number, render: (row: any) => any, onOpen: (row: any) => void}} props
+ */
+export function Paged({ list, empty, label, rowHeight, render, onOpen }) {
+  // Reading the version is what draws the list again when a page of it has come.
+  const version = list.version.value;
+  const failed = list.error.value && html`<${Failure} error=${list.error.value} retry=${() => list.refresh()} />`;
+  if (list.answer.value === null) return failed || html`<${Loading} lines=${6} what=${label} />`;
+  if (list.count.value === 0) return html`${failed}${empty}`;
+  return html`${failed}<${VirtualList} count=${list.count.value} rowHeight=${rowHeight} get=${list.get} render=${render} onOpen=${onOpen} label=${label} version=${version} />`;
+}

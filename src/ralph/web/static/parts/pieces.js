@@ -1,0 +1,125 @@
+/**
+ * Small pieces that the board's pages share: a section with its heading, a state with its sign, facts, tabs,
+ * choices from a list, the rows of tasks, sessions and runs.
+ *
+ * A state is always a word with a sign before it, never a colour alone. A tab list follows the pattern for tabs:
+ * arrows move, one tab stop. What can be a link is a link, so that a middle click works.
+ */
+import { html, useId, useRef } from "../lib.js";
+
+const SIGNS = {
+  done: "✓", success: "✓", passed: "✓", accepted: "✓",
+  failed: "✕", gone: "✕", crashed: "✕", rejected: "✕",
+  blocked: "◼", retried: "↻", interrupted: "⏸", stopped: "◼",
+  running: "▶", in_progress: "▶", pending: "○", ready: "●", open: "▶", ended: "✓", retired: "–", proposed: "○",
+};
+
+/** The words of a state: `in_progress` reads "in progress". */
+export function stateWord(state) {
+  return String(state ?? "").replaceAll("_", " ") || "unknown";
+}
+
+/** A state with its sign. */
+export function State({ state }) {
+  return html`<span class="state state-${state || "unknown"}">${SIGNS[state] && html`<span class="state-sign" aria-hidden="true">${SIGNS[state]}</span>`}${stateWord(state)}</span>`;
+}
+
+/** The mode of a chat: in "plan" nothing can be written. */
+export function Mode({ mode }) {
+  if (!mode) return null;
+  const title = mode === "plan" ? "Plan mode: the agent could read and write nothing" : "Agent mode: the agent could write";
+  return html`<span class="mode mode-${mode}" title=${title}>${mode} mode</span>`;
+}
+
+/** A part of a page under its own heading. */
+export function Section({ title, aside, id, class: name = "", children }) {
+  const own = useId();
+  return html`<section class="section ${name}" aria-labelledby=${id ?? own}>
+    <header class="section-head"><h2 id=${id ?? own}>${title}</h2>${aside && html`<div class="section-aside">${aside}</div>`}</header>
+    ${children}
+  </section>`;
+}
+
+/** Pairs of a name and what it is; those without a value are left out. */
+export function Facts({ of }) {
+  const known = of.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false);
+  return html`<dl class="points">
+    ${known.map(([name, value]) => html`<div key=${name} class="point"><dt>${name}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
+}
+
+/**
+ * Tabs; `chosen` is one of the keys. Only the chosen panel is in the page.
+ * @param {{tabs: {key: string, label: string, count?: number}[], chosen: string, onChoose: (key: string) => void,
+ *   label: string, aside?: any, children: any}} props
+ */
+export function Tabs({ tabs, chosen, onChoose, label, aside, children }) {
+  const own = useId();
+  const list = useRef(null);
+  const at = Math.max(0, tabs.findIndex((tab) => tab.key === chosen));
+  const move = (event) => {
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const next = (to + tabs.length) % tabs.length;
+    onChoose(tabs[next].key);
+    list.current.children[next].focus();
+  };
+  return html`<div class="panes">
+    <div class="pane-tabs" role="tablist" aria-label=${label} ref=${list} onKeyDown=${move}>
+      ${tabs.map(
+        (tab, index) => html`<button key=${tab.key} type="button" role="tab" class="pane-tab" id=${`${own}-${tab.key}`}
+          aria-selected=${index === at ? "true" : "false"} aria-controls=${`${own}-panel`} tabindex=${index === at ? 0 : -1}
+          onClick=${() => onChoose(tab.key)}>
+          ${tab.label}${tab.count !== undefined && html`<span class="pane-count num">${tab.count}</span>`}
+        </button>`,
+      )}
+    </div>
+    ${aside && html`<p class="pane-aside">${aside}</p>`}
+    <div class="pane" role="tabpanel" id=${`${own}-panel`} aria-labelledby=${`${own}-${tabs[at]?.key}`} tabindex="0">${children}</div>
+  </div>`;
+}
+
+/** A labelled choice from a list. */
+export function Choice({ label, value, options, onChange, name }) {
+  const own = useId();
+  return html`<div class="field">
+    <label for=${own}>${label}</label>
+    <select id=${own} name=${name} value=${value} onChange=${(event) => onChange(event.currentTarget.value)}>
+      ${options.map(([key, word]) => html`<option key=${key} value=${key} selected=${key === value}>${word}</option>`)}
+    </select>
+  </div>`;
+}
+
+/** A labelled line to type into. */
+export function Line({ label, value, onInput, type = "text", placeholder, list, search = false }) {
+  const own = useId();
+  return html`<div class="field">
+    <label for=${own}>${label}</label>
+    <input id=${own} type=${type} value=${value} placeholder=${placeholder} list=${list} autocomplete="off" spellcheck="false"
+      data-search=${search || undefined} onInput=${(event) => onInput(event.currentTarget.value)} />
+  </div>`;
+}
+
+/** Several switches of which each may be on: filters by state or kind, with their counts. */
+export function Switches({ label, options, on, onToggle }) {
+  return html`<div class="switches" role="group" aria-label=${label}>
+    ${options.map(
+      (option) => html`<button key=${option.key} type="button" class="switch ${option.class ?? ""}" aria-pressed=${on.has(option.key) ? "true" : "false"}
+        onClick=${() => onToggle(option.key)}>${option.sign}${option.label}<span class="num">${option.count}</span></button>`,
+    )}
+  </div>`;
+}
+
+/** Seconds between two times, or since the first when there is no second. */
+export function between(from, until) {
+  const start = Date.parse(from);
+  return Number.isNaN(start) ? null : Math.max(0, ((until ? Date.parse(until) : Date.now()) - start) / 1000);
+}
+
+/** A set with one member put in or taken out. */
+export function toggled(set, member) {
+  const next = new Set(set);
+  if (!next.delete(member)) next.add(member);
+  return next;
+}

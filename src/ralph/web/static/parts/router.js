@@ -1,0 +1,102 @@
+// Addresses: one table from path to page, the current place as a signal, and links that do not reload.
+// The query is part of the place, so that a view can be reloaded and shared. A page asks for `route.value.query`
+// (a URLSearchParams) and changes it with `setQuery`.
+import { signal } from "../lib.js";
+
+/** Path patterns, in order; `:id` takes one piece. */
+const TABLE = [
+  ["/", "dashboard"],
+  ["/memory", "memory"],
+  ["/memory/:id", "record"],
+  ["/insights", "insights"],
+  ["/sessions", "sessions"],
+  ["/sessions/:id", "session"],
+  ["/runs", "runs"],
+  ["/runs/:id", "run"],
+  ["/compare", "compare"],
+  ["/tasks", "tasks"],
+  ["/tasks/:id", "task"],
+  ["/context", "context"],
+  ["/graph", "graph"],
+];
+
+/** The page's name and its parameters for a path, or null. */
+export function match(path) {
+  const pieces = path.replace(/(.)\/+$/, "$1").split("/");
+  for (const [pattern, page] of TABLE) {
+    const wanted = pattern.split("/");
+    if (wanted.length !== pieces.length) continue;
+    const params = {};
+    const fits = wanted.every((piece, at) => {
+      if (!piece.startsWith(":")) return piece === pieces[at];
+      try {
+        params[piece.slice(1)] = decodeURIComponent(pieces[at]);
+      } catch {
+        return false;
+      }
+      return pieces[at] !== "";
+    });
+    if (fits) return { page, params };
+  }
+  return null;
+}
+
+function here() {
+  const { pathname, search } = window.location;
+  return { path: pathname, query: new URLSearchParams(search), ...(match(pathname) ?? { page: "", params: {} }) };
+}
+
+/** Where the person is: `{path, page, params, query}`. */
+export const route = signal(here());
+
+/** Goes to a path of the site, with its query. */
+export function go(address, { replace = false } = {}) {
+  const target = new URL(address, window.location.href);
+  if (!replace) rememberScroll();
+  const samePage = target.pathname === window.location.pathname;
+  window.history[replace ? "replaceState" : "pushState"]({}, "", target.pathname + target.search);
+  route.value = here();
+  if (!samePage) window.scrollTo(0, 0);
+}
+
+/** Sets some of the query's values (null or "" takes one away, a list gives several), without a new history entry. */
+export function setQuery(changes, { push = false } = {}) {
+  const query = new URLSearchParams(window.location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") query.append(name, String(one));
+    }
+  }
+  const words = query.toString();
+  go(window.location.pathname + (words ? `?${words}` : ""), { replace: !push });
+}
+
+function rememberScroll() {
+  window.history.replaceState({ ...window.history.state, scroll: window.scrollY }, "");
+}
+
+/** Where the page was scrolled to when it was left, once; a page calls it when its content is there. */
+export function restoreScroll() {
+  const wanted = window.history.state?.scroll;
+  if (wanted) window.scrollTo(0, wanted);
+}
+
+/** Starts listening; called once by app.js. */
+export function startRouter() {
+  if (route.value.query.has("token")) setQuery({ token: null });
+  window.history.scrollRestoration = "manual";
+  window.addEventListener("popstate", () => {
+    route.value = here();
+    // Twice: for a page that is drawn at once, and for one whose rows come a moment later.
+    requestAnimationFrame(() => requestAnimationFrame(restoreScroll));
+  });
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = event.target.closest?.("a[data-link]");
+    if (!link || link.target) return;
+    event.preventDefault();
+    go(link.getAttribute("href"));
+  });
+}

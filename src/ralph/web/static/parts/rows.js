@@ -1,0 +1,85 @@
+/**
+ * One task, one session, one run as a line that is a link: the same line wherever it is listed.
+ *
+ * The title comes first and may be cut, the rest is quiet. Within a virtual list (`inList`) the link is no tab stop,
+ * for there the list itself has the focus and Enter opens.
+ */
+import { html } from "../lib.js";
+import { between, Mode, State } from "./pieces.js";
+import { count, number, seconds, Time } from "./words.js";
+
+function Entry({ href, title, sub, state, aside, inList }) {
+  return html`<a class="entry" href=${href} data-link tabindex=${inList ? -1 : undefined}>
+    <span class="entry-main"><span class="entry-title">${title}</span>${sub && html`<span class="entry-sub">${sub}</span>`}</span>
+    <span class="entry-state">${state}</span>
+    <span class="entry-aside">${aside}</span>
+  </a>`;
+}
+
+function joined(parts) {
+  return parts.filter(Boolean).map((part, at) => html`<span key=${at} class="entry-part">${part}</span>`);
+}
+
+/** A task. */
+export function TaskEntry({ task, inList }) {
+  const sub = joined([
+    html`<code>${task.id}</code>`,
+    task.feature && `feature ${task.feature}`,
+    task.parent && html`under <code>${task.parent}</code>`,
+    task.waits_for?.length > 0 && `waits for ${count(task.waits_for.length, "task")}`,
+    task.attempts > 0 && count(task.attempts, "attempt"),
+    task.worktree && "own worktree",
+  ]);
+  return html`<${Entry}
+    inList=${inList}
+    href=${`/tasks/${encodeURIComponent(task.id)}`}
+    title=${task.title}
+    sub=${sub}
+    state=${html`<${State} state=${task.status} />${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}`}
+    aside=${html`${task.priority > 0 && html`<span class="num" title=${`Priority ${task.priority}`}>P${task.priority}</span>`}<${Time} at=${task.updated_at || task.created_at} />`}
+  />`;
+}
+
+/** A session, or a chat. */
+export function SessionEntry({ session, inList, withTask = true }) {
+  const sub = joined([
+    session.host || session.agent,
+    withTask && session.task && html`task <code>${session.task}</code>`,
+    session.messages > 0 && count(session.messages, "message"),
+    session.observations > 0 && count(session.observations, "observation"),
+    session.tokens_injected > 0 && `${number(session.tokens_injected)} tokens injected`,
+  ]);
+  return html`<${Entry}
+    inList=${inList}
+    href=${`/sessions/${encodeURIComponent(session.id)}`}
+    title=${session.title || session.id}
+    sub=${sub}
+    state=${html`<${Mode} mode=${session.mode} />${session.status && html`<${State} state=${session.status} />`}`}
+    aside=${html`<${Time} at=${session.started_at} />`}
+  />`;
+}
+
+/** A run of the loop. */
+export function RunEntry({ run, inList }) {
+  const sub = joined([
+    html`<code>${run.id}</code>`,
+    run.agent,
+    count(run.iterations, "iteration"),
+    run.tokens > 0 && `${number(run.tokens)} tokens`,
+    run.cost > 0 && money(run.cost),
+    seconds(between(run.started_at, run.ended_at)),
+  ]);
+  return html`<${Entry}
+    inList=${inList}
+    href=${`/runs/${encodeURIComponent(run.id)}`}
+    title=${run.goal || run.id}
+    sub=${sub}
+    state=${html`<${State} state=${run.live ? "running" : run.status} />`}
+    aside=${html`<${Time} at=${run.started_at} />`}
+  />`;
+}
+
+/** What something cost, in dollars as the agents say it. */
+export function money(value) {
+  return value ? `$${value < 0.1 ? value.toFixed(3) : value.toFixed(2)}` : "";
+}

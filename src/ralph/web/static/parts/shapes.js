@@ -1,0 +1,47 @@
+/**
+ * What each kind of node looks like, so that colour is never the only sign.
+ *
+ * One path a kind, in a box from -1 to 1: the legend draws it as SVG, the canvas as a Path2D, so both are the
+ * same by construction. The colour comes from a custom property `--node-KIND` in pages.css.
+ */
+import { html } from "../lib.js";
+
+/** The kinds in the order of the legend: what was remembered first, then what it speaks of. */
+export const KINDS = ["pattern", "decision", "gotcha", "discovery", "task", "session", "file", "symbol", "tag"];
+
+const PATHS = {
+  pattern: "M1 0A1 1 0 1 1 -1 0A1 1 0 1 1 1 0Z",
+  decision: "M0 -1.15L1.15 0L0 1.15L-1.15 0Z",
+  gotcha: "M0 -1.1L1.1 0.85L-1.1 0.85Z",
+  discovery: "M0 -1.2L0.33 -0.4L1.2 -0.3L0.55 0.3L0.75 1.1L0 0.7L-0.75 1.1L-0.55 0.3L-1.2 -0.3L-0.33 -0.4Z",
+  task: "M-1.15 -0.7H1.15V0.7H-1.15Z",
+  session: "M-0.45 -1H0.45A0.55 0.55 0 0 1 1 -0.45V0.45A0.55 0.55 0 0 1 0.45 1H-0.45A0.55 0.55 0 0 1 -1 0.45V-0.45A0.55 0.55 0 0 1 -0.45 -1Z",
+  file: "M-0.8 -1H0.3L0.8 -0.5V1H-0.8Z",
+  symbol: "M-0.55 -0.95H0.55L1.1 0L0.55 0.95H-0.55L-1.1 0Z",
+  tag: "M-1 -0.6H0.35L1.1 0L0.35 0.6H-1Z",
+};
+
+const WORDS = { gotcha: "fix or gotcha", discovery: "context" };
+
+/** The path of a kind; a kind nobody knows is a circle. */
+export function pathOf(kind) {
+  return PATHS[kind] ?? PATHS.pattern;
+}
+
+/** The word a person reads for a kind of node. */
+export function kindWord(kind) {
+  return WORDS[kind] ?? kind;
+}
+
+/** The name of the custom property with a kind's colour. */
+export function colourOf(kind) {
+  return `--node-${KINDS.includes(kind) ? kind : "other"}`;
+}
+
+/** A kind's sign in running text; the word beside it says the same, so it is hidden from readers. */
+export function Shape({ kind }) {
+  const known = KINDS.includes(kind) ? kind : "other";
+  return html`<svg class="shape shape-${known}" viewBox="-1.3 -1.3 2.6 2.6" aria-hidden="true">
+    <path d=${pathOf(kind)} />
+  </svg>`;
+}

@@ -1,0 +1,167 @@
+// What is around every page: the way about (a rail at the side, a bar at the bottom of a narrow screen), the messages,
+// the help. One `main`, and a link to skip to it.
+import { html, signal, useEffect, useState } from "../lib.js";
+import { get } from "./api.js";
+import { Dialog } from "./dialog.js";
+import { Icon } from "./icons.js";
+import { bind } from "./keys.js";
+import { connected, onEvent } from "./live.js";
+import { go, route } from "./router.js";
+import { shown, toggleTheme } from "./theme.js";
+import { Toasts } from "./toast.js";
+
+/** What /api/state says; null until it is there. */
+export const project = signal(null);
+
+const PLACES = [
+  ["/", "Dashboard", "dashboard", "d"],
+  ["/memory", "Memory", "memory", "m"],
+  ["/insights", "Insights", "insights", "i"],
+  ["/sessions", "Sessions", "sessions", "s"],
+  ["/runs", "Runs", "runs", "r"],
+  ["/tasks", "Tasks", "tasks", "t"],
+  ["/context", "Context", "context", "c"],
+  ["/graph", "Graph", "graph", "g"],
+];
+const NARROW = ["/", "/memory", "/sessions", "/tasks"];
+const PARTS = { "/compare": "/runs" };
+
+const KEYS = [
+  ["/", "search"],
+  ["j", "next row"],
+  ["k", "row before"],
+  ["Enter", "open the row"],
+  ["e", "more of the row, in the explorer"],
+  ["Esc", "close"],
+  ...PLACES.map(([, name, , key]) => [`g ${key}`, name]),
+  ["t", "light or dark"],
+  ["?", "this help"],
+];
+
+function isHere(path) {
+  const now = route.value.path;
+  const root = PARTS[now] ?? now;
+  return path === "/" ? root === "/" : root === path || root.startsWith(`${path}/`);
+}
+
+function Place({ place: [path, name, icon, key], onGo }) {
+  return html`<a href=${path} data-link class="place" aria-current=${isHere(path) ? "page" : undefined}
+    title=${key ? `g ${key}` : undefined} onClick=${onGo}><${Icon} name=${icon} /><span>${name}</span></a>`;
+}
+
+function Line() {
+  const words = { live: "Live", waiting: "Not connected", off: "Connecting" }[connected.value];
+  return html`<p class="line line-${connected.value}" role="status"
+    title=${connected.value === "waiting" ? "What you see may be old. Is `ralph web` still running?" : "Changes in the files show by themselves"}
+    ><span class="line-dot" aria-hidden="true"></span>${words}</p>`;
+}
+
+function Help({ onClose }) {
+  return html`<${Dialog} title="Keyboard" onClose=${onClose}>
+    <dl class="keys">
+      ${KEYS.map(([key, what]) => html`<div key=${key}><dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd>`)}</dt><dd>${what}</dd></div>`)}
+    </dl>
+  <//>`;
+}
+
+function More({ onClose, onHelp }) {
+  return html`<${Dialog} title="More" onClose=${onClose} side=${true}>
+    <nav class="more" aria-label="More pages">
+      ${PLACES.filter(([path]) => !NARROW.includes(path)).map(
+        (place) => html`<${Place} key=${place[0]} place=${place} onGo=${onClose} />`,
+      )}
+    </nav>
+    <div class="more">
+      <button type="button" class="place" onClick=${toggleTheme}>
+        <${Icon} name=${shown.value === "dark" ? "sun" : "moon"} /><span>${shown.value === "dark" ? "Light" : "Dark"}</span>
+      </button>
+      <button type="button" class="place" onClick=${onHelp}><${Icon} name="help" /><span>Keyboard</span></button>
+    </div>
+  <//>`;
+}
+
+/** Asks for the project's state, and again whenever something changed. */
+function useProject() {
+  useEffect(() => {
+    let newest = 0;
+    const ask = () => {
+      const mine = ++newest;
+      get("/api/state").then((state) => mine === newest && (project.value = state), () => undefined);
+    };
+    ask();
+    return onEvent("changed", ask);
+  }, []);
+}
+
+/** The whole window; the page is its child. */
+export function Shell({ children }) {
+  const [open, setOpen] = useState("");
+  const close = () => setOpen("");
+  useProject();
+  useEffect(
+    () =>
+      bind({
+        "?": () => setOpen("help"),
+        t: toggleTheme,
+        "/": () => {
+          const field = document.querySelector("[data-search]");
+          if (field) field.focus();
+          else go("/memory");
+          field?.select();
+        },
+        ...Object.fromEntries(PLACES.map(([path, , , key]) => [`g ${key}`, () => go(path)])),
+      }),
+    [],
+  );
+  const state = project.value;
+  return html`<div class="shell">
+    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to the content</a>
+    <header class="rail">
+      <a class="mark" href="/" data-link>
+        <img src="/static/icon.svg" alt="" width="24" height="24" />
+        <span class="mark-words"><span class="mark-name">Ralph</span>
+        <span class="mark-project" title=${state?.project}>${state?.project || state?.root_name || " "}</span></span>
+      </a>
+      <nav class="places" aria-label="Pages">${PLACES.map((place) => html`<${Place} key=${place[0]} place=${place} />`)}</nav>
+      <div class="rail-foot">
+        ${state?.paused && html`<p class="paused" title="Hooks record and tell nothing until: ralph resume">Paused</p>`}
+        <${Line} />
+        <div class="rail-tools">
+          <button type="button" class="icon-button" onClick=${toggleTheme} title="t"
+            aria-label=${shown.value === "dark" ? "Light colours" : "Dark colours"}><${Icon} name=${shown.value === "dark" ? "sun" : "moon"} /></button>
+          <button type="button" class="icon-button" onClick=${() => setOpen("help")} title="?" aria-label="Keyboard help"><${Icon} name="help" /></button>
+        </div>
+      </div>
+    </header>
+    <main id="main" class="main" tabindex="-1">${children}</main>
+    <nav class="bottom-bar" aria-label="Pages, short">
+      ${PLACES.filter(([path]) => NARROW.includes(path)).map((place) => html`<${Place} key=${place[0]} place=${place} />`)}
+      <button type="button" class="place" aria-haspopup="dialog" onClick=${() => setOpen("more")}><${Icon} name="more" /><span>More</span></button>
+    </nav>
+    <${Toasts} />
+    ${open === "help" && html`<${Help} onClose=${close} />`}
+    ${open === "more" && html`<${More} onClose=${close} onHelp=${() => setOpen("help")} />`}
+  </div>`;
+}
+
+/**
+ * The head of a page: its h1, a line below, and what one can do.
+ * @param {{title: any, sub?: any, actions?: any, back?: [string, string], name?: string}} props `back` is [path, words]; `name` is
+ *   what the window is called when the title is no text.
+ */
+export function PageHead({ title, sub, actions, back, name }) {
+  const words = name ?? (typeof title === "string" ? title : "");
+  useEffect(() => {
+    document.title = words ? `${words} · Ralph` : "Ralph";
+  }, [words]);
+  return html`<div class="page-head">
+    ${back && html`<a class="back" href=${back[0]} data-link><${Icon} name="left" />${back[1]}</a>`}
+    <div class="page-title">
+      <div class="page-words">
+        <h1 tabindex="-1" class=${words.length > 70 ? "long" : ""}>${title}</h1>
+        ${sub && html`<div class="page-sub">${sub}</div>`}
+      </div>
+      ${actions && html`<div class="actions">${actions}</div>`}
+    </div>
+  </div>`;
+}

@@ -1,0 +1,45 @@
+/**
+ * The time slider: the graph as it was known at the end of a day.
+ *
+ * One step is a day. The date stands beside it and is what a reader hears (aria-valuetext). At its right end it
+ * asks for no time at all, which means now; what was not yet known at a day is left out by the server.
+ */
+import { html, useEffect, useId, useState } from "../lib.js";
+import { useCalm } from "./use.js";
+
+const DAY = 86400000;
+
+function dayOf(iso) {
+  return Math.floor(Date.parse(`${String(iso).slice(0, 10)}T00:00:00Z`) / DAY);
+}
+
+function isoOf(day) {
+  return new Date(day * DAY).toISOString().slice(0, 10);
+}
+
+function words(day) {
+  return new Date(day * DAY).toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+}
+
+/** @param {{from: string, until: string, value: string, onChange: (day: string) => void}} props */
+export function TimeSlider({ from, until, value, onChange }) {
+  const own = useId();
+  const first = dayOf(from);
+  const last = dayOf(until);
+  const known = Number.isFinite(first) && Number.isFinite(last) && last > first;
+  const [at, setAt] = useState(value ? dayOf(value) : last);
+  const calm = useCalm(at, 160);
+  useEffect(() => setAt(value ? dayOf(value) : last), [value, last]);
+  useEffect(() => {
+    if (known && calm === at) onChange(calm >= last ? "" : isoOf(calm));
+  }, [calm]);
+  const said = !known ? "now" : at >= last ? "now" : words(at);
+  return html`<div class="field slider">
+    <label for=${own}>As of</label>
+    <div class="slider-line">
+      <input id=${own} type="range" name="as_of" min=${known ? first : 0} max=${known ? last : 1} step="1" value=${known ? at : 1} disabled=${!known}
+        aria-valuetext=${said} onInput=${(event) => setAt(Number(event.currentTarget.value))} />
+      <output for=${own} class="num slider-day">${said}</output>
+    </div>
+  </div>`;
+}

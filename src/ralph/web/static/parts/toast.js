@@ -1,0 +1,34 @@
+// Short messages at the edge: what was done, with a way back. They are spoken (role status), stay while they are
+// looked at or hold a button, and never cover what has the focus.
+import { html, signal } from "../lib.js";
+import { Icon } from "./icons.js";
+
+const toasts = signal([]);
+let next = 1;
+
+/** Shows a message; `action` is `{label, run}`. Gives back a function that takes it away. */
+export function toast(text, { action = null, failed = false, seconds = action ? 12 : 5 } = {}) {
+  const one = { key: next++, text, action, failed };
+  toasts.value = [...toasts.value.slice(-2), one];
+  const away = () => (toasts.value = toasts.value.filter((each) => each.key !== one.key));
+  const wait = () => setTimeout(() => (document.querySelector(".toast:hover, .toast:focus-within") ? wait() : away()), seconds * 1000);
+  if (!failed) wait();
+  one.away = away;
+  return away;
+}
+
+/** Where the messages are; once, in the shell. */
+export function Toasts() {
+  return html`<div class="toasts" role="status" aria-live="polite">
+    ${toasts.value.map(
+      (one) => html`<div class="toast ${one.failed ? "toast-failed" : ""}" key=${one.key}>
+        <p>${one.text}</p>
+        ${one.action &&
+        html`<button type="button" class="button small" onClick=${() => (one.away(), one.action.run())}>${one.action.label}</button>`}
+        <button type="button" class="icon-button" aria-label="Close this message" onClick=${() => one.away()}>
+          <${Icon} name="close" />
+        </button>
+      </div>`,
+    )}
+  </div>`;
+}

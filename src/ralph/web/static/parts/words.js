@@ -1,0 +1,158 @@
+// How things are said: times, numbers, kinds. One place, so that "3 days ago" reads the same on every page.
+import { html } from "../lib.js";
+
+const whole = new Intl.NumberFormat("en");
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const dated = new Intl.DateTimeFormat("en", { year: "numeric", month: "short", day: "numeric", timeZone: "UTC" });
+const exact = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
+
+const STEPS = [
+  ["year", 365 * 86400],
+  ["month", 30 * 86400],
+  ["week", 7 * 86400],
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+];
+
+/** 12345 -> "12,345"; nothing known -> an en dash. */
+export function number(value) {
+  return value === null || value === undefined || Number.isNaN(value) ? "–" : whole.format(value);
+}
+
+/** (1, "record") -> "1 record"; (2, "memory", "memories") -> "2 memories". */
+export function count(value, one, many = `${one}s`) {
+  return `${number(value)} ${value === 1 ? one : many}`;
+}
+
+/** 0.4567 -> "46%". */
+export function percent(value) {
+  return value === null || value === undefined ? "–" : `${Math.round(value * 100)}%`;
+}
+
+/** 75.4 -> "1 min 15 s"; 0.82 -> "0.8 s". */
+export function seconds(value) {
+  if (value === null || value === undefined) return "–";
+  if (value < 10) return `${Number(value.toFixed(1))} s`;
+  if (value < 60) return `${Math.round(value)} s`;
+  const minutes = Math.floor(value / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(value % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+/** Whole days between today and a date without a time of day, which is a day and no moment. */
+function daysTo(date, now) {
+  const [year, month, dayOfMonth] = date.split("-").map(Number);
+  const today = new Date(now);
+  const midnight = Date.UTC(today.getFullYear(), today.getMonth(), today.getDate());
+  return Math.round((Date.UTC(year, month - 1, dayOfMonth) - midnight) / 86400000);
+}
+
+/** A time in words, from now: "3 days ago", "in 2 hours"; "" when it is no time. */
+export function ago(iso, now = Date.now()) {
+  const at = Date.parse(iso);
+  if (Number.isNaN(at)) return "";
+  const days = DAY.test(iso) ? daysTo(iso, now) : null;
+  if (days !== null && Math.abs(days) < 7) return relative.format(days, "day");
+  const away = days === null ? (at - now) / 1000 : days * 86400;
+  if (Math.abs(away) < 45) return "just now";
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(away) >= size * (unit === "minute" ? 0.75 : 1)) return relative.format(Math.round(away / size), unit);
+  }
+  return relative.format(Math.round(away / 60), "minute");
+}
+
+/** "3d", "5h": for narrow places. */
+export function shortAgo(iso, now = Date.now()) {
+  const at = Date.parse(iso);
+  if (Number.isNaN(at)) return "";
+  if (DAY.test(iso) && daysTo(iso, now) === 0) return "today";
+  const away = Math.abs(now - at) / 1000;
+  for (const [unit, size] of STEPS) {
+    if (unit !== "week" && away >= size) return `${Math.floor(away / size)}${unit === "month" ? "mo" : unit[0]}`;
+  }
+  return "now";
+}
+
+/** "5 Mar 2026", or "" when it is no time. */
+export function day(iso) {
+  const at = Date.parse(iso);
+  return Number.isNaN(at) ? "" : dated.format(at);
+}
+
+/** A `<time>`: "3 days ago", the exact time as its title. `short` for narrow places, `exactly` for the date itself. */
+export function Time({ at, short = false, exactly = false }) {
+  if (!at) return null;
+  const parsed = Date.parse(at);
+  if (Number.isNaN(parsed)) return html`<span>${at}</span>`;
+  const words = exactly ? (DAY.test(at) ? dated : exact).format(parsed) : short ? shortAgo(at) : ago(at);
+  return html`<time datetime=${at} title=${at}>${words}</time>`;
+}
+
+const HUES = {
+  pattern: "teal",
+  patterns: "teal",
+  decision: "iris",
+  fix: "amber",
+  gotcha: "amber",
+  context: "sky",
+  discovery: "sky",
+  knowledge: "sky",
+  guardrail: "rose",
+  insight: "plum",
+  memory: "teal",
+  observation: "slate",
+  tool_use: "slate",
+  note: "sky",
+  error: "rose",
+  success: "moss",
+  journal: "plum",
+  summary: "plum",
+  session: "plum",
+  task: "iris",
+  run: "iris",
+  file: "slate",
+  symbol: "moss",
+  tag: "rose",
+  done: "moss",
+  failed: "rose",
+  blocked: "amber",
+  retried: "amber",
+  interrupted: "slate",
+};
+
+/** The hue of a kind: a custom property `--hue-NAME` for lines and dots, and a class `hue-NAME` for chips. */
+export function hueOf(kind) {
+  return HUES[kind] ?? HUES[String(kind ?? "").replace(/s$/, "")] ?? "slate";
+}
+
+/** "tool_use" -> "tool use". */
+export function said(kind) {
+  return String(kind ?? "").replaceAll("_", " ");
+}
+
+/** "cited file is gone: x" -> "Cited file is gone: x". */
+export function sentence(words) {
+  return words ? words[0].toUpperCase() + words.slice(1) : "";
+}
+
+/** A kind as a chip: its word, and a dot in its colour. */
+export function Kind({ kind, label }) {
+  const words = said(kind);
+  const other = label && said(label).toLowerCase() !== words ? label : "";
+  return html`<span class="kind hue-${hueOf(kind)}" title=${other ? `${words}, called ${other}` : undefined}
+    >${other ? said(other).toLowerCase() : words}</span>`;
+}
+
+/** How many tokens, with the word. */
+export function Tokens({ n }) {
+  return html`<span class="num tokens" title="by estimate">${number(n)} tokens</span>`;
+}
+
+/** The last piece of a path, the whole as its title. */
+export function FileName({ name }) {
+  if (!name) return null;
+  return html`<span class="file" title=${name}>${name}</span>`;
+}

@@ -1,0 +1,147 @@
+"""`ralph journal` and `ralph graph` within a task show what `ralph search` would, and everything to a person."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tests.app import side_by_side
+from tests.app.side_by_side import (
+    ASKED,
+    ONE,
+    ONE_ENTRY,
+    ONE_INSIGHT,
+    PROJECT,
+    TWO_INSIGHT,
+    Both,
+    entry,
+    insight,
+    seen,
+    write,
+)
+from tests.cli.runner import Project
+
+from ralph import paths
+from ralph.app import journal
+from ralph.formats import insights
+
+TWO_ENTRY, NOBODYS = "twoentry", "nobodysentry"
+MINE, THEIRS = "jrn-run-0002-1", "jrn-run-0001-1"
+
+
+@pytest.fixture
+def both(ralph: Project) -> Both:
+    """Two tasks with entries in the journal, and an entry of no task."""
+    made = side_by_side.both(ralph.root)
+    journal.append(ralph.root, entry(TWO_ENTRY, made.two, run="run-0002"))
+    journal.append(ralph.root, entry(NOBODYS, "", 2, run="run-0002"))
+    journal.append(ralph.root, entry("another", made.one, 3, run="run-0002"))
+    return made
+
+
+@pytest.fixture
+def in_two(both: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
+    """The same, for somebody who works on the second task."""
+    monkeypatch.setenv("RALPH_TASK", both.two)
+    return both
+
+
+@pytest.mark.parametrize("words", [("list",), ("search", ASKED)])
+@pytest.mark.parametrize("form", ["table", "json", "markdown"])
+def test_the_journal_within_a_task_leaves_out_what_others_are_at_and_says_so(
+    ralph: Project, in_two: Both, words: tuple[str, ...], form: str
+) -> None:
+    found = ralph("journal", *words, "--format", form)
+    assert found.code == 0
+    assert (TWO_ENTRY in found.out, NOBODYS in found.out, ONE_ENTRY in found.out) == (True, True, False)
+    assert found.err == f"2 entries of other tasks left out ({in_two.one}); --all-tasks shows everything\n"
+    everything = ralph("journal", *words, "--all-tasks", "--format", form)
+    assert ONE_ENTRY in everything.out
+    assert everything.err == ""
+
+
+@pytest.mark.parametrize("words", [("list",), ("search", ASKED)])
+def test_a_person_sees_the_whole_journal_and_what_a_task_would_see_by_its_name(
+    ralph: Project, both: Both, words: tuple[str, ...]
+) -> None:
+    found = ralph("journal", *words)
+    assert all(mark in found.out for mark in (ONE_ENTRY, TWO_ENTRY, NOBODYS))
+    assert found.err == ""
+    found = ralph("journal", *words, "--task", both.one)
+    assert (ONE_ENTRY in found.out, TWO_ENTRY in found.out, NOBODYS in found.out) == (True, False, True)
+
+
+def test_the_end_of_a_task_opens_its_entries(ralph: Project, in_two: Both) -> None:
+    assert ralph("task", "done", in_two.one).code == 0
+    found = ralph("journal", "list")
+    assert ONE_ENTRY in found.out
+    assert found.err == ""
+
+
+def test_a_run_is_shown_without_what_it_did_for_others(ralph: Project, in_two: Both) -> None:
+    found = ralph("journal", "show", "run-0002", "--format", "json")
+    assert [each["iteration"] for each in json.loads(found.out)] == [1, 2]
+    assert found.err == f"1 entry of other tasks left out ({in_two.one}); --all-tasks shows everything\n"
+    whole = ralph("journal", "show", "run-0002", "--all-tasks", "--format", "json")
+    assert len(json.loads(whole.out)) == 3
+    assert whole.err == ""
+    nothing = ralph("journal", "show", "run-0001")
+    assert nothing.code == 1
+    assert "--all-tasks shows everything" in nothing.err
+    assert ONE_ENTRY not in nothing.err
+
+
+def test_by_its_id_an_entry_is_shown_with_a_note_whose_it_is(ralph: Project, in_two: Both) -> None:
+    for words in ((THEIRS,), ("run-0001", "1")):
+        found = ralph("journal", "show", *words)
+        assert ONE_ENTRY in found.out
+        assert found.err == f"{THEIRS} belongs to another task, {in_two.one}\n"
+    assert ralph("journal", "show", MINE).err == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("journal", "list"), ("journal", "show"), ("graph", "show"), ("graph", "search", "x")]
+)
+def test_one_task_and_all_of_them_contradict_each_other(ralph: Project, words: tuple[str, ...]) -> None:
+    found = ralph(*words, "--task", "t-1", "--all-tasks")
+    assert found.code == 2
+    assert "give one of them" in found.err
+
+
+def test_a_search_of_the_graph_in_a_task_finds_nothing_of_another(ralph: Project, both: Both) -> None:
+    words = ("graph", "search", ASKED, "--limit", "100", "--format", "json")
+    assert seen(ralph(*words, "--task", both.two).out) == {PROJECT, TWO_INSIGHT}
+    everything = seen(ralph(*words).out)
+    assert everything > {PROJECT, TWO_INSIGHT, ONE_INSIGHT}
+    assert seen(ralph(*words, "--all-tasks").out) == everything
+
+
+def test_the_overview_in_a_task_counts_what_the_task_may_see(ralph: Project, in_two: Both) -> None:
+    mine = ralph("graph", "show", "--format", "json")
+    everything = ralph("graph", "show", "--format", "json", "--all-tasks")
+    assert not seen(mine.out) & ONE
+    assert sum(json.loads(mine.out)["nodes"].values()) < sum(json.loads(everything.out)["nodes"].values())
+    for which in (mine, everything):
+        told = json.loads(which.out)
+        assert all(each["edges"] > 0 for each in told["busiest"])
+        assert sum(told["edges"].values()) > 0
+
+
+def test_another_task_s_node_is_shown_by_its_id_and_not_by_its_words(ralph: Project, in_two: Both) -> None:
+    assert ONE_INSIGHT in ralph("graph", "show", "ins-1").out
+    assert ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json").code == 0
+    near = ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json", "--hops", "1")
+    assert not seen(near.out)
+    assert ONE_INSIGHT in ralph("graph", "neighbors", f"task:{in_two.one}", "--all-tasks", "--hops", "1").out
+
+
+def test_a_node_that_only_another_task_has_is_not_found_by_its_title(ralph: Project, both: Both) -> None:
+    titled = replace(insight(ONE_INSIGHT, 7), title="The secret of the grease")
+    write(paths.tasks_folder(ralph.root) / both.one / "memory" / "insights.json", insights.render(titled))
+    for words in (("show", "the secret of the grease"), ("path", "the secret of the grease", f"task:{both.two}")):
+        assert "no node" not in ralph("graph", *words).err
+        hidden = ralph("graph", *words, "--task", both.two)
+        assert hidden.code == 1
+        assert "that this task may see" in hidden.err
+    near = ralph("graph", "show", "the secret of the greese", "--task", both.two)
+    assert "did you mean ins-7" not in near.err
+    assert "did you mean ins-7" in ralph("graph", "show", "the secret of the greese").err

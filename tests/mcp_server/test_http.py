@@ -1,0 +1,142 @@
+"""The real program at an address: a round trip with the token, and everybody else is turned away."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from tests.mcp_server.talking import Talk
+
+SERVE = (sys.executable, "-m", "ralph", "mcp", "serve", "--http")
+PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}  # fmt: skip
+
+
+@dataclass
+class Address:
+    """A server at its address, with its token."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+    token: str
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    def post(self, path: str = "/mcp", method: str = "POST", **headers: str) -> tuple[int, str]:
+        """The status and the words of an answer; headers may replace those of a good request."""
+        good = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        sent = {**good, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        body = json.dumps(PING).encode()
+        for name, value in {**sent, "Content-Length": str(len(body)), "Connection": "close"}.items():
+            if value:
+                connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        try:
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def address(root: Path) -> Iterator[Address]:
+    with subprocess.Popen(SERVE, cwd=root, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        try:
+            assert process.stderr is not None
+            url = process.stderr.readline().strip()
+            word, scheme, token = process.stderr.readline().split()
+            assert (word, scheme, len(token) > 40) == ("Authorization:", "Bearer", True)
+            yield Address(process, url, token)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_round_trip_with_the_token(address: Address, mode: str) -> None:
+    async def main() -> None:
+        headers = {"Authorization": f"Bearer {address.token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as wire,
+            Client(streamable_http_client(address.url, http_client=wire), mode=mode) as client,
+        ):
+            talk = Talk(client)
+            assert len((await client.list_tools()).tools) == 18
+            assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
+            assert (await talk.got("memory_add", text="주소로도 된다"))["added"] is True
+
+    anyio.run(main)
+
+
+def test_who_is_not_meant_is_turned_away_with_a_sentence(address: Address) -> None:
+    port = address.port
+    assert address.post()[0] == 200
+    for host in (
+        f"evil.example:{port}",
+        "127.0.0.1",
+        f"127.0.0.1.:{port}",
+        f"127.0.0.1:{port + 1}",
+        f"evil@127.0.0.1:{port}",
+        "",
+    ):
+        status, words = address.post(Host=host)
+        assert status in (400, 403), host
+        assert address.token not in words
+    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{port}", f"http://127.0.0.1:{port}.evil.example"):
+        assert address.post(Origin=origin) == (403, "this server does not answer to other pages\n"), origin
+    assert address.post(Origin=f"http://127.0.0.1:{port}")[0] == 200
+    for token in ("", "Bearer", "Bearer wrong", f"Basic {address.token}", address.token, f"Bearer {address.token}x"):
+        status, words = address.post(Authorization=token)
+        assert (status, address.token in words) == (401, False), token
+    assert address.post(Host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE", "PUT", "HEAD"])
+def test_no_other_method_goes_around_the_token(address: Address, method: str) -> None:
+    for path in ("/mcp", "/", "/mcp/../mcp", "/.well-known/oauth-protected-resource"):
+        assert address.post(path, method, Authorization="")[0] == 401
+
+
+def test_it_listens_on_this_machine_alone(address: Address) -> None:
+    assert address.url == f"http://127.0.0.1:{address.port}/mcp"
+    table = Path("/proc/net/tcp")
+    if not table.exists():
+        pytest.skip("no /proc/net/tcp")
+    ours = f":{address.port:04X}"
+    listening = [words[1] for line in table.read_text(encoding="utf-8").splitlines()[1:]
+                 if (words := line.split())[3] == "0A" and words[1].endswith(ours)]  # fmt: skip
+    assert listening == [f"0100007F{ours}"]
+
+
+def test_an_interrupt_ends_it_cleanly_and_nothing_was_printed_on_stdout(address: Address) -> None:
+    assert address.post()[0] == 200
+    os.kill(address.process.pid, signal.SIGINT)
+    out, _ = address.process.communicate()
+    assert (address.process.returncode, out) == (0, "")
+
+
+def test_a_port_that_is_taken_is_told(address: Address, root: Path) -> None:
+    done = subprocess.run(
+        [*SERVE, "--port", str(address.port)], cwd=root, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"port {address.port} cannot be used" in done.stderr

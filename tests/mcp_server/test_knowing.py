@@ -1,0 +1,97 @@
+"""knowledge_add, knowledge_match, journal_search and graph_neighbors."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Project
+from tests.mcp_server.talking import ERAS, Talk, talk
+
+from ralph.app import journal, knowledge
+from ralph.model.kinds import Outcome
+from ralph.model.work import JournalEntry
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date(empty: Path, mode: str) -> None:
+    async def add(talk: Talk) -> None:
+        got = await talk.got("knowledge_add", title="배포 절차", text="make release 를 돌린다.", tags=["release"])
+        assert got["change"] == "new"
+        got = await talk.got("knowledge_add", title="배포 절차", text="make ship 을 돌린다.", tags="release, ship")
+        assert got["change"] == "updated"
+        assert got["notes"][0].startswith("the text before is kept as ret-")
+        same = {"title": "배포 절차", "text": "make ship 을 돌린다.", "tags": ["release"]}
+        assert (await talk.got("knowledge_add", **same))["change"] == "unchanged"
+
+    talk(empty, add, mode=mode, name="codex")
+    (entry,) = knowledge.list_(empty).records
+    assert (entry.extra["by"], entry.extra["via"]) == ("agent", "mcp (codex)")
+    assert "agent, via mcp (codex)" in Project(empty)("knowledge", "show", "배포 절차").out
+
+
+def test_new_words_in_a_persons_page_are_the_agents(empty: Path) -> None:
+    knowledge.add(empty, "Release steps", "By hand.", ["release"])
+
+    async def add(talk: Talk) -> None:
+        await talk.got("knowledge_add", title="Release steps", text="By make.", tags=["release"])
+
+    talk(empty, add)
+    (entry,) = knowledge.list_(empty).records
+    assert entry.extra["by"] == "agent"
+
+
+def test_a_page_without_a_tag_or_a_title_is_refused(empty: Path) -> None:
+    async def add(talk: Talk) -> None:
+        assert "without a tag" in await talk.refused("knowledge_add", title="a", text="b", tags=[])
+        assert "knowledge_add needs title and tags" in await talk.refused("knowledge_add", text="b")
+        assert "the text is empty" in await talk.refused("knowledge_add", title=" ", text="b", tags=["t"])
+
+    talk(empty, add)
+
+
+def test_what_fits_a_task_is_found_by_tags(empty: Path) -> None:
+    knowledge.add(empty, "Release steps", "Run `make release`. See [[Versions]].", ["release"])
+    knowledge.add(empty, "Versions", "Semantic.", ["semver"])
+
+    async def match(talk: Talk) -> None:
+        got = await talk.got("knowledge_match", words="prepare the release")
+        assert [each["title"] for each in got["entries"]] == ["Release steps", "Versions"]
+        assert "make release" in got["text"]
+        assert (await talk.got("knowledge_match", words="zebra"))["entries"] == []
+        assert (await talk.got("knowledge_match", words="x", files=["docs/semver.md"]))["entries"]
+
+    talk(empty, match)
+
+
+def test_the_journal_is_found_by_words_and_filters(root: Path) -> None:
+    long = "The parser is slow. " * 400
+    journal.append(root, JournalEntry("run-99887766", 2, Outcome.FAILED, notes=long, created_at="2026-11-11T10:00:00Z"))
+
+    async def search(talk: Talk) -> None:
+        got = await talk.got("journal_search", query="parser")
+        assert got["total"] == 2
+        cut = next(each for each in got["hits"] if each["type"] == "failed")
+        assert "[cut; `ralph search --layer 3 jrn-run-99887766-2`" in cut["text"]
+        assert len(cut["text"]) < 2000
+        (hit,) = (await talk.got("journal_search", query="parser", outcome="retried", task="t-abc123"))["hits"]
+        assert "drops headers" in hit["text"]
+        assert (await talk.got("journal_search", query="parser", run="run-1a2b"))["total"] == 1
+        assert (await talk.got("journal_search", query="zebra"))["notes"] == ["Nothing found."]
+        assert "it is one of done, failed" in await talk.refused("journal_search", query="x", outcome="well")
+
+    talk(root, search)
+
+
+def test_neighbours_come_with_the_edge_that_leads_there(root: Path) -> None:
+    async def look(talk: Talk) -> None:
+        got = await talk.got("graph_neighbors", id="tag:docker", hops=1)
+        assert [node["id"][:4] for node in got["nodes"]] == ["mem-"]
+        assert "tag:docker" in got["nodes"][0]["by"]
+        assert "ECONNREFUSED" in await talk.read("graph_neighbors", id="docker")
+        assert (await talk.got("graph_neighbors", id="tag:docker", type=["file"]))["nodes"] == []
+        got = await talk.got("graph_neighbors", id="tag:docker", limit=1)
+        assert (len(got["nodes"]), got["total"]) == (1, 2)
+        assert "is not a type of node" in await talk.refused("graph_neighbors", id="tag:docker", type="dream")
+        assert "is not a relation" in await talk.refused("graph_neighbors", id="tag:docker", relation="loves")
+        assert await talk.refused("graph_neighbors", id="file:nowhere.py")
+
+    talk(root, look)

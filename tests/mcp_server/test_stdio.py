@@ -1,0 +1,155 @@
+"""The real program over its pipes: a round trip, nothing but the protocol on stdout, and no process left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from tests.agents.living import living
+from tests.mcp_server.talking import Talk
+
+from ralph.app import memory
+
+SERVE = (sys.executable, "-m", "ralph", "mcp", "serve")
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "bare", "version": "1"},
+}
+GREETING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n"
+CLIENT = f"""
+import subprocess, sys
+server = subprocess.Popen({SERVE!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+server.stdin.write({GREETING.encode()!r})
+server.stdin.flush()
+server.stdout.readline()
+print(server.pid, flush=True)
+sys.stdin.read()
+"""
+"""A client that greets its server, says which process it is, and waits to be killed."""
+
+
+class Wire:
+    """A server process, spoken to line by line."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+
+    def send(self, **message: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        heard = json.loads(self.process.stdout.readline())
+        assert isinstance(heard, dict)
+        return heard
+
+    def greet(self) -> dict[str, Any]:
+        self.send(id=1, method="initialize", params=HELLO)
+        heard = self.hear()
+        self.send(method="notifications/initialized")
+        return heard
+
+
+@contextmanager
+def wired(root: Path, *words: str) -> Iterator[Wire]:
+    with subprocess.Popen(
+        [*SERVE, *words], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            yield Wire(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_round_trip_with_the_sdks_own_client(root: Path, mode: str) -> None:
+    async def main() -> None:
+        program = StdioServerParameters(command=SERVE[0], args=list(SERVE[1:]), cwd=str(root))
+        async with Client(stdio_client(program), mode=mode) as client:
+            talk = Talk(client)
+            assert len((await client.list_tools()).tools) == 18
+            assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
+            got = await talk.got("memory_add", text="파이프로도 된다", type="context")
+            assert (await talk.got("memory_show", id=got["id"]))["text"] == "파이프로도 된다"
+            assert "Memory not found" in await talk.refused("memory_show", id="nope")
+
+    anyio.run(main)
+
+
+def test_stdout_carries_the_protocol_alone_and_the_end_of_input_is_the_end(root: Path) -> None:
+    (root / "ralph.yml").write_text("memorys: 1\n", encoding="utf-8", newline="")  # a warning to print
+    with wired(root) as wire:
+        assert wire.greet()["result"]["serverInfo"]["name"] == "ralph"
+        wire.send(id=2, method="tools/call", params={"name": "memory_add", "arguments": {"text": "one"}})
+        assert wire.hear()["id"] == 2
+        out, err = wire.process.communicate()
+        assert out == b""
+        assert b"memorys" in err
+        assert wire.process.returncode == 0
+
+
+def test_a_call_at_the_very_end_is_done_or_not_but_never_half(root: Path) -> None:
+    with wired(root) as wire:
+        wire.greet()
+        wire.send(id=2, method="tools/call", params={"name": "memory_add", "arguments": {"text": "the last words"}})
+        wire.process.communicate()
+        assert wire.process.returncode == 0
+    added = [each.record.text for each in memory.list_(root)][3:]
+    assert added in ([], ["the last words"])
+
+
+def test_nonsense_is_answered_and_the_server_goes_on(root: Path) -> None:
+    with wired(root) as wire:
+        wire.greet()
+        assert wire.process.stdin is not None
+        wire.process.stdin.write(b"no json at all\n\xff\xfe\n{}\n")
+        wire.send(id=7, method="tools/call", params={"name": "status"})
+        while (heard := wire.hear()).get("id") != 7:
+            pass
+        assert heard["result"]["structuredContent"]["memories"] == 3
+
+
+def test_a_client_that_is_killed_leaves_no_server_behind(root: Path) -> None:
+    words = [sys.executable, "-c", CLIENT]
+    with subprocess.Popen(words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        server = int(client.stdout.readline())
+        os.kill(client.pid, signal.SIGKILL)
+        client.wait()
+        assert living(server) == []
+
+
+def test_an_interrupt_ends_it_at_once(root: Path) -> None:
+    with wired(root) as wire:
+        wire.greet()
+        wire.process.send_signal(signal.SIGINT)
+        assert wire.process.wait() == -signal.SIGINT
+
+
+def test_outside_of_a_project_and_read_only_it_starts_and_lists(tmp_path: Path) -> None:
+    with wired(tmp_path, "--read-only") as wire:
+        wire.greet()
+        wire.send(id=2, method="tools/list")
+        assert len(wire.hear()["result"]["tools"]) == 14
+
+
+def test_a_server_loads_no_verb_before_it_is_asked_to_run_one(root: Path) -> None:
+    code = (
+        "import sys, ralph.mcp.serve, ralph.mcp.server as s; s.build(None, {});"
+        "print([name for name in sys.modules if name.startswith(('ralph.app', 'ralph.store', 'ralph.search',"
+        " 'ralph.capture', 'ralph.context', 'ralph.config', 'yaml'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True, encoding="utf-8")
+    assert done.stdout == "[]\n"

@@ -1,0 +1,141 @@
+"""The dashboard, health and tasks over HTTP: shapes, filters, empty projects, and no hostile text comes through."""
+
+from pathlib import Path
+
+import pytest
+from tests.web import sample
+from tests.web.asking import Site, tags
+from tests.web.sample_live import Live
+from tests.web.sample_texts import SECRET
+
+from ralph.app import project, task
+from ralph.web.markdown import TAGS
+
+
+@pytest.fixture(scope="module")
+def shop() -> Site:
+    return Site(sample.shared().root)
+
+
+class TestDashboard:
+    def test_it_tells_tasks_runs_sessions_tokens_and_hooks(self, shop: Site) -> None:
+        told = shop.get("/api/dashboard")
+        assert sorted(told) == ["doctor", "health", "hooks", "runs", "sessions", "tasks", "tokens"]
+        assert told["tasks"]["by_state"] == {"pending": 2, "in_progress": 1, "blocked": 1, "done": 1, "failed": 2}
+        assert len(told["tasks"]["items"]) == 7
+        assert [run["status"] for run in told["runs"]] == ["failed", "success"]
+        assert len(told["sessions"]) == 9
+        days = told["tokens"]["days"]
+        assert days == sorted(days)
+        assert (
+            len(days) == len(told["tokens"]["injected"]) == len(told["tokens"]["used"]) == len(told["tokens"]["rate"])
+        )
+        assert sum(told["tokens"]["used"]) > 0
+        assert {event["event"] for event in told["hooks"]["events"]} >= {"PostToolUse", "UserPromptSubmit", "Stop"}
+
+    def test_a_task_row_has_what_the_list_shows(self, shop: Site) -> None:
+        rows = {row["title"]: row for row in shop.get("/api/dashboard")["tasks"]["items"]}
+        row = rows["Mail the invoice"]
+        members = (
+            "id title status priority created_at updated_at parent feature branch worktree run attempts depends_on"
+        )
+        assert set(members.split()) | {"ready"} <= set(row)
+        assert row["depends_on"] == [rows["Number invoices without gaps"]["id"]]
+        assert row["ready"] is False
+        assert rows["Checkout in one page"]["branch"] == "ralph/one-page-checkout"
+
+    def test_a_run_under_way_comes_first_and_is_live(self, tmp_path: Path) -> None:
+        here = sample.copied(tmp_path / "shop")
+        live = Live(here.root).start()
+        try:
+            first = Site(here.root).get("/api/dashboard")["runs"][0]
+        finally:
+            live.stop()
+        assert (first["id"], first["live"], first["status"]) == (live.id, True, "running")
+        assert first["why"] == "waiting for the agent"
+        assert Site(here.root).get("/api/dashboard")["runs"][0]["live"] is False
+
+    def test_a_folder_where_nothing_is_has_an_empty_one(self, tmp_path: Path) -> None:
+        told = Site(tmp_path).get("/api/dashboard")
+        assert told["tasks"]["items"] == told["runs"] == told["sessions"] == told["tokens"]["days"] == []
+        assert told["hooks"]["events"] == []
+
+    def test_a_project_after_init_alone_has_an_empty_one(self, tmp_path: Path) -> None:
+        project.init(tmp_path)
+        told = Site(tmp_path).get("/api/dashboard")
+        assert told["tasks"]["items"] == told["runs"] == told["sessions"] == []
+
+
+class TestHealth:
+    def test_what_is_gone_unused_said_twice_or_secret_is_named(self, shop: Site) -> None:
+        told = shop.get("/api/health")
+        names = sample.shared().memories
+        assert [(each["id"], each["what"]) for each in told["stale"]] == [
+            (names["soap"], "cited file is gone: src/legacy/soap.ts")
+        ]
+        assert names["main"] in {each["id"] for each in told["unused"]}
+        assert [sorted(each["ids"]) for each in told["duplicates"]] == [sorted((names["redis"], names["duplicate"]))]
+        assert [(each["file"], each["rule"]) for each in told["secrets"]] == [(".agent/memories.md", "github token")]
+        assert told["counts"] == {key: len(told[key]) for key in ("stale", "unused", "duplicates", "secrets")}
+
+    def test_no_secret_is_repeated_where_it_is_reported(self, shop: Site) -> None:
+        held = shop.client.get("/api/health").json()
+        token = next(word for word in SECRET.split() if word.startswith("ghp_"))
+        assert token not in str(held["secrets"])
+
+    def test_a_project_without_anything_is_healthy(self, tmp_path: Path) -> None:
+        told = Site(tmp_path).get("/api/health")
+        assert told["counts"] == {"stale": 0, "unused": 0, "duplicates": 0, "secrets": 0}
+        assert told["doctor"] == []
+
+
+class TestTasks:
+    def test_they_are_filtered_by_state_and_words(self, shop: Site) -> None:
+        told = shop.get("/api/tasks", state=["failed", "done"])
+        assert {row["status"] for row in told["items"]} == {"failed", "done"}
+        assert told["total"] == 3
+        assert sum(told["by_state"].values()) == 7  # counts are those of every state
+        found = shop.get("/api/tasks", q="이름으로")
+        assert [row["title"] for row in found["items"]] == ["Search orders by name"]
+        assert shop.get("/api/tasks", q="nothing like it")["items"] == []
+
+    def test_they_are_sorted_as_wanted(self, shop: Site) -> None:
+        by_title = [row["title"] for row in shop.get("/api/tasks", sort="title")["items"]]
+        assert by_title == sorted(by_title, key=str.casefold)
+        newest = [row["created_at"] for row in shop.get("/api/tasks", sort="newest")["items"]]
+        assert newest == sorted(newest, reverse=True)
+        first = [row["priority"] for row in shop.get("/api/tasks")["items"]]
+        assert first == [1, 1, 2, 2, 3, 4, 0]
+        assert shop.get("/api/tasks", sort="state")["items"][0]["status"] == "in_progress"
+        assert shop.refusal("/api/tasks", sort="colour")[0] == 400
+
+    def test_pages_are_cut_out_of_many(self, tmp_path: Path) -> None:
+        for number in range(30):
+            task.add(tmp_path, f"task {number:02}")
+        site = Site(tmp_path)
+        told = site.get("/api/tasks", sort="title", limit=10, offset=25)
+        assert [row["title"] for row in told["items"]] == [f"task {number}" for number in range(25, 30)]
+        assert told["total"] == 30
+
+    def test_one_has_its_stories_progress_log_chats_runs_and_insights(self, shop: Site) -> None:
+        names = sample.shared().tasks
+        told = shop.get(f"/api/tasks/{names['checkout']}")
+        assert [story["passes"] for story in told["stories"]] == [True, False, False]
+        assert {row["mode"] for row in told["sessions"]} == {"plan", "agent"}
+        assert {child["id"] for child in told["children"]} == {names["invoice"], names["mail"]}
+        told = shop.get(f"/api/tasks/{names['rounding']}")
+        assert [step["to"] for step in told["log"]][-1] == "done"
+        assert told["log"][0]["to"] == "added"
+        assert [run["status"] for run in told["runs"]] == ["success"]
+        assert {each["status"] for each in told["insights"]} == {"proposed", "rejected"}
+        assert "<li>" in told["progress_html"]
+        assert tags(told["progress_html"]) <= TAGS
+
+    def test_a_failure_is_told_with_its_reason(self, shop: Site) -> None:
+        told = shop.get(f"/api/tasks/{sample.shared().tasks['soap']}")
+        assert "turned the SOAP endpoint off" in told["log"][-1]["note"]
+        assert (told["log"][-1]["from"], told["log"][-1]["to"]) == ("pending", "failed")
+
+    def test_an_unknown_one_is_a_sentence(self, shop: Site) -> None:
+        assert shop.refusal("/api/tasks/t-nope") == (404, "there is no task t-nope")
+        assert shop.refusal("/api/tasks/..%2f..%2f")[0] == 404

@@ -1,0 +1,116 @@
+"""The graph over HTTP: filters, time, the busiest nodes first, what is near, and the way between two."""
+
+from pathlib import Path
+
+import pytest
+from tests.web import sample
+from tests.web.asking import Site
+
+from ralph.app import memory
+from ralph.model.kinds import MemoryKind
+
+
+@pytest.fixture(scope="module")
+def shop() -> Site:
+    return Site(sample.shared().root)
+
+
+@pytest.fixture(scope="module")
+def here() -> sample.Sample:
+    return sample.shared()
+
+
+class TestParts:
+    def test_nodes_and_edges_have_what_the_picture_needs(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get("/api/graph")
+        assert sorted(told) == ["edges", "from", "nodes", "total_edges", "total_nodes", "until"]
+        assert len(told["nodes"]) == told["total_nodes"]
+        nodes = {node["id"]: node for node in told["nodes"]}
+        assert nodes[here.memories["keys"]]["record"] == here.memories["keys"]
+        assert nodes["tag:auth"]["record"] is None
+        assert nodes[here.memories["env-key"]]["superseded"] is True
+        assert all(edge["source"] in nodes and edge["target"] in nodes for edge in told["edges"])
+        stated = {(edge["source"], edge["relation"]) for edge in told["edges"] if edge["explicit"]}
+        assert (here.memories["keys"], "supersedes") in stated
+        assert told["from"] < told["until"]
+
+    def test_degrees_are_those_of_the_whole_graph(self, shop: Site) -> None:
+        whole = {node["id"]: node["degree"] for node in shop.get("/api/graph")["nodes"]}
+        part = shop.get("/api/graph", kind="decision")
+        assert {node["kind"] for node in part["nodes"]} == {"decision"}
+        assert all(whole[node["id"]] == node["degree"] for node in part["nodes"])
+
+    def test_the_busiest_are_shown_and_all_are_counted(self, shop: Site) -> None:
+        whole = shop.get("/api/graph")
+        told = shop.get("/api/graph", limit=10)
+        assert len(told["nodes"]) == 10
+        assert told["total_nodes"] == whole["total_nodes"]
+        least = min(node["degree"] for node in told["nodes"])
+        assert least >= sorted((node["degree"] for node in whole["nodes"]), reverse=True)[9]
+
+    def test_a_tag_and_a_task_bring_what_is_about_them(self, shop: Site, here: sample.Sample) -> None:
+        names = {node["id"] for node in shop.get("/api/graph", tag="Auth")["nodes"]}
+        assert {"tag:auth", here.memories["jwt"], "file:src/auth/session.ts"} <= names
+        assert here.memories["rounding"] not in names
+        about = {node["id"] for node in shop.get("/api/graph", task=here.tasks["rounding"])["nodes"]}
+        assert f"task:{here.tasks['rounding']}" in about
+        assert here.memories["vat"] not in about
+
+    def test_words_find_nodes_by_name(self, shop: Site) -> None:
+        found = shop.get("/api/graph", q="total TS")["nodes"]
+        assert "file:src/cart/total.ts" in {node["id"] for node in found}
+        assert shop.get("/api/graph", q="nothing like it")["nodes"] == []
+
+    def test_an_earlier_day_knows_less(self, shop: Site, here: sample.Sample) -> None:
+        whole = shop.get("/api/graph")
+        day = whole["from"]
+        early = {node["id"] for node in shop.get("/api/graph", as_of=day)["nodes"]}
+        assert here.memories["redis"] in early
+        assert here.memories["vat"] not in early
+        assert "tag:vat" not in early  # nobody had spoken of it yet
+        assert here.memories["env-key"] in early  # it was superseded later
+        now = {node["id"] for node in shop.get("/api/graph", as_of=whole["until"])["nodes"]}
+        assert here.memories["env-key"] not in now
+        undated = shop.get("/api/graph", as_of="1999-01-01")["nodes"]
+        assert [node["at"] for node in undated] == [""] * len(undated)  # an unknown time excludes nothing
+
+    def test_words_that_mean_nothing_are_refused(self, shop: Site) -> None:
+        assert shop.refusal("/api/graph", as_of="yesterday")[0] == 400
+        assert shop.refusal("/api/graph", kind="colour")[0] == 400
+        assert shop.refusal("/api/graph", limit="many")[0] == 400
+
+    def test_what_is_new_is_there_at_once(self, tmp_path: Path) -> None:
+        site = Site(tmp_path)
+        assert site.get("/api/graph")["total_nodes"] == 0
+        memory.add(tmp_path, "The pool is in src/db.ts.", MemoryKind.CONTEXT, ["database"])
+        assert {node["id"] for node in site.get("/api/graph")["nodes"]} >= {"tag:database", "file:src/db.ts"}
+
+
+class TestNearAndFar:
+    def test_neighbours_are_within_so_many_hops(self, shop: Site, here: sample.Sample) -> None:
+        near = shop.get("/api/graph/neighbors", id=here.memories["rounding"])
+        names = {node["id"] for node in near["nodes"]}
+        assert near["nodes"][0]["id"] == here.memories["rounding"]
+        assert {"tag:money", "file:src/cart/total.ts"} <= names
+        assert here.memories["vat"] not in names
+        farther = {
+            node["id"] for node in shop.get("/api/graph/neighbors", id=here.memories["rounding"], hops=2)["nodes"]
+        }
+        assert names < farther
+        assert here.memories["vat"] in farther
+
+    def test_a_way_is_told_in_its_order(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get("/api/graph/path", a=here.memories["rounding"], b=here.memories["vat"])
+        assert told["found"] is True
+        assert [node["id"] for node in told["nodes"]] == [here.memories["rounding"], "tag:money", here.memories["vat"]]
+        assert len(told["edges"]) == 2
+
+    def test_no_way_is_no_error(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get("/api/graph/path", a=here.memories["flags"], b=here.memories["vat"])
+        assert (told["found"], told["edges"]) == (False, [])
+
+    def test_nodes_that_are_not_there_are_sentences(self, shop: Site) -> None:
+        assert shop.refusal("/api/graph/neighbors", id="file:nowhere.ts")[0] == 404
+        assert shop.refusal("/api/graph/neighbors")[0] == 400
+        assert shop.refusal("/api/graph/neighbors", id="tag:auth", hops=9)[0] == 400
+        assert shop.refusal("/api/graph/path", a="tag:auth", b="tag:nope")[0] == 404

@@ -1,0 +1,102 @@
+"""Sessions over HTTP: lists, chats with their messages, timelines in pages, and what was injected and used."""
+
+from pathlib import Path
+
+import pytest
+from tests.web import sample
+from tests.web.asking import Site, tags
+
+from ralph.web.markdown import TAGS
+
+
+@pytest.fixture(scope="module")
+def shop() -> Site:
+    return Site(sample.shared().root)
+
+
+@pytest.fixture(scope="module")
+def here() -> sample.Sample:
+    return sample.shared()
+
+
+class TestListing:
+    def test_the_newest_come_first_with_what_was_asked(self, shop: Site) -> None:
+        told = shop.get("/api/sessions")
+        times = [row["started_at"] for row in told["items"]]
+        assert times == sorted(times, reverse=True)
+        assert told["total"] == len(times) == 9
+        members = "id title host agent task mode started_at ended_at observations messages tokens_injected status"
+        assert sorted(told["items"][0]) == sorted(members.split())
+        assert any(row["title"].startswith("영수증 번호가") for row in told["items"])
+
+    def test_pages_follow_each_other(self, shop: Site) -> None:
+        whole = [row["id"] for row in shop.get("/api/sessions")["items"]]
+        parts = [shop.get("/api/sessions", limit=4, offset=offset)["items"] for offset in (0, 4, 8)]
+        assert [row["id"] for part in parts for row in part] == whole
+
+    def test_they_are_found_by_words_and_by_task(self, shop: Site, here: sample.Sample) -> None:
+        assert [row["id"] for row in shop.get("/api/sessions", q="legacy_id")["items"]] == [
+            here.sessions[3], here.sessions[2],
+        ]  # fmt: skip
+        assert shop.get("/api/sessions", q="100%_")["items"] == []  # these signs mean themselves
+        chats = shop.get("/api/sessions", task=here.tasks["checkout"])
+        assert {row["id"] for row in chats["items"]} == {*here.chats.values()}
+        assert chats["total"] == 2
+
+    def test_only_a_chat_has_a_mode(self, shop: Site, here: sample.Sample) -> None:
+        modes = {row["id"]: (row["mode"], row["status"]) for row in shop.get("/api/sessions")["items"]}
+        assert modes[here.chats["plan"]] == ("plan", "open")
+        assert modes[here.chats["agent"]] == ("agent", "open")
+        assert modes[here.sessions[0]] == ("", "ended")
+
+    def test_a_project_without_sessions_lists_none(self, tmp_path: Path) -> None:
+        assert Site(tmp_path).get("/api/sessions") == {"items": [], "total": 0}
+
+
+class TestOne:
+    def test_a_chat_has_its_messages_in_order(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get(f"/api/sessions/{here.chats['agent']}")
+        assert [turn["speaker"] for turn in told["turns"]] == ["user", "assistant", "user", "assistant"]
+        assert "Begin with the address form." in told["turns"][0]["html"]
+        assert told["turns"][1]["tools"] == [
+            {"name": "apply_patch", "input": "src/checkout.ts", "result": "", "failed": False}
+        ]
+        assert told["session"]["task"] == here.tasks["checkout"]
+
+    def test_a_session_of_hooks_has_a_timeline_and_no_turns(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get(f"/api/sessions/{here.sessions[0]}")
+        assert told["turns"] == []
+        kinds = [row["kind"] for row in told["timeline"]["items"]]
+        assert kinds[0] == "note"
+        assert "error" in kinds
+        assert told["timeline"]["total"] == len(kinds) == told["session"]["observations"]
+        assert [row["at"] for row in told["timeline"]["items"]] == sorted(
+            row["at"] for row in told["timeline"]["items"]
+        )
+
+    def test_a_long_timeline_comes_in_pages(self, shop: Site, here: sample.Sample) -> None:
+        path = f"/api/sessions/{here.sessions[3]}"
+        whole = [row["id"] for row in shop.get(path)["timeline"]["items"]]
+        parts = [shop.get(path, limit=10, offset=offset)["timeline"]["items"] for offset in (0, 10, 20, 30)]
+        assert [row["id"] for part in parts for row in part] == whole
+        assert shop.get(path, offset=1000)["timeline"] == {"items": [], "total": len(whole)}
+
+    def test_what_was_injected_says_whether_it_was_used(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get(f"/api/sessions/{here.sessions[0]}")
+        by_id = {item["id"]: item for item in told["injected"]}
+        assert by_id[here.memories["redis"]]["used"] is True
+        assert by_id[here.memories["main"]]["used"] is False
+        assert {item["event"] for item in told["injected"]} == {"SessionStart", "UserPromptSubmit"}
+        assert sum(item["tokens"] for item in told["injected"]) == told["session"]["tokens_injected"]
+        assert all(item["title"] for item in told["injected"])
+
+    def test_what_somebody_said_is_only_text(self, shop: Site, here: sample.Sample) -> None:
+        told = shop.get(f"/api/sessions/{here.sessions[-1]}")
+        assert "&lt;script&gt;" in told["summary_html"]
+        shown = "".join(turn["html"] for turn in told["turns"]) + told["summary_html"]
+        assert tags(shown) <= TAGS
+
+    def test_an_unknown_one_and_an_ambiguous_one_are_sentences(self, shop: Site, here: sample.Sample) -> None:
+        assert shop.refusal("/api/sessions/nobody") == (404, "there is no session nobody")
+        assert shop.refusal(f"/api/sessions/{here.sessions[0][:8]}")[0] == 409
+        assert shop.refusal("/api/sessions/..%2f..%2fetc%2fpasswd")[0] == 404
