@@ -48,7 +48,7 @@ def answered(command: Sequence[str], root: Path, last: dict[str, object]) -> flo
 
 def run(rounds: int = ROUNDS) -> list[str]:
     """The table and the promise."""
-    tasks = {
+    tasks: dict[str, tuple[Sequence[str], dict[str, object]]] = {
         "empty server: tools/list": (EMPTY, {"method": "tools/list"}),
         "ralph mcp serve: tools/list": (OURS, {"method": "tools/list"}),
         "ralph mcp serve: memory_search": (OURS, {"method": "tools/call", "params": _SEARCH}),

@@ -1,4 +1,4 @@
-"""What should be looked at: doubles, secrets, what is gone; what was not looked at is said, and files are looked at once."""
+"""What should be looked at: doubles, secrets, what is gone; and what was not looked at is said."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """The program that the tests of indexes in worktrees start side by side: it searches one checkout again and again.
 
 At the word it asks so many times, and says after each question which words of the tests were in what it found. After
-every other question it touches its memories, so that there is always something to bring up to date.
+every other question it changes its memories a little, so that there is always something to bring up to date.
 """
 
 import sys
@@ -10,6 +10,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import search
 from ralph.model.query import Query
+from ralph.store import files
 
 QUESTION = "frobnicator"
 
@@ -21,7 +22,7 @@ def say(*words: object) -> None:
 
 
 def main(root: Path, times: int) -> None:
-    """Search, and touch."""
+    """Search, and change."""
     memories = paths.memories_files(root)[0]
     say("ready")
     sys.stdin.readline()
@@ -30,7 +31,7 @@ def main(root: Path, times: int) -> None:
         said = " ".join(hit.record.text for hit in hits)
         say("found", *sorted({word for word in said.replace(".", " ").split() if word.startswith("mark")}))
         if number % 2:
-            memories.write_bytes(memories.read_bytes() + b"\n")
+            files.update(memories, lambda text: f"{text}\n")
     say("over")
 
 

@@ -174,6 +174,7 @@ def _is_run(root: Path, name: str) -> bool:
     except NotFound:
         if name.startswith("run-"):
             raise
+        sessions.find(root, name)
         return False
     return True
 

@@ -75,6 +75,5 @@ def digests(root: Path) -> set[str]:
 
 
 def _digests(path: Path) -> Iterator[str]:
-    with suppress(RalphError, sqlite3.Error), db.explained(path):
-        with closing(db.connect(path, read_only=True)) as connection:
-            yield from rows.digests(connection).values()
+    with suppress(RalphError, sqlite3.Error), closing(db.connect(path, read_only=True)) as connection:
+        yield from rows.digests(connection).values()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SHOWN = 100
 """So many are named that were left out."""
 _CANDIDATES = 30
+_ALL = rank.Recipe(handed=_CANDIDATES)
 _TITLE = 160
 _NAMED = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
 """How a record begins that stands in a prompt (`context/render.py`)."""
@@ -217,12 +218,12 @@ def _not_told(connection: sqlite3.Connection, asked: str, told: Collection[int],
 
 
 def _through_the_gate(best: Sequence[Judged]) -> list[Judged]:
-    """What is good enough to be handed over unasked, by family."""
+    """What is good enough to be handed over unasked, by family, however many that are."""
     found: list[Judged] = []
     for place in range(len(lookup.TABLES)):
         own = [each for each in best if each.row.key % len(lookup.TABLES) == place]
         if own and rank.answers(own[0]):
-            found += rank.gate(own)
+            found += rank.gate(own, _ALL)
     return found
 
 

@@ -2,7 +2,7 @@
 
 The settings are loaded for each call, as each command loads them: people edit ralph.yml while a server runs. What is
 told has two forms, one for programs and one to be read; a client shows a model either of them, so both hold the same
-and both say that remembered text is data. `tests/mcp/test_call.py` proves it.
+and both say that remembered text is data. `tests/mcp_server/test_memories.py` proves it.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A client may load this whole list into every conversation, so each word is paid for again and again: a test holds
 the list to 2,500 tokens. A tool is named as its command is (`ralph memory add`: `memory_add`). What comes back has
-a schema as well, which names what a program may rely on. Proof: `tests/mcp/test_catalogue.py`.
+a schema as well, which names what a program may rely on. Proof: `tests/mcp_server/test_catalogue.py`.
 """
 
 from ralph.mcp.tool import Param, Schema, Shape, Tool

@@ -3,7 +3,7 @@
 Up to protocol 2025-11-25 a server sends a request of its own in the middle of a call. From 2026-07-28 on it may not:
 it answers that it needs input, and the client calls again with what the person said. The stamp that goes along says
 which memory, in which words, the person saw; if it reads otherwise by then, the person is asked again. A client that
-cannot ask deletes as the command does. `tests/mcp/test_consent.py` proves it, in both ways.
+cannot ask deletes as the command does. `tests/mcp_server/test_consent.py` proves it, in both ways.
 """
 
 from pathlib import Path

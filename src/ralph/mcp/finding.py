@@ -2,7 +2,7 @@
 
 Layer 1 is a line each, layer 2 what is around, layer 3 whole. What came from a tool or an import and gives orders
 is named but held back, unless it is asked for by its id: an agent that searches reads much that nobody vouches for.
-`tests/mcp/test_finding.py` proves it.
+`tests/mcp_server/test_finding.py` proves it.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 A page in a browser can send requests to this machine, and a name that leads here makes it look like its own (DNS
 rebinding): so the Host and the Origin must be ours, whatever else is right. The token is compared in constant time.
-An answer says in a sentence what was wrong, and nothing about the server. Proof: `tests/mcp/test_http.py`.
+An answer says in a sentence what was wrong, and nothing about the server. Proof: `tests/mcp_server/test_http.py`.
 """
 
 import hmac

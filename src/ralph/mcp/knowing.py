@@ -1,7 +1,7 @@
 """The tools `knowledge_add`, `knowledge_match`, `journal_search` and `graph_neighbors`.
 
 Each is its command's verb; a journal entry is cut to what layer 2 of a search costs, and says how to get the rest.
-`tests/mcp/test_knowing.py` proves it.
+`tests/mcp_server/test_knowing.py` proves it.
 """
 
 from ralph.app import graph, journal, knowledge

@@ -1,9 +1,10 @@
 """The tools of `ralph memory`: each is the verb of `app/memory.py`, with an agent as the author.
 
 Whoever asks for one memory gets it whole; whoever searches or lists gets a line each, as at layer 1 of a search. A
-client cannot allow a secret: that is a person's to do. `tests/mcp/test_memories.py` proves it.
+client cannot allow a secret: that is a person's to do. `tests/mcp_server/test_memories.py` proves it.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,8 +66,8 @@ def search(call: Call, given: Arguments) -> Told:
 def list_(call: Call, given: Arguments) -> Told:
     """The newest memories, oldest of them first, as the command lists them."""
     kinds = entries.kinds_named(given.words("type"))
-    found = memory.list_(call.root, kinds=kinds, tags=given.words("tags"))
-    last = memory.list_(call.root, kinds=kinds, tags=given.words("tags"), last=given.number("last", LAST))
+    found = memory.list_(call.root, kinds=kinds, tags=given.words("tags"), last=sys.maxsize)
+    last = found[-given.number("last", LAST) :]
     hits = [_hit(stored.record, searching.line(stored.record, None)) for stored in last]
     lines = "\n".join(f"{each['id']} {each['text']}" for each in hits)
     notes = [f"{len(found) - len(hits)} older ones; a higher `last` lists them"] if len(found) > len(hits) else []

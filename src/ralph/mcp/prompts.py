@@ -1,7 +1,7 @@
 """The prompts `recall` and `remember`, which people choose from a menu or as a slash command.
 
 `recall` brings what is known of a topic along, so that no tool call is needed; `remember` says how a memory is
-written well. `tests/mcp/test_prompts.py` proves it.
+written well. `tests/mcp_server/test_prompts.py` proves it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What clients can attach by its address: `ralph://memory/ID` and `ralph://session/ID`.
 
 Any memory can be read, whichever file it stands in, and any session; the list names only the newest few, since
-clients show it in a menu. `tests/mcp/test_resources.py` proves it.
+clients show it in a menu. `tests/mcp_server/test_resources.py` proves it.
 """
 
 from dataclasses import dataclass

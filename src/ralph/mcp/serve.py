@@ -2,7 +2,7 @@
 
 Over pipes the server ends when its client does: the end of its input is its end. Whatever is printed goes to stderr,
 since standard output belongs to the protocol (the SDK turns it aside). At an address there is more to guard against,
-which is `guard.py`'s. Proof: `tests/mcp/test_stdio.py` and `tests/mcp/test_http.py`, with real processes.
+which is `guard.py`'s. Proof: `tests/mcp_server/test_stdio.py` and `tests/mcp_server/test_http.py`, with real processes.
 """
 
 import contextlib

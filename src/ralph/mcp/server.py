@@ -4,7 +4,7 @@ A tool is listed from the catalogue; the module behind it is loaded when it is c
 about as fast as the SDK does. Verbs are synchronous and run in threads: a slow search holds up nobody. An error that
 a command would print is the tool's answer, with the same words. Before a memory is deleted the person is asked, where
 the client can: in the middle of the call up to protocol 2025-11-25, from 2026-07-28 on by an answer that asks to be
-called again. `tests/mcp/test_server.py` proves it with the SDK's own client in both ways.
+called again. `tests/mcp_server/test_server.py` proves it with the SDK's own client in both ways.
 """
 
 import os

@@ -3,7 +3,7 @@
 Each parameter is declared once; the schema that clients see and the check of what they send are both made from
 it. Models send numbers as texts and lists with commas, as people do on the command line: both are taken. What is
 wrong is a UsageError, so that a model reads a sentence and can try again. Nothing here knows the SDK or loads a
-verb: a server lists its tools long before it is asked to run one. `tests/mcp/test_tool.py` proves it.
+verb: a server lists its tools long before it is asked to run one. `tests/mcp_server/test_tool.py` proves it.
 """
 
 from collections.abc import Mapping, Sequence

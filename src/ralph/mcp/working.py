@@ -1,7 +1,7 @@
 """The tools `task_list`, `task_show`, `session_list`, `session_show` and `status`.
 
 Each is its command's verb. Lists hold what one chooses by; the one that was asked for is shown whole.
-`tests/mcp/test_working.py` proves it.
+`tests/mcp_server/test_working.py` proves it.
 """
 
 from ralph.app import session as sessions

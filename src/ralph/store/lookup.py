@@ -166,7 +166,7 @@ _BESIDE = (
 )
 """The same of logs, where what is hidden was found before."""
 _ALL_BESIDE = (
-    f"WITH others AS MATERIALIZED (SELECT id, status, source FROM tasks WHERE {_OTHER.replace('?', '?1')}) "  # noqa: S608
+    f"WITH others AS (SELECT id, status, source FROM tasks WHERE {_OTHER.replace('?', '?1')}) "  # noqa: S608
     "SELECT (SELECT json_group_array(id) FROM others), "
     "(SELECT json_group_array(name) FROM (SELECT s.id AS name FROM sessions s JOIN others o ON o.id = s.task_id "
     "UNION ALL SELECT s.session_id FROM sessions s JOIN others o ON o.id = s.task_id WHERE s.session_id IS NOT NULL)), "

@@ -77,7 +77,6 @@ class Guard:
                 receive = await _whole(receive, headers)
         except _No as no:
             answer = told(no.status, no.why, no.hint) if is_api else _page(no)
-            answer.headers["cache-control"] = "no-store"
             await answer(scope, receive, _with(send, {}))
             return
         await self._app(scope, receive, _with(send, more))
@@ -90,7 +89,7 @@ class Guard:
             raise _No(405, f"{method} is not something that can be done here.")
         if method == "POST" or _is_below(path, "/api"):
             _check_origin(headers, host, must=method == "POST")
-        if _is_below(path, "/static") and method != "POST":
+        if path.startswith("/static/") and method != "POST":
             return False
         if self._is_known(headers):
             return False
@@ -183,6 +182,8 @@ def _with(send: Send, more: Mapping[str, str]) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             kept = [each for each in message.get("headers", ()) if each[0].lower() not in ours]
+            if all(name.lower() != b"cache-control" for name, _ in (*kept, *added)):
+                kept.append((b"cache-control", b"no-store"))
             message = {**message, "headers": [*kept, *added]}
         await send(message)
 

@@ -11,7 +11,7 @@ import { Empty, Failure, Loading } from "../parts/empty.js";
 import { Choice, Section } from "../parts/pieces.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { useCalm } from "../parts/use.js";
+import { useWords } from "../parts/use.js";
 import { Kind, number } from "../parts/words.js";
 
 const EVENTS = [
@@ -23,17 +23,16 @@ const EVENTS = [
 /** The page at `/context?prompt=&event=&task=`. */
 export function Page() {
   const { query } = route.value;
-  const [prompt, setPrompt] = useState(query.get("prompt") ?? "");
+  const [prompt, setPrompt, calm] = useWords("prompt", 300);
   const event = EVENTS.some(([key]) => key === query.get("event")) ? query.get("event") : "UserPromptSubmit";
   const task = query.get("task") ?? "";
-  const calm = useCalm(prompt, 300);
-  useEffect(() => setQuery({ prompt: calm }), [calm]);
-  const preview = usePreview(event === "UserPromptSubmit" && !calm.trim() ? null : { prompt: calm, event, task });
+  const enough = event === "SessionStart" || calm.trim() !== "" || (event === "loop" && task !== "");
+  const preview = usePreview(enough ? { prompt: calm, event, task } : null);
   return html`<div class="page">
     <${PageHead} title="Context preview" sub="What an agent would be handed. Nothing is recorded by looking." />
     <${Ask} prompt=${prompt} onPrompt=${setPrompt} event=${event} task=${task} />
     <div aria-live="polite" class="visually-hidden">${spoken(preview)}</div>
-    <${Preview} preview=${preview} />
+    <${Preview} preview=${preview} event=${event} />
   </div>`;
 }
 
@@ -76,12 +75,12 @@ function spoken({ said, busy }) {
   return `${said.items.length} items of ${number(said.used)} tokens would be handed over, ${said.left_out.length} were left out.`;
 }
 
-function Preview({ preview }) {
+function Preview({ preview, event }) {
   const { said, error, busy } = preview;
   const [chosen, setChosen] = useState(null);
   if (error) return html`<${Failure} error=${error} />`;
   if (!said && busy) return html`<${Loading} lines=${6} what="the preview" />`;
-  if (!said) return html`<${Empty} title="Type a prompt" text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same." command='ralph context "why do the tests hang?" --explain' />`;
+  if (!said) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"} text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same." command='ralph context "why do the tests hang?" --explain' />`;
   const choose = (id) => {
     setChosen(id);
     document.getElementById(`item-${id}`)?.scrollIntoView({ block: "nearest" });

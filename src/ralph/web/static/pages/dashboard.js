@@ -1,9 +1,9 @@
 /**
  * The dashboard: what runs now, what is to do, what was remembered and how healthy that is.
  *
- * One request brings all but the health, which takes a look at every record and comes on its own. Live runs are
- * moved by the server's events; everything else is asked again when files change. Each part says what to do when
- * it has nothing to show.
+ * One request brings all but the health, which takes a look at every record: it comes on its own, and again when
+ * somebody asks. Live runs are moved by the server's events; the rest is asked again when files change. Each part
+ * says what to do when it has nothing to show.
  */
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
@@ -22,7 +22,7 @@ const SHOWN = 8;
 /** The page at `/`. */
 export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
-  const health = useGet("/api/health", {}, { on: ["records"] });
+  const health = useGet("/api/health");
   return html`<div class="board">
     <${PageHead} title="Dashboard" sub=${html`<${Sub} />`} />
     <${Loaded} state=${board} lines=${8}>
@@ -34,7 +34,7 @@ export function Page() {
             <${Hooks} hooks=${said.hooks} />
           </div>
           <div class="board-side">
-            <${Section} title="Memory health"><${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
+            <${Section} title="Memory health" aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${health.reload}>${health.loading ? "Looking" : "Look again"}</button>`}><${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
             <${Doctor} notes=${[...(said.doctor ?? []), ...(health.value?.doctor ?? [])]} />
             <${Sessions} sessions=${said.sessions} />
             <${Ended} runs=${said.runs} />
@@ -52,8 +52,8 @@ function Sub() {
 /** Running loops; the seconds are counted here, the rest is what the server says. */
 function Running({ runs }) {
   const [told, setTold] = useState({});
-  useEffect(() => onEvent("run", (run) => setTold((old) => ({ ...old, [run.id]: run }))), []);
-  useEffect(() => setTold({}), [runs]);
+  useEffect(() => onEvent("run", (run) => setTold((old) => ({ ...old, [run.id]: { ...run, heard: performance.now() } }))), []);
+  useEffect(() => setTold(recent), [runs]);
   const known = new Map(runs.map((run) => [run.id, run]));
   for (const run of Object.values(told)) known.set(run.id, { ...known.get(run.id), ...run });
   const live = [...known.values()].filter((run) => run.live);
@@ -63,6 +63,12 @@ function Running({ runs }) {
       ? html`<${Empty} title="No loop is running" text="A loop gives an agent one prompt after another until the work is done. What it does appears here while it does it." command='ralph loop start "what should be done"' />`
       : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
   <//>`;
+}
+
+/** What was heard a moment ago: an answer that was asked for before it may be older. */
+function recent(told) {
+  const since = performance.now() - 1500;
+  return Object.fromEntries(Object.entries(told).filter(([, run]) => run.heard > since));
 }
 
 function LiveRun({ run }) {

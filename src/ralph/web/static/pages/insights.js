@@ -25,6 +25,10 @@ function proof(one) {
 
 function Insight({ one, act }) {
   const status = said(one.status);
+  // A title that is only the beginning of the text is no title: the text stands for itself.
+  const titled = one.title && !one.text.startsWith(one.title.replace(/…$/, ""));
+  const [line, ...rest] = one.text.trim().split("\n");
+  const more = titled ? one.text : rest.join("\n").trim();
   return html`<li class="card insight">
     <div class="insight-head">
       <${Kind} kind=${one.kind || "insight"} />
@@ -33,8 +37,8 @@ function Insight({ one, act }) {
       <span class="quiet small num">seen ${count(one.seen ?? 1, "time")}</span>
       ${one.task && html`<a class="id small" href=${`/tasks/${encodeURIComponent(one.task)}`} data-link>${one.task}</a>`}
     </div>
-    <h2 class="insight-title"><a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text.split("\n")[0]}</a></h2>
-    ${one.title && one.text !== one.title && html`<p class="insight-text">${one.text}</p>`}
+    <h2 class="insight-title"><a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${titled ? one.title : line}</a></h2>
+    ${more && html`<p class="insight-text">${more}</p>`}
     ${one.promoted?.length > 0 && html`<p class="quiet small">Promoted to <span class="file">${one.promoted.join(", ")}</span></p>`}
     <${Evidence} items=${one.evidence} />
     <div class="actions">

@@ -4,7 +4,7 @@ import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { actionWords, ChangeDialog } from "../parts/changes.js";
 import { Diff } from "../parts/diff.js";
-import { Empty, Loaded, Loading } from "../parts/empty.js";
+import { Empty, Failure, Loaded, Loading } from "../parts/empty.js";
 import { labelOf, Marks, titleOf } from "../parts/hit.js";
 import { Icon } from "../parts/icons.js";
 import { Layers } from "../parts/layers.js";
@@ -183,13 +183,13 @@ function Whole({ told, reload }) {
 /** `/memory/ID`. */
 export function Page({ params }) {
   const state = useGet(`/api/records/${encodeURIComponent(params.id)}`, {}, { on: ["records", "insights"] });
-  if (state.error?.status === 404 && !state.value) {
+  if (state.error?.status === 404) {
     return html`<${PageHead} title="There is no such record" back=${["/memory", "Memory"]} />
-      <${Empty} title=${state.error.message} text="It may have been deleted, or its file renamed. Its history is in git." command=${`ralph search ${params.id}`} />`;
+      <${Empty} title=${sentence(state.error.message)} text="It may have been deleted, or its file renamed. Its history is in git." command=${`ralph search ${params.id}`} />`;
   }
   if (!state.value) {
     return html`<${PageHead} title="Record" back=${["/memory", "Memory"]} />
       ${state.error ? html`<${Loaded} state=${state} />` : html`<${Loading} lines=${8} what="the record" />`}`;
   }
-  return html`<${Whole} told=${state.value} reload=${state.reload} />`;
+  return html`<${Failure} error=${state.error} retry=${state.reload} /><${Whole} told=${state.value} reload=${state.reload} />`;
 }

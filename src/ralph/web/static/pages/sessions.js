@@ -1,7 +1,7 @@
 /**
  * All sessions, newest first, or gathered by the task that they are about: its sub-chats with their modes.
  */
-import { html, useEffect, useState } from "../lib.js";
+import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/empty.js";
 import { Paged, useRows } from "../parts/paging.js";
@@ -9,7 +9,7 @@ import { Choice, Line, Tabs } from "../parts/pieces.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { SessionEntry } from "../parts/rows.js";
 import { PageHead } from "../parts/shell.js";
-import { useCalm } from "../parts/use.js";
+import { useWords } from "../parts/use.js";
 import { count } from "../parts/words.js";
 
 const GATHERED = 500;
@@ -29,10 +29,8 @@ export function Page() {
 function All({ tasks }) {
   const { query } = route.value;
   const task = query.get("task") ?? "";
-  const [words, setWords] = useState(query.get("q") ?? "");
-  const calm = useCalm(words, 120);
-  useEffect(() => setQuery({ q: calm }), [calm]);
-  const list = useRows("/api/sessions", { task, q: calm }, { on: ["sessions"] });
+  const [words, setWords, asked] = useWords("q");
+  const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
   const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
   return html`<div class="toolbar">
@@ -41,7 +39,7 @@ function All({ tasks }) {
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
     </div>
     <${Paged} list=${list} label="Sessions" rowHeight=${64} render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`} onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
-      empty=${task || calm ? html`<${Empty} title="No session fits" text="Choose another task, or search for other words." />` : html`<${Empty} title="No session yet" text="Sessions are recorded by the hooks of an agent's host. Put them in, then talk to your agent as always." command="ralph install claude" />`} />`;
+      empty=${task || asked ? html`<${Empty} title="No session fits" text="Choose another task, or search for other words." />` : html`<${Empty} title="No session yet" text="Sessions are recorded by the hooks of an agent's host. Put them in, then talk to your agent as always." command="ralph install claude" />`} />`;
 }
 
 /** Each task that was talked about, the most recent first, with its sessions. */

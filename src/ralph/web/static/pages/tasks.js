@@ -1,14 +1,14 @@
 /**
  * All tasks: filtered by state and words, sorted, as many as there are. The question stands in the address.
  */
-import { html, useEffect, useState } from "../lib.js";
+import { html } from "../lib.js";
 import { Empty } from "../parts/empty.js";
 import { Paged, useRows } from "../parts/paging.js";
 import { Choice, Line, stateWord, Switches, toggled } from "../parts/pieces.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { TaskEntry } from "../parts/rows.js";
 import { PageHead } from "../parts/shell.js";
-import { useCalm } from "../parts/use.js";
+import { useWords } from "../parts/use.js";
 import { count } from "../parts/words.js";
 
 const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
@@ -19,10 +19,8 @@ export function Page() {
   const { query } = route.value;
   const on = new Set(query.getAll("state"));
   const sort = query.get("sort") ?? "priority";
-  const [words, setWords] = useState(query.get("q") ?? "");
-  const calm = useCalm(words, 120);
-  useEffect(() => setQuery({ q: calm }), [calm]);
-  const list = useRows("/api/tasks", { state: [...on], q: calm, sort }, { on: ["tasks"] });
+  const [words, setWords, asked] = useWords("q");
+  const list = useRows("/api/tasks", { state: [...on], q: asked, sort }, { on: ["tasks"] });
   const counts = list.answer.value?.by_state ?? {};
   const states = [...new Set([...STATES, ...Object.keys(counts)])].filter((state) => counts[state] || on.has(state));
   return html`<${PageHead} title="Tasks" sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "task") : ""}</span>`} />
@@ -33,5 +31,5 @@ export function Page() {
         options=${states.map((state) => ({ key: state, label: stateWord(state), count: counts[state] ?? 0, class: `state-${state}` }))} />
     </div>
     <${Paged} list=${list} label="Tasks" rowHeight=${64} render=${(task) => html`<${TaskEntry} task=${task} inList=${true} />`} onOpen=${(task) => go(`/tasks/${encodeURIComponent(task.id)}`)}
-      empty=${on.size || calm ? html`<${Empty} title="No task fits" text="Take a state away, or search for other words." />` : html`<${Empty} title="There are no tasks" text="A task is one piece of work with its own log, runs and findings. Add one, or import the stories of a prd.json." command='ralph task add "what should be done"' />`} />`;
+      empty=${on.size || asked ? html`<${Empty} title="No task fits" text="Take a state away, or search for other words." />` : html`<${Empty} title="There are no tasks" text="A task is one piece of work with its own log, runs and findings. Add one, or import the stories of a prd.json." command='ralph task add "what should be done"' />`} />`;
 }

@@ -11,7 +11,7 @@ import { FORMS, start } from "./forms.js";
 import { Icon } from "./icons.js";
 import { onEvent } from "./live.js";
 import { toast } from "./toast.js";
-import { Time, count } from "./words.js";
+import { Time, count, sentence } from "./words.js";
 
 const WORDS = {
   add: { title: "Add a memory", apply: "Add it" },
@@ -40,7 +40,7 @@ export async function undo(id) {
   try {
     toast((await post("/api/changes/undo", { undo: id })).done);
   } catch (error) {
-    toast([error.message, error.hint].filter(Boolean).join(" "), { failed: true });
+    toast([error.message, error.hint].filter(Boolean).map(sentence).join(". "), { failed: true });
   }
 }
 
@@ -164,12 +164,15 @@ export function RecentChanges({ onClose }) {
     ask();
     return onEvent("changed", ask);
   }, []);
-  const back = async (id) => {
-    await undo(id);
-    ask();
-  };
+  const [done, setDone] = useState("");
+  // What came of it is told in the dialog: a message at the edge would be behind it.
+  const back = (id) =>
+    post("/api/changes/undo", { undo: id })
+      .then((told) => (setDone(told.done), ask()))
+      .catch((failed) => (setDone(""), setError(failed)));
   return html`<${Dialog} title="Recent changes" onClose=${onClose} wide=${true}>
     <${Failure} error=${error} retry=${ask} />
+    <p role="status" class=${done ? "notice done-notice" : "visually-hidden"}>${done}</p>
     ${!items && !error && html`<${Loading} lines=${3} what="the changes" />`}
     ${items?.length === 0 && html`<${Empty} title="Nothing was changed here yet" text="Changes made in these pages since the server started can be undone from here. Older ones are in git." command="git log -p -- .agent .ralph" />`}
     ${items?.length > 0 &&

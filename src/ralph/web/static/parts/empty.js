@@ -1,6 +1,7 @@
 // What is shown when there is nothing, not yet anything, or something went wrong: always a sentence, and what to do.
 import { html, useState } from "../lib.js";
 import { Icon } from "./icons.js";
+import { sentence } from "./words.js";
 
 /** A command to run, with a button that copies it. */
 export function Command({ command }) {
@@ -36,8 +37,8 @@ export function Failure({ error, retry }) {
   return html`<div class="failure" role="alert">
     <${Icon} name="alert" />
     <div>
-      <p class="failure-title">${error.message}</p>
-      ${error.hint && html`<p>${error.hint}</p>`}
+      <p class="failure-title">${sentence(error.message)}</p>
+      ${error.hint && html`<p>${sentence(error.hint)}</p>`}
       ${retry && html`<p><button type="button" class="button small" onClick=${retry}>Try again</button></p>`}
     </div>
   </div>`;

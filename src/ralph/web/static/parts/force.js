@@ -5,7 +5,8 @@
  * the time slider moves nothing that stays. The library's own labels take HTML, which a memory's title could
  * abuse: they are switched off, and names are drawn on the canvas as text. Whoever wants no motion gets the
  * finished layout at once. Everything here can be done from the list beside it as well, so the canvas is an
- * image to readers, with its counts in the label and in data-nodes and data-edges.
+ * image to readers, with its counts in the label and in data-nodes and data-edges; data-settled says that the
+ * layout has come to rest. While it moves only a few names are drawn, since placing them takes time.
  */
 import { html, useEffect, useRef } from "../lib.js";
 import { ink } from "./ink.js";
@@ -66,6 +67,7 @@ function drawNode(node, canvas, look) {
 }
 
 const NAMED = 60;
+const NAMED_MOVING = 12;
 
 /** The names, after all nodes, biggest first: one that would lie over another name or a node is left out. */
 function drawNames(nodes, canvas, scale, look) {
@@ -74,7 +76,7 @@ function drawNames(nodes, canvas, scale, look) {
   canvas.textAlign = "center";
   canvas.textBaseline = "top";
   const taken = nodes.map((node) => boxOf(node));
-  let left = NAMED * Math.max(1, scale);
+  let left = look.moving() ? NAMED_MOVING : NAMED * Math.max(1, scale);
   for (const node of nodes) {
     if (left <= 0) break;
     const wanted = look.marked(node.id) || look.hovered() === node.id;
@@ -109,13 +111,13 @@ function meets(one, other) {
     && one.top < other.top + other.height && other.top < one.top + one.height;
 }
 
-/** A pull to the middle, so that what hangs together with nothing does not drift out of sight. */
-function gravity(strength = 0.07) {
+/** A pull to the middle, so that what is joined to nothing does not drift out of sight; weaker along the wide side. */
+function gravity(across = 0.035, down = 0.09) {
   let nodes = [];
   const pull = (alpha) => {
     for (const node of nodes) {
-      node.vx -= node.x * strength * alpha;
-      node.vy -= node.y * strength * alpha;
+      node.vx -= node.x * across * alpha;
+      node.vy -= node.y * down * alpha;
     }
   };
   pull.initialize = (given) => {
@@ -164,7 +166,7 @@ function merged(known, nodes, edges) {
   return { next, links };
 }
 
-function looking(current) {
+function looking(state, current) {
   return {
     colours: {},
     marked: (id) => current().selected === id || current().path.has(id),
@@ -172,6 +174,7 @@ function looking(current) {
     hides: (link) => current().path.size === 0 && current().near !== null && !(current().near.has(link.source.id) && current().near.has(link.target.id)),
     onPath: (link) => current().pathEdges.has(`${link.source.id} ${link.target.id}`) || current().pathEdges.has(`${link.target.id} ${link.source.id}`),
     hovered: () => current().hovered,
+    moving: () => state.moving,
     ordered: () => current().ordered,
   };
 }
@@ -227,6 +230,11 @@ function redraw(graph) {
   if (graph) graph.zoom(graph.zoom());
 }
 
+function moves(state, moving) {
+  state.moving = moving;
+  state.host.dataset.settled = String(!moving);
+}
+
 /** Reads the theme's colours again. */
 function repaint(state) {
   if (!state.look) return;
@@ -242,7 +250,7 @@ function fill(graph, host) {
 
 function mount(host, state, now, control) {
   let gone = false;
-  const look = looking(() => now.current);
+  const look = looking(state, () => now.current);
   const events = {
     open: (id) => now.current.onOpen(id),
     hover: (id) => {
@@ -255,6 +263,7 @@ function mount(host, state, now, control) {
   load().then((ForceGraph) => {
     if (gone) return;
     state.look = look;
+    state.host = host;
     repaint(state);
     state.graph = begin(ForceGraph, host, look, events).width(host.clientWidth).height(host.clientHeight);
     sizes.observe(host);
@@ -289,11 +298,13 @@ function feed(state, nodes, edges, now) {
   state.known = next;
   now.current.ordered = byWeight(next, now.current);
   const calm = still();
+  const whole = Math.round(Math.min(240, 40000 / Math.max(1, next.size)));
+  moves(state, true);
   const fit = (time) => next.size > 0 && state.graph?.zoomToFit(time, 36);
   let began = !first;
   state.graph
-    .warmupTicks(calm ? 240 : first ? 80 : 0)
-    .cooldownTicks(calm ? 0 : 160)
+    .warmupTicks(calm ? whole : first ? Math.round(whole / 5) : 0)
+    .cooldownTicks(calm ? 0 : whole)
     .onEngineTick(() => {
       // Only now do the nodes have places; before, there is nothing that could fit.
       if (!began) fit(0);
@@ -302,6 +313,8 @@ function feed(state, nodes, edges, now) {
     .onEngineStop(() => {
       if (!state.fitted) fit(calm ? 0 : 240);
       state.fitted = true;
+      moves(state, false);
+      redraw(state.graph);
     })
     .graphData({ nodes: [...next.values()], links });
 }

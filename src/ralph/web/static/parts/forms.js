@@ -100,21 +100,21 @@ export function Tags({ value, onChange, first = false }) {
   </div>`;
 }
 
-function Choice({ legend, name, options, value, onChange }) {
+function Choice({ legend, name, options, value, onChange, first = false }) {
   return html`<fieldset class="choice">
     <legend class="label">${legend}</legend>
     ${options.map(
-      ([each, title, text]) => html`<label key=${each} class="choice-one"><input type="radio" name=${name} checked=${value === each} onChange=${() => onChange(each)} />
+      ([each, title, text]) => html`<label key=${each} class="choice-one"><input type="radio" name=${name} checked=${value === each} data-first=${first && value === each ? "" : undefined} onChange=${() => onChange(each)} />
         <span><span class="choice-title">${title}</span> <span class="quiet small">${text}</span></span></label>`,
     )}
   </fieldset>`;
 }
 
-function TextField({ label, value, onInput, first, hint, required = true }) {
+function TextField({ label, value, onInput, first, hint, required = true, short = false }) {
   const id = useId();
   return html`<div class="field">
     <label for=${id}>${label}</label>
-    <textarea id=${id} data-first=${first ? "" : undefined} required=${required} value=${value} onInput=${(event) => onInput(event.target.value)}></textarea>
+    <textarea id=${id} class=${short ? "short" : ""} data-first=${first ? "" : undefined} required=${required} value=${value} onInput=${(event) => onInput(event.target.value)}></textarea>
     ${hint && html`<p class="hint">${hint}</p>`}
   </div>`;
 }
@@ -157,10 +157,10 @@ function Retag({ values, set }) {
 
 function Promote({ values, set, record }) {
   const options = PLACES.filter(([place]) => place !== "memory" || !isMemory(record));
-  return html`<${Choice} legend="Where to" name="to" options=${options} value=${values.to} onChange=${(to) => set({ to })} />
+  return html`<${Choice} legend="Where to" name="to" first=${true} options=${options} value=${values.to} onChange=${(to) => set({ to })} />
     ${values.to === "design" && html`<${LineField} label="Page" required=${true} value=${values.page} onInput=${(page) => set({ page })} hint="The name of a page in specs/design." />`}
     ${values.to === "memory" && html`<${KindField} open=${true} value=${values.kind} onChange=${(kind) => set({ kind })} />`}
-    <${TextField} label="In these words instead" required=${false} value=${values.text} onInput=${(text) => set({ text })} hint="Leave it empty to take the record's own words." />`;
+    <${TextField} label="In these words instead" short=${true} required=${false} value=${values.text} onInput=${(text) => set({ text })} hint="Leave it empty to take the record's own words." />`;
 }
 
 /** Which changes have a form. */

@@ -9,7 +9,9 @@ let next = 1;
 /** Shows a message; `action` is `{label, run}`. Gives back a function that takes it away. */
 export function toast(text, { action = null, failed = false, seconds = action ? 12 : 5 } = {}) {
   const one = { key: next++, text, action, failed };
-  toasts.value = [...toasts.value.slice(-2), one];
+  // A way back is only good for the newest change, so an older one is not offered any more.
+  const others = action ? toasts.value.filter((each) => !each.action) : toasts.value;
+  toasts.value = [...others.slice(-2), one];
   const away = () => (toasts.value = toasts.value.filter((each) => each.key !== one.key));
   const wait = () => setTimeout(() => (document.querySelector(".toast:hover, .toast:focus-within") ? wait() : away()), seconds * 1000);
   if (!failed) wait();

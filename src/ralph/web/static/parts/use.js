@@ -1,7 +1,8 @@
 /**
- * Typing: the server is asked when it rests, not at every key.
+ * Typing: the server is asked when it rests, not at every key, and what was typed stands in the address.
  */
-import { useEffect, useState } from "../lib.js";
+import { useEffect, useRef, useState } from "../lib.js";
+import { route, setQuery } from "./router.js";
 
 /** A value that follows another one only when that has been still for a moment. */
 export function useCalm(value, milliseconds = 250) {
@@ -11,4 +12,27 @@ export function useCalm(value, milliseconds = 250) {
     return () => clearTimeout(timer);
   }, [value, milliseconds]);
   return calm;
+}
+
+/**
+ * Words that are typed and stand in the address: typing changes the address when it rests, and a change of the
+ * address (a link, the way back) changes the words.
+ * @returns {[string, (words: string) => void, string]} what stands in the field, how to change it, what to ask for
+ */
+export function useWords(name, milliseconds = 120) {
+  const asked = route.value.query.get(name) ?? "";
+  const [words, setWords] = useState(asked);
+  const calm = useCalm(words, milliseconds);
+  const told = useRef(asked);
+  useEffect(() => {
+    if (calm === told.current) return;
+    told.current = calm;
+    setQuery({ [name]: calm });
+  }, [calm]);
+  useEffect(() => {
+    if (asked === told.current) return;
+    told.current = asked;
+    setWords(asked);
+  }, [asked]);
+  return [words, setWords, asked];
 }

@@ -133,9 +133,9 @@ export function said(kind) {
   return String(kind ?? "").replaceAll("_", " ");
 }
 
-/** "cited file is gone: x" -> "Cited file is gone: x". */
+/** "cited file is gone: x" -> "Cited file is gone: x"; what begins with a name or an id stays as it is. */
 export function sentence(words) {
-  return words ? words[0].toUpperCase() + words.slice(1) : "";
+  return /^[a-z]+(?=[\s,;]|$)/.test(words ?? "") ? words[0].toUpperCase() + words.slice(1) : (words ?? "");
 }
 
 /** A kind as a chip: its word, and a dot in its colour. */

@@ -1,0 +1,108 @@
+"""An index that begins as a copy: the same rows as one made of the files, and never another checkout's memory."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, page
+from tests.store.test_index import LOG, dump, put, seen
+
+from ralph.search import terms
+from ralph.store import copied, db, files
+from ralph.store.index import Index
+from ralph.store.sources import sources
+
+MEMORIES = ".agent/memories.md"
+ENTRY = ".ralph/knowledge/{}.md"
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """A main checkout with logs, memories and knowledge, indexed."""
+    root = tmp_path / "main"
+    put(root, ".git/worktrees/tree/commondir", "../..\n")
+    put(root, ".git/worktrees/tree/HEAD", "ref: refs/heads/tree\n")
+    put(root, LOG, "".join(seen(f"ran pytest {number}", number) for number in range(40)))
+    put(root, MEMORIES, page(Block("alpha of the main checkout")))
+    put(root, ENTRY.format("both"), "---\ntitle: Both\ntags: [a]\n---\n\nThe same words in both.\n")
+    put(root, ENTRY.format("gone"), "---\ntitle: Gone\ntags: [a]\n---\n\nOnly in the main checkout.\n")
+    Index(root, terms.index_terms).sync()
+    return root
+
+
+@pytest.fixture
+def tree(main: Path) -> Path:
+    """A worktree with other memories, and one knowledge entry less."""
+    root = main.parent / "tree"
+    put(root, ".git", f"gitdir: {main}/.git/worktrees/tree\n")
+    put(root, MEMORIES, page(Block("omega of the worktree")))
+    shutil.copy(main / ENTRY.format("both"), put(root, ENTRY.format("both"), ""))
+    return root
+
+
+def begun(tree: Path) -> Index:
+    return Index(tree, terms.index_terms, start=lambda: True)
+
+
+def texts(index: Index) -> str:
+    with closing(db.connect(index.path, read_only=True)) as connection:
+        return " ".join(row[0] for row in connection.execute("SELECT text FROM records"))
+
+
+def test_a_copy_that_was_brought_up_to_date_is_like_an_index_made_of_the_files(tree: Path) -> None:
+    index = begun(tree)
+    assert index.sync().read == 2, "the memories, and what has the same words in another file"
+    with closing(index.connect()) as connection:
+        copied_rows = [row[2:] for row in dump(connection)]
+    index.rebuild()
+    with closing(index.connect()) as connection:
+        assert sorted(map(repr, copied_rows)) == sorted(repr(row[2:]) for row in dump(connection))
+    assert index.sync().read == 0
+
+
+def test_a_copy_gets_its_name_only_without_what_the_other_checkout_says(main: Path, tree: Path) -> None:
+    index = begun(tree)
+    assert copied.begin(index.path, main / ".ralph" / "ralph.db", sources(tree), terms.index_terms)
+    assert [path.name for path in index.path.parent.iterdir()] == ["ralph.db"]
+    said = texts(index)
+    assert "alpha" not in said
+    assert "Only in the main" not in said
+    assert "The same words" in said
+    assert not index.built(), "until it was brought up to date"
+
+
+def test_without_being_told_so_nothing_is_copied(tree: Path) -> None:
+    assert Index(tree, terms.index_terms).sync().read == 3
+    assert Index(tree, terms.index_terms, start=lambda: False).sync().read == 0
+
+
+@pytest.mark.parametrize("harm", ["touched", "unsealed", "damaged", "version", "gone"])
+def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree: Path, harm: str) -> None:
+    database = main / ".ralph" / "ralph.db"
+    if harm == "touched":
+        with closing(db.connect(database)) as connection:
+            connection.execute("UPDATE records SET text = 'forged'")
+    elif harm == "unsealed":
+        files.delete(copied.seal_of(database))
+    elif harm == "damaged":
+        database.write_bytes(b"nonsense" * 5000)
+        put(main, ".ralph/ralph.db-seal", db.seal(database))
+    elif harm == "version":
+        with closing(db.connect(database)) as connection:
+            connection.execute("PRAGMA user_version = 1")
+        put(main, ".ralph/ralph.db-seal", db.seal(database))
+    else:
+        db.remove(database)
+    index = begun(tree)
+    assert index.sync().read == 3
+    assert "omega" in texts(index)
+    assert "forged" not in texts(index)
+
+
+def test_a_half_made_copy_of_a_killed_process_is_in_nobodys_way(main: Path, tree: Path) -> None:
+    index = begun(tree)
+    half = index.path.with_name("ralph.db-new")
+    put(half.parent, half.name, b"half")
+    assert index.sync().read == 2
+    assert not half.exists()

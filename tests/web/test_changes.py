@@ -1,0 +1,218 @@
+"""Changes over HTTP: what is shown is what is written, and it can be taken back."""
+
+from pathlib import Path
+
+import pytest
+from tests.web import sample
+from tests.web.asking import Site
+from tests.web.sample import Sample
+
+MEMORIES = ".agent/memories.md"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Sample:
+    return sample.copied(tmp_path / "shop")
+
+
+@pytest.fixture
+def window(shop: Sample) -> Site:
+    return Site(shop.root)
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    """Every file that people care for; what is derived aside."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+        and not path.name.startswith("ralph.db")
+        and "cache" not in path.parts
+        and ".git" not in path.parts
+    }
+
+
+def first(window: Site, **where: object) -> str:
+    return str(window.get("/api/records", limit=1, **where)["items"][0]["id"])
+
+
+def clean(window: Site) -> str:
+    """A memory without secrets in it."""
+    rows = window.get("/api/records", source=MEMORIES, limit=50)["items"]
+    return next(str(row["id"]) for row in rows if "token" not in row["text"] and "script" not in row["text"])
+
+
+def actions(window: Site) -> list[dict[str, object]]:
+    memory, know = clean(window), "know-how-checkout-works"
+    proposed = window.get("/api/insights")["items"][0]["id"]
+    return [
+        {"action": "edit", "id": memory, "text": "Said in other words"},
+        {"action": "retag", "id": memory, "tags": ["one", "two"]},
+        {"action": "retag", "id": memory, "tags": []},
+        {"action": "retire", "id": memory},
+        {"action": "delete", "id": memory},
+        {"action": "promote", "id": memory, "to": "agents", "text": "Say it so."},
+        {"action": "promote", "id": memory, "to": "patterns", "text": "Say it so."},
+        {"action": "edit", "id": know, "text": "A new body", "title": "A new title"},
+        {"action": "retag", "id": know, "tags": ["one"]},
+        {"action": "retire", "id": know},
+        {"action": "delete", "id": know},
+        {
+            "action": "accept" if "accept" in window.get(f"/api/records/{proposed}")["actions"] else "reject",
+            "id": proposed,
+        },
+        {"action": "promote", "id": proposed, "to": "memory", "text": "What was learned."},
+        {"action": "retire", "id": first(window, source=".ralph/guardrails.md")},
+        {"action": "delete", "id": first(window, source=".ralph/guardrails.md")},
+        {"action": "add", "text": "A new thing", "tags": ["new"], "kind": "fix"},
+        {"action": "add", "family": "guardrail", "text": "Never do that"},
+        {"action": "add", "family": "knowledge", "title": "Something new", "text": "All of it", "tags": ["new"]},
+    ]
+
+
+def stamps(plan: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    return {each["name"]: each["before"] for each in plan["files"]}
+
+
+def test_every_action_is_shown_then_made_then_taken_back(window: Site, shop: Sample) -> None:
+    for body in actions(window):
+        before = everything(shop.root)
+        plan = window.post("/api/changes/plan", **body)
+        assert everything(shop.root) == before, f"{body}: the plan wrote something"
+        assert plan["files"], body
+        assert all(each["diff"].startswith("--- ") for each in plan["files"])
+        done = window.post("/api/changes/apply", **body, stamps=stamps(plan))
+        after = everything(shop.root)
+        changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        assert changed == {each["name"] for each in plan["files"]}, body
+        undone = window.post("/api/changes/undo", undo=done["undo"])
+        assert everything(shop.root) == before, body
+        assert {each["name"] for each in undone["files"]} == changed
+
+
+def test_what_is_shown_is_what_is_written(window: Site, shop: Sample) -> None:
+    body = {"action": "edit", "id": clean(window), "text": "Said in other words"}
+    plan = window.post("/api/changes/plan", **body)
+    before = (shop.root / MEMORIES).read_text(encoding="utf-8")
+    window.post("/api/changes/apply", **body, stamps=stamps(plan))
+    from ralph.app.promote import difference
+
+    assert plan["files"][0]["diff"] == difference(MEMORIES, before, (shop.root / MEMORIES).read_text(encoding="utf-8"))
+
+
+def test_a_file_that_changed_since_it_was_shown_is_not_written(window: Site, shop: Sample) -> None:
+    body = {"action": "edit", "id": clean(window), "text": "Said in other words"}
+    plan = window.post("/api/changes/plan", **body)
+    file = shop.root / MEMORIES
+    file.write_text(file.read_text(encoding="utf-8") + "\nSomebody else.\n", encoding="utf-8")
+    before = everything(shop.root)
+    status, said = window.posted("/api/changes/apply", **body, stamps=stamps(plan))
+    assert status == 409
+    assert "changed since" in said["error"]["message"]
+    assert everything(shop.root) == before
+    assert window.get("/api/changes")["items"] == []
+
+
+@pytest.mark.parametrize("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
+def test_nothing_is_written_that_was_not_shown(window: Site, shop: Sample, given: dict[str, str]) -> None:
+    before = everything(shop.root)
+    status, _ = window.posted("/api/changes/apply", action="retire", id=clean(window), stamps=given)
+    assert status == 409
+    assert everything(shop.root) == before
+
+
+def test_a_change_is_not_taken_back_over_somebody_s_work(window: Site, shop: Sample) -> None:
+    body = {"action": "retire", "id": clean(window)}
+    done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    file = shop.root / MEMORIES
+    file.write_text(file.read_text(encoding="utf-8") + "\nSomebody else.\n", encoding="utf-8")
+    before = everything(shop.root)
+    assert window.get("/api/changes")["items"][0]["possible"] is False
+    assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409
+    assert everything(shop.root) == before
+
+
+def test_a_change_is_taken_back_once(window: Site) -> None:
+    body = {"action": "retire", "id": clean(window)}
+    done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    listed = window.get("/api/changes")["items"]
+    assert [(each["undo"], each["undone"], each["possible"]) for each in listed] == [(done["undo"], False, True)]
+    window.post("/api/changes/undo", undo=done["undo"])
+    assert window.get("/api/changes")["items"][0]["undone"] is True
+    assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409
+    assert window.posted("/api/changes/undo", undo="u-none")[0] == 404
+
+
+def test_a_retired_memory_is_kept_and_no_longer_offered(window: Site) -> None:
+    name = clean(window)
+    words = window.get(f"/api/records/{name}")["record"]["text"]
+    body = {"action": "retire", "id": name}
+    window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    assert name not in [row["id"] for row in window.get("/api/records", q=words)["items"]]
+    assert name in [row["id"] for row in window.get("/api/records", status="retired")["items"]]
+    page = window.get(f"/api/records/{name}")
+    assert (page["record"]["status"], page["actions"]) == ("retired", ["restore", "delete"])
+    body["action"] = "restore"
+    window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    assert window.get(f"/api/records/{name}")["record"]["status"] == "accepted"
+
+
+def test_a_secret_is_refused_with_the_command_s_sentence(window: Site, shop: Sample) -> None:
+    before = everything(shop.root)
+    for body in ({"action": "add"}, {"action": "edit", "id": clean(window)}):
+        status, said = window.posted(
+            "/api/changes/plan", **body, text="the token is ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"
+        )
+        assert status == 400
+        assert "looks like a secret" in said["error"]["message"]
+    assert everything(shop.root) == before
+
+
+def test_private_parts_are_left_out_and_that_is_told(window: Site) -> None:
+    plan = window.post("/api/changes/plan", action="add", text="Known. <private>hidden</private>", tags=["a"])
+    assert "hidden" not in plan["files"][0]["diff"]
+    assert any("private" in each for each in plan["warnings"])
+
+
+def test_a_pattern_of_the_project_counts_also_when_it_is_new(window: Site, shop: Sample) -> None:
+    (shop.root / "ralph.local.yml").write_text("privacy:\n  patterns: ['zz-[0-9]{4}']\n", encoding="utf-8")
+    status, said = window.posted("/api/changes/plan", action="add", text="it is zz-1234")
+    assert status == 400
+    assert "secret" in said["error"]["message"]
+
+
+def test_what_is_there_already_changes_nothing(window: Site) -> None:
+    body = {"action": "add", "text": window.get(f"/api/records/{clean(window)}")["record"]["text"]}
+    plan = window.post("/api/changes/plan", **body)
+    assert plan["files"] == []
+    assert plan["summary"].startswith("Nothing would change. Already there:")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"action": "fly"}, 400), ({}, 400), ({"action": "edit", "id": "mem-1-none", "text": "x"}, 404),
+        ({"action": "retag", "id": "mem-1-none", "tags": "a"}, 400), ({"action": 1}, 400),
+        ({"action": "add", "text": ""}, 400),
+        ({"action": "add", "text": "x", "tags": [1]}, 400), ({"action": "add", "text": "x", "kind": "wish"}, 400),
+        ({"action": "add", "text": "x", "family": "poem"}, 400), ({"action": "add", "text": "x", "force": "yes"}, 400),
+        ({"action": "edit", "id": "know-how-checkout-works", "tags": []}, 400),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_told(window: Site, body: dict[str, object], status: int) -> None:
+    answer = window.posted("/api/changes/plan", **body)
+    assert answer[0] == status
+    assert answer[1]["error"]["message"]
+
+
+def test_what_cannot_be_done_with_a_record_is_told_with_what_can(window: Site) -> None:
+    name = first(window, family="observation")
+    status, said = window.posted("/api/changes/plan", action="edit", id=name, text="x")
+    assert status == 400
+    assert said["error"]["hint"] == "what can be done: promote"
+
+
+def test_stamps_that_are_none_are_told(window: Site) -> None:
+    several: list[object] = [[], "x", {"a": 1}]
+    for wrong in several:
+        assert window.posted("/api/changes/apply", action="retire", id=clean(window), stamps=wrong)[0] == 400

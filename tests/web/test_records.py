@@ -1,0 +1,181 @@
+"""What is remembered, over HTTP: lists with facets, one record, its history, tags and insights."""
+
+import pytest
+from tests.web import sample
+from tests.web.asking import Site, tags
+from tests.web.sample import Sample
+
+ROW = set(
+    "id family kind label title text tags scope source status created_at updated_at task session tokens score why count "
+    "stale".split()
+)
+
+
+@pytest.fixture(scope="module")
+def shop() -> Sample:
+    return sample.shared()
+
+
+@pytest.fixture(scope="module")
+def window(shop: Sample) -> Site:
+    return Site(shop.root)
+
+
+def test_the_state_tells_what_every_page_needs(window: Site) -> None:
+    state = window.get("/api/state")
+    assert set(state) == set("project root_name version task_count record_count paused config kinds families".split())
+    assert state["families"] == ["memory", "observation", "journal"]
+    assert state["record_count"] == window.get("/api/records")["total"]
+    assert state["config"]["budget"] > 0
+
+
+def test_everything_that_is_remembered_is_in_the_list(window: Site) -> None:
+    found = window.get("/api/records", limit=500)
+    assert len(found["items"]) == found["total"]
+    assert all(set(row) == ROW for row in found["items"])
+    sources = {row["source"] for row in found["items"]}
+    for name in (
+        "memories.md",
+        "guardrails.md",
+        "/knowledge/",
+        "global-patterns.md",
+        "insights.json",
+        "log/sessions/",
+        "log/runs/",
+    ):
+        assert any(name in source for source in sources), name
+    assert [row["created_at"] for row in found["items"]] == sorted(
+        (row["created_at"] for row in found["items"]), reverse=True
+    )
+    assert all(len(row["text"]) <= 280 and "\n" not in row["text"] for row in found["items"])
+
+
+def test_words_find_with_a_reason_and_a_score(window: Site) -> None:
+    found = window.get("/api/records", q="payment token")
+    assert found["items"]
+    assert all(row["why"] for row in found["items"])
+    assert found["items"][0]["score"] is not None
+    assert found["took_ms"] >= 0
+    assert window.get("/api/records", q="xyzzyqwert")["items"] == []
+
+
+def test_a_misspelt_word_is_told(window: Site) -> None:
+    found = window.get("/api/records", q="paymnet")
+    assert any("paymnet" in note for note in found["notes"])
+
+
+def test_korean_is_found(window: Site) -> None:
+    assert window.get("/api/records", q="결제")["items"]
+
+
+def test_facets_are_or_within_and_and_between(window: Site) -> None:
+    everything = window.get("/api/records", limit=500)["items"]
+    found = window.get("/api/records", kind=["fix", "decision"], family="memory", limit=500)
+    wanted = [row["id"] for row in everything if row["kind"] in ("fix", "decision") and row["family"] == "memory"]
+    assert [row["id"] for row in found["items"]] == wanted
+    counts = dict(found["facets"]["kind"])
+    for kind in ("pattern", "fix", "context"):  # counted as if no kind were chosen
+        assert counts.get(kind, 0) == sum(row["kind"] == kind and row["family"] == "memory" for row in everything)
+    assert dict(found["facets"]["family"])["memory"] == len(wanted)
+
+
+def test_a_page_begins_where_the_one_before_ended(window: Site) -> None:
+    whole = [row["id"] for row in window.get("/api/records", q="the", limit=500)["items"]]
+    paged = [row["id"] for start in range(0, len(whole), 7)
+             for row in window.get("/api/records", q="the", limit=7, offset=start)["items"]]  # fmt: skip
+    assert paged == whole
+    assert len(set(whole)) == len(whole) == window.get("/api/records", q="the")["total"]
+
+
+def test_an_order_or_an_age_that_is_none_is_told(window: Site) -> None:
+    assert window.refusal("/api/records", sort="upwards")[0] == 400
+    assert window.refusal("/api/records", age="3y")[0] == 400
+
+
+def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> None:
+    row = window.get("/api/records", source=".agent/memories.md", limit=1)["items"][0]
+    page = window.get(f"/api/records/{row['id']}")
+    assert set(page) == set("record layers file citations injections used neighbours actions".split())
+    assert ROW | {"html", "origin", "links", "extra", "valid_until"} == set(page["record"])
+    assert page["file"]["name"] == ".agent/memories.md"
+    line = (shop.root / ".agent/memories.md").read_text(encoding="utf-8").split("\n")[page["file"]["line"] - 1]
+    assert row["id"] in line
+    costs = [page["layers"][name]["tokens"] for name in ("line", "full")]
+    assert costs[0] <= costs[1]
+    assert page["actions"] == ["edit", "retag", "retire", "delete", "promote"]
+
+
+def test_citations_say_whether_they_are_there(window: Site) -> None:
+    states = {
+        each["state"]
+        for row in window.get("/api/records", family="memory", limit=100)["items"]
+        for each in window.get(f"/api/records/{row['id']}")["citations"]
+    }
+    assert {"fresh", "gone"} <= states
+
+
+def test_where_a_record_was_injected_and_used(window: Site) -> None:
+    pages = [
+        window.get(f"/api/records/{row['id']}")
+        for row in window.get("/api/records", family="memory", limit=100)["items"]
+    ]
+    handed = [page for page in pages if page["injections"]]
+    assert handed
+    assert any(each["used"] for page in handed for each in page["injections"])
+    assert all(page["used"]["used"] <= page["used"]["injected"] for page in handed)
+
+
+def test_neighbours_are_told_with_their_direction(window: Site) -> None:
+    page = window.get("/api/records/know-how-checkout-works")
+    assert {each["direction"] for each in page["neighbours"]} == {"in", "out"}
+    assert any(each["node"]["kind"] == "file" for each in page["neighbours"])
+
+
+def test_what_a_stranger_wrote_is_text(window: Site) -> None:
+    for row in window.get("/api/records", q="script", limit=50)["items"]:
+        shown = window.get(f"/api/records/{row['id']}")["record"]["html"]
+        assert not tags(shown) & {"script", "img", "svg", "iframe"}
+        assert "javascript:" not in "".join(part for part in shown.split('href="')[1:])[:11]
+
+
+def test_an_id_that_is_none_is_told_as_the_command_tells_it(window: Site) -> None:
+    assert window.refusal("/api/records/mem-1-none") == (404, "there is no record mem-1-none")
+    assert window.refusal("/api/records/mem-1-none/history") == (404, "there is no record mem-1-none")
+    assert window.refusal("/api/records/..%2f..%2fetc%2fpasswd")[0] == 404
+
+
+def test_a_record_s_history_comes_from_git(window: Site) -> None:
+    found = window.get("/api/records/know-how-checkout-works/history")
+    assert found["note"] == ""
+    assert found["items"][0]["subject"]
+    assert "+title:" in found["items"][-1]["diff"]
+
+
+def test_what_git_does_not_have_is_told(window: Site) -> None:
+    row = window.get("/api/records", family="observation", limit=1)["items"][0]
+    found = window.get(f"/api/records/{row['id']}/history")
+    assert found["items"] == []
+    assert found["note"].endswith(".")
+
+
+def test_tags_are_completed(window: Site) -> None:
+    found = window.get("/api/tags", q="pay")["items"]
+    assert found
+    assert all("pay" in tag for tag, _ in found)
+    assert window.get("/api/tags")["items"][0][1] >= window.get("/api/tags")["items"][-1][1]
+
+
+def test_insights_are_listed_with_how_they_were_judged(window: Site, shop: Sample) -> None:
+    found = window.get("/api/insights")
+    assert found["total"] == len(found["items"]) > 0
+    for status in ("proposed", "accepted", "rejected"):
+        assert all(each["status"] == status for each in window.get("/api/insights", status=status)["items"])
+    task = found["items"][0]["task"]
+    assert all(each["task"] == task for each in window.get("/api/insights", task=task)["items"])
+    assert window.refusal("/api/insights", status="nothing")[0] == 400
+
+
+def test_a_task_s_own_records_can_be_asked_for(window: Site, shop: Sample) -> None:
+    name = next(iter(shop.tasks.values()))
+    found = window.get("/api/records", task=name, limit=500)
+    assert all(row["task"] == name for row in found["items"])
