@@ -44,13 +44,15 @@ def _items(number: int, reply: Reply) -> list[Json]:
         content = [{"type": "output_text", "text": reply.text, "annotations": []}]
         items.append({"type": "message", "id": f"msg_{number:04}", "role": "assistant", "content": content})
     for place, call in enumerate(reply.calls):
+        group, _, name = call.tool.rpartition("/")  # a server's tools are named with it: mcp__ralph/search
         items.append(
             {
                 "type": "function_call",
                 "id": f"fc_{number:04}_{place:02}",
                 "call_id": f"call_{number:04}_{place:02}",
-                "name": call.tool,
+                "name": name,
                 "arguments": json.dumps(dict(call.arguments)),
+                **({"namespace": group} if group else {}),
             }
         )
     return items
