@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ralph.app import change, insight, knowledge, memory, project, task
+from ralph.app import change, change_verbs, insight, knowledge, memory, project, task
 from ralph.app.change import KEPT, Changes
 from ralph.app.change_verbs import Wanted
 from ralph.errors import Conflict, NotFound, Refused
@@ -90,10 +91,19 @@ def test_a_change_that_fails_half_way_is_taken_back(root: Path, monkeypatch: pyt
     before = entry.path.read_bytes()
     wanted = Wanted("edit", entry.record.id, text="The new body")
     given = stamps(change.plan(root, wanted))
-    entry.path.chmod(0o444)  # the log is written first, then this one cannot be
-    changes = Changes(root)
-    with pytest.raises(Exception, match="read-only"):
-        changes.apply(wanted, given)
+    real, calls = change_verbs.call, []
+
+    def fails(*words: Any) -> change_verbs.Done:
+        done = real(*words)
+        calls.append(done)
+        if len(calls) == 2:  # the first one is the rehearsal
+            assert entry.path.read_bytes() != before
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(change_verbs, "call", fails)
+    with pytest.raises(KeyboardInterrupt):
+        Changes(root).apply(wanted, given)
     assert entry.path.read_bytes() == before
     assert not knowledge.replaced_bodies(root).exists()
 

@@ -28,6 +28,11 @@ class TestTask:
         assert told[-1] == ("in_progress", "done")
         assert {step.by for step in seen.steps} == {"", here.runs[0]}
 
+    def test_progress_is_shown_without_marks_and_with_its_fields_apart(self) -> None:
+        told = "## 2026 - t-1\nThread: ralph://session/a\n[//]: # (ralph: jrn-run-1-1)\nOutcome: done\n- [//] stays\n"
+        shown = "## 2026 - t-1\nThread: ralph://session/a  \nOutcome: done  \n- [//] stays\n"
+        assert closeup.readable(told) == shown
+
     def test_a_chat_belongs_to_its_task(self, tmp_path: Path) -> None:
         here = place(tmp_path / "shop")
         said = here.new("How?", *answers("So."), mode=Mode.PLAN)

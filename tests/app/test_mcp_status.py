@@ -193,8 +193,48 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
     known = asked(project).known
     assert statuses(asked(project)) == {"new": "unknown", "good": "running", "bad": "failed"}
     given = mcp_status.handed(known)
-    assert given == {"new": {"command": "x"}, "good": spec(project, "good", "good")}
-    assert json.loads(mcp_status.refusal(known)) == {"deniedMcpServers": [{"serverName": "bad"}]}
+    assert given == {"good": spec(project, "good", "good")}
+    assert json.loads(mcp_status.refusal(known)) == {"deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]}
+    assert mcp_status.told(known) == [
+        "MCP servers left out, since you have not trusted them (`ralph trust`): new",
+        "MCP servers left out: bad (failed)",
+    ]
+    assert [each.server.name for each in mcp_status.strangers(project, env_of(project))] == ["new"]
+
+
+def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
+    text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
+    (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
+    assert mcp_status.handed(asked(project).known) == {}
+    trust.record(project, mcp_servers.named(project, env_of(project)), env_of(project))
+    known = asked(project).known
+    assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
+    assert set(mcp_status.handed(known)) == {"new", "old"}
+    assert (mcp_status.refusal(known), mcp_status.told(known)) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "trusted"),
+    [
+        ("home/.claude/settings.json", {"enableAllProjectMcpServers": True}, True),
+        ("home/.claude/settings.json", {"enabledMcpjsonServers": ["new"]}, True),
+        ("home/.claude/settings.json", {"enabledMcpjsonServers": ["other"]}, False),
+        ("home/.claude/settings.json", {"enableAllProjectMcpServers": True, "disabledMcpjsonServers": ["new"]}, False),
+        ("home/.claude.json", {"projects": {"{root}": {"enabledMcpjsonServers": ["new"]}}}, True),
+        ("home/.claude.json", {"projects": {"/elsewhere": {"enabledMcpjsonServers": ["new"]}}}, False),
+        ("project/.claude/settings.json", {"enableAllProjectMcpServers": True}, False),
+        ("project/.claude/settings.local.json", {"enabledMcpjsonServers": ["new"]}, False),
+    ],
+)
+def test_the_users_own_settings_may_agree_to_a_server_and_the_repositorys_may_not(
+    project: Path, file: str, said: dict[str, object], trusted: bool
+) -> None:
+    (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
+    place = project.parent / file
+    place.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(said).replace("{root}", str(project))
+    place.write_text(text, encoding="utf-8", newline="")
+    assert [each.server.trusted for each in asked(project).known] == [trusted]
 
 
 def test_where_all_servers_work_nothing_is_refused(project: Path) -> None:

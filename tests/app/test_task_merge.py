@@ -1,5 +1,6 @@
 """Merging a task's branch: what was learned comes along, both sides' entries stay, and no text is chosen away."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.looping import Workshop, git, project
 
-from ralph.app import knowledge, memory, task_memory, worktree
-from ralph.app.task_merge import merge, union
+from ralph.app import doctor, knowledge, memory, promote, task_memory, worktree
+from ralph.app.task_merge import merge
+from ralph.app.task_union import joined, union
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats import region
+from ralph.formats import patterns, region
 from ralph.model.kinds import MemoryKind
 from ralph.model.record import Record
 from ralph.model.work import Task
@@ -234,3 +236,98 @@ def test_of_what_both_sides_added_nothing_of_ours_is_lost(
     assert kept[: len(bullets(left))] == bullets(left)
     assert len(kept) == len(set(kept))
     assert set(kept) <= {*bullets(left), *bullets(right)}
+
+
+# --- global-patterns.md ----------------------------------------------------------------------------
+
+SHARED = ".ralph/global-patterns.md"
+
+
+def stamped(text: str, date: str, task: str, *more: str, kind: MemoryKind = MemoryKind.FIX) -> str:
+    """A global-patterns.md after a promotion."""
+    document = patterns.parse(text)
+    for each in more:
+        document = document.add(Record("x", kind, each))
+    return str(document.stamped(date, task))
+
+
+def shared(text: str) -> list[str]:
+    return [entry.record.text for entry in patterns.parse(text).entries]
+
+
+def both(shop: Workshop, ours: str, theirs: str, base: str) -> tuple[Task, Path]:
+    """A project and a worktree with different global-patterns.md, each committed."""
+    put(shop.root, SHARED, base)
+    work, place = new(shop)
+    put(shop.root, SHARED, ours)
+    put(place, SHARED, theirs)
+    return work, place
+
+
+def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_newest_footer(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.", "Said by both.")
+    theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.", "Said by both.")
+    work, _ = both(shop, ours, theirs, base)
+    assert "conflict" not in " ".join(merge(shop.root, work.id, dry_run=True).notes)
+    merge(shop.root, work.id)
+    text = (shop.root / SHARED).read_text(encoding="utf-8")
+    assert shared(text) == ["Redis must run first.", "Cents, never floats.", "Said by both.", "Close the ledger."]
+    assert text.count("_Last updated: ") == 1
+    assert text.endswith("\n---\n\n_Last updated: 2026-11-03 by t-aaaaaa_\n")
+    assert git(shop.root, "status", "--porcelain", SHARED) == ""
+
+
+def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_nothing_is_lost(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = stamped(base.replace("# Global", "# Our Global"), "2026-11-03", "t-aaaaaa", "Cents, never floats.")
+    theirs = stamped(base.replace("# Global", "# Their Global"), "2026-11-02", "t-bbbbbb", "Close the ledger.")
+    work, place = both(shop, ours, theirs, base)
+    with pytest.raises(Conflict, match=SHARED):
+        merge(shop.root, work.id)
+    assert (shop.root / SHARED).read_text(encoding="utf-8") == ours
+    assert (place / SHARED).read_text(encoding="utf-8") == theirs
+
+
+def test_a_footer_in_somebodys_own_words_is_not_chosen_away(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = base.replace("2026-11-01 by t-000000", "by Ann, ask her before you change this")
+    theirs = stamped(base, "2026-11-02", "t-bbbbbb")
+    work, _ = both(shop, ours, theirs, base)
+    with pytest.raises(Conflict, match=SHARED):
+        merge(shop.root, work.id)
+    assert (shop.root / SHARED).read_text(encoding="utf-8") == ours
+
+
+def test_a_merge_by_hand_that_stops_at_the_footer_is_told_with_what_to_do(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.")
+    theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.")
+    work, _ = both(shop, ours, theirs, base)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(shop.root, "merge", f"ralph/{work.id}")
+    [told] = [each.problem for each in doctor.examine(shop.root) if each.problem.code == "conflict"]
+    assert "keep the bullets of both sides and one footer" in told.hint
+    assert "`ralph task merge`" in told.hint
+    git(shop.root, "merge", "--abort")
+    merge(shop.root, work.id)
+    assert not [each for each in doctor.examine(shop.root) if each.problem.code == "conflict"]
+
+
+@given(st.sampled_from(["", patterns.template(), stamped("", "2026-01-01", "t-0", "a b"), "# Mine\r\n\r\n- x\r\n"]),
+       additions, additions, st.booleans(), st.booleans())  # fmt: skip
+def test_of_two_promotions_all_entries_are_kept_in_every_order(
+    base: str, ours: list[str], theirs: list[str], left_is_stamped: bool, right_is_stamped: bool
+) -> None:
+    def grown(more: list[str], date: str, is_stamped: bool) -> str:
+        text = stamped(base, date, "t-1", *more)
+        return text if is_stamped else stamped(base, "2026-01-01", "t-0", *more) if "_Last" in base else text
+
+    left, right = grown(ours, "2026-02-02", left_is_stamped), grown(theirs, "2026-03-03", right_is_stamped)
+    after = joined(SHARED, base, left, right)
+    assert after is not None
+    assert set(shared(after)) == {*shared(left), *shared(right)}
+    assert len(shared(after)) == len(set(shared(after)))
+    assert after.count("Last updated") == 1
+    assert joined(SHARED, base, left, base) == left
+    assert shared(joined(SHARED, base, base, right) or "") == shared(right)

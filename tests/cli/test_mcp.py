@@ -38,8 +38,10 @@ def test_a_table_names_the_program_and_not_its_words(ralph: Project) -> None:
 def test_what_a_clone_names_is_unknown_and_says_how_to_go_on(ralph: Project) -> None:
     names(ralph, "project", "good")
     (found,) = ralph("mcp", "status", "--refresh", "--format", "json").json
-    assert (found["status"], found["usable"]) == ("unknown", True)
+    assert (found["status"], found["usable"], found["trusted"]) == ("unknown", False, False)
     assert "ralph trust" in found["why"]
+    told = ralph("mcp", "status").out.splitlines()[-1]
+    assert told == "MCP servers left out, since you have not trusted them (`ralph trust`): a"
     assert not (ralph.root.parent / "pids").exists()
 
 

@@ -86,9 +86,10 @@ class Clock:
     def __init__(self, now: datetime) -> None:
         self.today = now
         self.at = now
+        self.chance = Random(11)
 
     def __call__(self) -> datetime:
-        self.at += timedelta(milliseconds=70)
+        self.at += timedelta(milliseconds=self.chance.choice((6, 8, 9, 11, 14, 21, 38)))
         return self.at
 
     def go(self, days: float, hour: float = 10.0) -> None:

@@ -1,9 +1,10 @@
 """What facets count of every record, in memory, in step with the index.
 
 A person who types sees the counts of everything that matches change with each letter; SQL over the rows would take
-longer than the search itself. So the few words that are counted are kept, by key, and read again source by source
-when the index has read a source again. A view is never changed: whoever has one counts in peace while another thread
-makes the next. `tests/app/test_explore.py` compares the counts with those of a slow count over the records.
+longer than the search itself. So the few words that are counted are kept (the shape of a record, which many share,
+and its time), and read again source by source when the index has read a source again. A view is never changed:
+whoever has one counts in peace while another thread makes the next. `tests/app/test_explore.py` compares the counts
+with those of a slow count over the records.
 """
 
 import sqlite3
@@ -14,22 +15,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
 
 from ralph.model import ids
 from ralph.model.record import Status
 from ralph.store import facets
-from ralph.store.facets import Facts, Stand
+from ralph.store.facets import Shape, Stand
 
-FACETS = ("family", "kind", "tag", "scope", "source", "status", "age")
+_OF_SHAPE = ("family", "kind", "tag", "scope", "source", "status")
+FACETS = (*_OF_SHAPE, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 MOST = 40
 """So many values of a facet are told, the most frequent ones; what is chosen is always among them."""
 
 _REMEMBERED = 64
-_PLACE = {"family": 0, "kind": 1, "tag": 2, "scope": 3, "source": 4, "status": 5}
-_CREATED = 6
+_WORN = 1000
+"""Shapes that no record has any more are forgotten once they are so many more than the records."""
 _OFFERED = frozenset(status.value for status in Status if status is not Status.RETIRED)
 """What is retired is shown only to who asks for it."""
 
@@ -42,35 +42,29 @@ Counts = Mapping[str, Sequence[tuple[str, int]]]
 
 @dataclass(frozen=True)
 class View:
-    """Every record of one state of the index."""
+    """Every record of one state of the index: the number of its shape, and its time."""
 
     stands: Mapping[int, Stand]
     sizes: tuple[int, ...]
     keys: Mapping[int, tuple[int, ...]]
-    facts: Mapping[int, Facts]
+    shape_of: Mapping[int, int]
+    created: Mapping[int, str]
+    shapes: tuple[Shape, ...]
     _counted: dict[object, tuple[list[int], Counts]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def newest(self) -> tuple[int, ...]:
         """All keys, the newest first; of one time, the last in its file."""
-        facts = self.facts
-        return tuple(sorted(facts, key=lambda key: (facts[key][_CREATED], facts[key][4], key), reverse=True))
+        created, shapes, shape_of = self.created, self.shapes, self.shape_of
+        return tuple(sorted(created, key=lambda key: (created[key], shapes[shape_of[key]].source, key), reverse=True))
 
     @cached_property
     def position(self) -> Mapping[int, int]:
         """The place of each key among the newest."""
         return {key: place for place, key in enumerate(self.newest)}
 
-    def passing(self, keys: Iterable[int], chosen: Chosen, *, but: str = "") -> list[int]:
-        """Those of some keys that pass every facet but one; what is retired only where that is chosen."""
-        found = list(keys)
-        for facet, wanted in _limits(chosen).items():
-            if facet != but:
-                found = _passing(self.facts, found, facet, wanted)
-        return found
-
     def everything(self, chosen: Chosen) -> tuple[list[int], Counts]:
-        """The same for all records, the newest first; remembered, since every visit begins with it."""
+        """All records that pass, the newest first, and the counts; remembered, since every visit begins with it."""
         asked = (since(0), *((facet, tuple(sorted(values))) for facet, values in sorted(chosen.items()) if values))
         if asked not in self._counted:
             if len(self._counted) >= _REMEMBERED:
@@ -78,36 +72,69 @@ class View:
             self._counted[asked] = self.counts(self.newest, chosen)
         return self._counted[asked]
 
-    def counts(self, keys: Sequence[int], chosen: Chosen) -> tuple[list[int], Counts]:
-        """Those of some keys that pass, and each facet's values, counted under what is chosen of the others."""
-        limited = _limits(chosen)
-        passing = self.passing(keys, chosen)
-        found = {}
-        for facet in FACETS:
-            under = self.passing(keys, chosen, but=facet) if facet in limited else passing
-            found[facet] = self._ages(under) if facet == "age" else self._most(under, facet, chosen.get(facet, ()))
+    def passing(self, keys: Iterable[int], chosen: Chosen) -> list[int]:
+        """Those of some keys that pass every facet; what is retired only where that is chosen."""
+        return self._passing(self._young(keys, chosen), self._fitting(chosen))
+
+    def counts(self, keys: Collection[int], chosen: Chosen) -> tuple[list[int], Counts]:
+        """Those of some keys that pass, and each facet's values, counted under what is chosen of the others.
+
+        Keys are counted by their shapes once, and shapes, which are few, by their values.
+        """
+        young = self._young(keys, chosen)
+        fitting = self._fitting(chosen)
+        by_shape = Counter(map(self.shape_of.__getitem__, young))
+        found: dict[str, Sequence[tuple[str, int]]] = {}
+        for facet in _OF_SHAPE:
+            under = self._fitting(chosen, but=facet)
+            found[facet] = _most(self._values(by_shape, under, facet), facet, chosen.get(facet, ()))
+        passing = self._passing(young, fitting)
+        found["age"] = self._ages(passing if young is keys else self._passing(keys, fitting))
         return passing, found
 
-    def _most(self, keys: Sequence[int], facet: str, chosen: Collection[str]) -> list[tuple[str, int]]:
-        """The values of a facet that most records have."""
-        values = map(itemgetter(_PLACE[facet]), map(self.facts.__getitem__, keys))
-        count = Counter(chain.from_iterable(values) if facet == "tag" else values)
-        best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
-        named = {value.lower() if facet == "tag" else value for value in chosen}
-        told = best[:MOST] + [pair for pair in best[MOST:] if pair[0] in named]
-        return told + [(value, 0) for value in sorted(named - {value for value, _ in told})]
+    def _young(self, keys: Iterable[int], chosen: Chosen) -> Iterable[int]:
+        """Those of some keys that are not too old; all, when no age is chosen."""
+        days = [AGES[age] for age in chosen.get("age", ()) if age in AGES]
+        if not days:
+            return keys
+        position, first = self.position, self._newer(since(max(days)))
+        return [key for key in keys if position[key] < first]
 
-    def _ages(self, keys: Sequence[int]) -> list[tuple[str, int]]:
+    def _fitting(self, chosen: Chosen, *, but: str = "") -> Collection[int]:
+        """The numbers of the shapes that pass every facet but one."""
+        limits = {"status": _OFFERED, **{facet: values for facet, values in chosen.items() if values}}
+        found: Iterable[int] = range(len(self.shapes))
+        for facet, values in limits.items():
+            if facet in _OF_SHAPE and facet != but:
+                found = [number for number in found if _has(self.shapes[number], facet, values)]
+        return found if isinstance(found, range) else set(found)
+
+    def _passing(self, keys: Iterable[int], fitting: Collection[int]) -> list[int]:
+        if len(fitting) == len(self.shapes):
+            return list(keys)
+        shape_of = self.shape_of
+        return [key for key in keys if shape_of[key] in fitting]
+
+    def _values(self, by_shape: Mapping[int, int], fitting: Collection[int], facet: str) -> Counter[str]:
+        count: Counter[str] = Counter()
+        for number, several in by_shape.items():
+            if number in fitting:
+                value = getattr(self.shapes[number], facet)
+                for each in value if facet == "tag" else (value,):
+                    count[each] += several
+        return count
+
+    def _ages(self, keys: Iterable[int]) -> list[tuple[str, int]]:
         """How many are not older than so many days: those that stand before a place among the newest."""
-        places = sorted(map(self.position.__getitem__, keys))
-        return [(age, bisect_left(places, self._newer(since(days)))) for age, days in AGES.items()]
+        places = list(map(self.position.__getitem__, keys))
+        return [(age, sum(map(self._newer(since(days)).__gt__, places))) for age, days in AGES.items()]
 
     def _newer(self, day: str) -> int:
         """How many records in all are of this day or newer."""
-        return bisect_left(self.newest, True, key=lambda key: self.facts[key].created < day)
+        return bisect_left(self.newest, True, key=lambda key: self.created[key] < day)
 
 
-_EMPTY = View({}, (), {}, {})
+_EMPTY = View({}, (), {}, {}, {}, ())
 
 
 class Catalogue:
@@ -134,47 +161,44 @@ def _brought_up(old: View, connection: sqlite3.Connection, stands: Mapping[int, 
     """The view of another state; only sources that are not as they were are read."""
     same = {key for key, stand in stands.items() if stand.mtime_ns and old.stands.get(key) == stand}
     made = _with(old, same, connection, stands, sizes)
-    return made if len(made.facts) == sum(sizes[::2]) else _with(_EMPTY, set(), connection, stands, sizes)
+    whole = len(made.created) == sum(sizes[::2]) and len(made.shapes) <= _WORN + 2 * len(made.created)
+    return made if whole else _with(_EMPTY, set(), connection, stands, sizes)
 
 
 def _with(
     old: View, same: set[int], connection: sqlite3.Connection, stands: Mapping[int, Stand], sizes: tuple[int, ...]
 ) -> View:
-    kept = dict(old.facts)
+    shape_of, created = dict(old.shape_of), dict(old.created)
     for source, numbers in old.keys.items():
         if source not in same:
             for number in numbers:
-                kept.pop(number, None)
-    keys: dict[int, list[int]] = {}
+                shape_of.pop(number, None)
+                created.pop(number, None)
+    keys = {source: list(numbers) for source, numbers in old.keys.items() if source in same}
+    known = {shape: number for number, shape in enumerate(old.shapes)}
     names = {key: stand.path for key, stand in stands.items()}
-    for source, number, each in facets.facts(connection, stands.keys() - same, names):
-        kept[number] = each
+    for source, number, shape, time in facets.shapes(connection, stands.keys() - same, names):
+        shape_of[number] = known.setdefault(shape, len(known))
+        created[number] = time
         keys.setdefault(source, []).append(number)
-    placed = {source: numbers for source, numbers in old.keys.items() if source in same}
-    return View(stands, sizes, {**placed, **{source: tuple(found) for source, found in keys.items()}}, kept)
-
-
-def _limits(chosen: Chosen) -> dict[str, frozenset[str]]:
-    """For each facet that keeps something out, the values that pass; of the age, the first day."""
-    found = {facet: frozenset(values) for facet, values in chosen.items() if values and facet in FACETS}
-    if "tag" in found:
-        found["tag"] = frozenset(tag.lower() for tag in found["tag"])
-    if "age" in found:
-        days = [AGES[age] for age in found.pop("age") if age in AGES]
-        found |= {"age": frozenset([since(max(days))])} if days else {}
-    return {"status": _OFFERED, **found}
-
-
-def _passing(rows: Mapping[int, Facts], keys: Iterable[int], facet: str, wanted: frozenset[str]) -> list[int]:
-    if facet == "age":
-        first = min(wanted)
-        return [key for key in keys if rows[key].created >= first]
-    place = _PLACE[facet]
-    if facet == "tag":
-        return [key for key in keys if not wanted.isdisjoint(rows[key][place])]
-    return [key for key in keys if rows[key][place] in wanted]
+    placed = {source: tuple(numbers) for source, numbers in keys.items()}
+    return View(stands, sizes, placed, shape_of, created, tuple(known))
 
 
 def since(days: int) -> str:
     """The day so many days ago."""
     return (ids.now() - timedelta(days=days)).date().isoformat()
+
+
+def _has(shape: Shape, facet: str, values: Collection[str]) -> bool:
+    if facet == "tag":
+        return any(value.lower() in shape.tag for value in values)
+    return getattr(shape, facet) in values
+
+
+def _most(count: Counter[str], facet: str, chosen: Collection[str]) -> list[tuple[str, int]]:
+    """The values of a facet that most records have."""
+    best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
+    named = {value.lower() if facet == "tag" else value for value in chosen}
+    told = best[:MOST] + [pair for pair in best[MOST:] if pair[0] in named]
+    return told + [(value, 0) for value in sorted(named - {value for value, _ in told})]

@@ -6,8 +6,10 @@ write what a new one could not. A turn is asked with `RALPH_TASK` in its environ
 they record; what they have not recorded of it, `chat_record` does. What we put before a message (the task, an earlier
 history) is marked as ours, and is no part of the prompt that is kept.
 
-Claude Code takes an id that we choose, so its chat is known before its first turn, also when we are killed in it.
-Others tell theirs in the reply. Proof: `tests/app/test_chat.py`, and `tests/e2e/test_chats.py` on the real client.
+What a chat is, and so its mode, is on the disk before its agent starts, also when we are killed in the first turn.
+Claude Code takes an id that we choose; others tell theirs in the reply, and until then the chat has one of ours
+(`chat_log.unnamed`). One process at a time speaks in a chat (`chat_hold`).
+Proof: `tests/app/test_chat.py`, and `tests/e2e/test_chats.py` on the real clients.
 """
 
 import os
@@ -20,9 +22,9 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents.claude import Claude
 from ralph.app import agent as agents
-from ralph.app import chat_log, chat_record, chat_turns, task_file
+from ralph.app import chat_hold, chat_log, chat_record, chat_turns, mcp_status, task_file
 from ralph.app import session as sessions
-from ralph.app.chat_log import Chat, Mode, folder_name, folder_of
+from ralph.app.chat_log import NAMELESS, Chat, Mode, folder_name, folder_of
 from ralph.app.chat_record import stamp
 from ralph.app.chat_turns import History, Turn
 from ralph.app.logs import log_file
@@ -40,8 +42,8 @@ from ralph.store import files
 EARLIER = 6_000
 """Tokens of an earlier history that a fork is told; the newest turns."""
 
-_NAMELESS = ("command", "scripted")
-"""Agents that give a conversation no id of its own."""
+_ANY_HOST = "acp"
+"""An agent behind which any host may be: its hooks call it by another name."""
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 _LOST = re.compile(
     r"no (?:conversation|rollout|session|thread)\b|(?:session|thread|conversation|resource)\b.{0,120}not found"
@@ -90,7 +92,7 @@ def new(root: Path, config: Config, wish: Wish, message: str, ear: Ear = NOBODY,
     """Begin a chat about a task with a message, and wait for the answer."""
     chat, worker, work = prepared(root, config, wish, agent)
     words = _words(message)
-    return _turn(root, config, chat, worker, f"{_about(work)}\n{words}", words, ear)
+    return _first(root, config, chat, worker, f"{_about(work)}\n{words}", words, ear)
 
 
 def prepared(root: Path, config: Config, wish: Wish, agent: Agent | None = None) -> tuple[Chat, Agent, Task]:
@@ -112,7 +114,8 @@ def resume(
     worker = agent or agent_of(root, config, replace(wish, agent=wish.agent or chat.agent))
     chat = resumable(root, chat, worker, wish)
     words = _words(message)
-    said = _turn(root, config, chat, worker, words, words, ear)
+    with chat_hold.held(root, chat.id):
+        said = _turn(root, config, chat, worker, words, words, ear)
     if _is_lost(said.reply):
         what = f"{worker.name} does not know the session {chat.host} any more: {said.reply.error.strip()[:200]}"
         raise NotFound(what, hint=_fork_hint(chat))
@@ -137,7 +140,7 @@ def fork(
     except NotFound:  # it was dropped; what was said about it is still there
         about = ""
     earlier = _earlier(chat_turns.history(root, old.id))
-    return _turn(root, config, chat, worker, f"{about}{earlier}\n{words}", words, ear)
+    return _first(root, config, chat, worker, f"{about}{earlier}\n{words}", words, ear)
 
 
 def known(root: Path, session_id: str) -> Chat:
@@ -146,10 +149,38 @@ def known(root: Path, session_id: str) -> Chat:
     chat = chat_log.told(root, session.id)
     if chat is not None:
         return chat if chat.task else replace(chat, task=session.task)
+    begun = _begun(root, session)
+    if begun is not None:
+        return begun
     mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
     at = Path(session.project) if session.project else root
     folder = folder_name(root, paths.project_root(at)) if at.is_dir() else folder_name(root, root)
     return Chat(session.id, session.task, mode, session.host, "", folder, session.id)
+
+
+def _begun(root: Path, session: sessions.Session) -> Chat | None:
+    """The chat that a session is which hooks have recorded, if we were killed before its host told us its id.
+
+    It is the first session of that task and agent since; from now on its log says so. Conflict while its first turn
+    goes on.
+    """
+    for unnamed, began in chat_log.unnamed(root):
+        if session.id not in [each.id for each in seen_since(root, unnamed, began)][-1:]:
+            continue
+        with chat_hold.held(root, unnamed.id):
+            chat = replace(unnamed, id=session.id, host=session.id)
+            began, count = session.started_at, session.messages
+            chat_log.note(root, chat, [], at=stamp(), began=began, messages=count, patterns=(), durable=True)
+            files.delete(log_file(root, unnamed.id))
+            return chat
+    return None
+
+
+def seen_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
+    """The sessions that hooks have recorded since a chat began and that may be it, the newest first."""
+    found = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
+    mine = (each for each in found if each.id != chat.id and chat.agent in (each.host, _ANY_HOST))
+    return [each for each in mine if chat_log.told(root, each.id) is None]
 
 
 def agent_of(root: Path, config: Config, wish: Wish) -> Agent:
@@ -161,8 +192,9 @@ def agent_of(root: Path, config: Config, wish: Wish) -> Agent:
     if name == "scripted":
         return agents.named(name, script=root / command if command else None)
     found = agents.named(name, command=command, permission=wish.permission)
-    if isinstance(found, Claude) and loop.permission and not wish.permission:
-        return replace(found, permission=loop.permission)
+    if isinstance(found, Claude):  # nobody is asked whether what a repository brought along may be started
+        settings = mcp_status.refusal(mcp_status.strangers(root, os.environ))
+        return replace(found, permission=wish.permission or loop.permission or found.permission, settings=settings)
     return found
 
 
@@ -242,41 +274,51 @@ def _is_lost(reply: Reply) -> bool:
 # --- one turn -------------------------------------------------------------------------------------
 
 
-def _turn(root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, words: str, ear: Ear) -> Said:
-    """Ask, and record what nobody else has recorded."""
-    began, patterns = stamp(), config.privacy.patterns
-    first = ""
-    if not chat.id:
-        chat, agent = named(chat, agent)
-        first = _announced(root, chat, began, patterns) if chat.host else ""
+def _first(root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, words: str, ear: Ear) -> Said:
+    """The first turn of a chat, which is written down before its agent starts."""
+    chat, agent = named(chat, agent)
+    with chat_hold.held(root, chat.id):
+        at = stamp()
+        first = announced(root, chat, at, config.privacy.patterns) if chat.host or chat.is_unnamed else ""
+        said = _turn(root, config, chat, agent, prompt, words, ear, first)
+        if not said.chat.is_unnamed:
+            withdraw(root, chat)
+        elif not seen_since(root, chat, at):  # hooks know nothing of it, either
+            withdraw(root, chat)
+            hint = "`ralph agent check` tries it"
+            raise RalphError(f"{agent.name} did not begin: {said.reply.error or 'it told no session'}", hint=hint)
+        return said
+
+
+def _turn(
+    root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, words: str, ear: Ear, first: str = ""
+) -> Said:
+    """Ask, and record what nobody else has recorded; `first` is the log of a chat that has just begun."""
+    began = stamp()
     ask = Ask(
         prompt, folder_of(root, chat), chat.model, chat.host if not first else "", chat.mode is Mode.PLAN,
         environment=environment(chat), show=ear.show, stopped=ear.stopped,
     )  # fmt: skip
     reply = agent.run(ask)
-    if _is_lost(reply) or (_is_nothing(reply) and _withdrawn(root, chat, first)):
-        return Said(chat, reply, recorded=False)
     after = _after(chat, agent, reply)
-    if not after.id:
-        raise RalphError(
-            f"{agent.name} did not begin: {reply.error or 'it told no session'}", hint="`ralph agent check` tries it"
-        )
+    if after.is_unnamed or _is_lost(reply) or (_is_nothing(reply) and _withdrawn(root, chat, first)):
+        return Said(chat if after.is_unnamed else after, reply, recorded=False)
     turn = [] if ear.silent else chat_record.events(after, words, reply, began)
     chat_record.record(root, config.privacy, after, began, turn)
     return Said(after, reply, recorded=not ear.silent)
 
 
 def named(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
-    """A new chat with its id, where that can be chosen, and the agent that uses it."""
+    """A new chat with its id, and the agent that uses it where that can be chosen; else one of ours for the time."""
     if isinstance(agent, Claude):
         name = str(uuid.uuid4())
         return replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
-    return (replace(chat, id=ids.short("chat")), agent) if agent.name in _NAMELESS else (chat, agent)
+    return replace(chat, id=ids.short(chat_log.PREFIX)), agent
 
 
-def _announced(root: Path, chat: Chat, at: str, patterns: Sequence[str]) -> str:
-    """Write down that a chat begins; gives its log."""
-    chat_log.note(root, chat, [], at=at, began=at, messages=0, patterns=patterns)
+def announced(root: Path, chat: Chat, at: str, patterns: Sequence[str]) -> str:
+    """Write down that a chat begins, so that it is on the disk; gives its log."""
+    chat_log.note(root, chat, [], at=at, began=at, messages=0, patterns=patterns, durable=True)
     return files.read(log_file(root, chat.id)) or ""
 
 
@@ -289,15 +331,22 @@ def _is_nothing(reply: Reply) -> bool:
 def _withdrawn(root: Path, chat: Chat, first: str) -> bool:
     """Take back that a chat began, when nothing but that is known of it."""
     path = log_file(root, chat.id)
-    if not first or (files.read(path) or "") != first:
+    if not first or chat.is_unnamed or (files.read(path) or "") != first:
         return False
     files.delete(path)
     return True
 
 
+def withdraw(root: Path, chat: Chat) -> None:
+    """Take away the log of a chat that had an id of ours until its host told its own."""
+    if chat.is_unnamed:
+        files.delete(log_file(root, chat.id))
+
+
 def _after(chat: Chat, agent: Agent, reply: Reply) -> Chat:
     """The chat under the id that its host has for it now; a host that gave it another one began a new log, too."""
-    if agent.name in _NAMELESS:
+    if agent.name in NAMELESS:
         return replace(chat, host=reply.session)
     host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
-    return chat if host == chat.host else replace(chat, id=host, host=host, source=chat.id or chat.source)
+    source = chat.source if chat.is_unnamed else chat.id or chat.source
+    return chat if host == chat.host else replace(chat, id=host, host=host, source=source)

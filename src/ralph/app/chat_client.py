@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import claude, codex, surroundings
-from ralph.app import chat, chat_log, chat_record
-from ralph.app import session as sessions
+from ralph.app import chat, chat_record
 from ralph.app.chat import Wish
 from ralph.app.chat_log import Chat, Mode, folder_of
 from ralph.errors import UsageError
@@ -69,21 +68,22 @@ def _words(found: Chat, agent: Agent, is_new: bool) -> tuple[str, ...]:
 
 def opened(root: Path, config: Config, opening: Opening) -> None:
     """Note that a chat is held in a client, before it is."""
-    if opening.chat.id:
+    if opening.chat.is_unnamed:
+        chat.announced(root, opening.chat, opening.began, config.privacy.patterns)
+    else:
         chat_record.record(root, config.privacy, opening.chat, opening.began, ())
 
 
 def closed(root: Path, config: Config, opening: Opening) -> Chat | None:
     """Note how a chat stands after its client was closed; None when nothing is known of it."""
-    found = opening.chat if opening.chat.id else _noted(root, opening)
+    found = _noted(root, opening) if opening.chat.is_unnamed else opening.chat
     if found is not None:
         chat_record.record(root, config.privacy, found, opening.began, ())
+    chat.withdraw(root, opening.chat)
     return found
 
 
 def _noted(root: Path, opening: Opening) -> Chat | None:
     """The session that hooks have recorded since for the same task, and that is no chat yet."""
-    for session in sessions.list_(root, task=opening.chat.task, since=opening.began)[0]:
-        if session.host == opening.chat.agent and chat_log.told(root, session.id) is None:
-            return replace(opening.chat, id=session.id, host=session.id)
-    return None
+    found = chat.seen_since(root, opening.chat, opening.began)
+    return replace(opening.chat, id=found[0].id, host=found[0].id) if found else None

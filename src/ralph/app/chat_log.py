@@ -3,8 +3,12 @@
 A chat is a session that `ralph session new` began, so its truth is in that session's log: the member `chat` of lines
 of the type `session`. It is not in the members that hooks write as well. Hooks tell the mode by the host's permission
 mode, in which a read-only session looks like any other, and they may write last: a chat that was begun to plan would
-be resumed with the right to write. What cannot be understood here is `plan`, for the same reason. The folder is kept
-relative to the main checkout, so that it is found again when the project has moved. Proof: `tests/app/test_chat.py`.
+be resumed with the right to write. What cannot be understood here is `plan`, for the same reason.
+
+A host that gives its own ids tells them only once it runs. Until then a chat has a log under an id of ours, written
+before the agent starts; where nobody came to take it away, because we were killed, the session that its host has begun
+since is that chat (`unnamed`), and so is its mode. The folder is kept relative to the main checkout, so that it is
+found again when the project has moved. Proof: `tests/app/test_chat.py`, `tests/app/test_chat_hold.py`.
 """
 
 import os
@@ -20,6 +24,10 @@ from ralph.formats import jsonl
 from ralph.store import files
 
 _LINE, _MEMBER = '"session"', '"chat"'
+NAMELESS = ("command", "scripted")
+"""Agents that give a conversation no id of its own."""
+PREFIX = "chat"
+"""How the ids begin that are ours."""
 
 
 class Mode(StrEnum):
@@ -43,6 +51,22 @@ class Chat:
     source: str = ""
     """The chat that it goes on from, under another id or with its history."""
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether its host has not told its id for it yet."""
+        return bool(self.id) and not self.host and self.agent not in NAMELESS
+
+
+def unnamed(root: Path) -> list[tuple[Chat, str]]:
+    """The chats whose hosts have not told their ids, each with the time when it began."""
+    found: list[tuple[Chat, str]] = []
+    for path in sorted((paths.log_folder(root) / "sessions").glob(f"{PREFIX}-*.jsonl")):
+        chat = told(root, path.stem)
+        if chat is not None and chat.is_unnamed:
+            line = next(iter(jsonl.parse(files.read(path) or "").lines), None)
+            found.append((chat, str(line.value.get("started_at", "")) if line is not None else ""))
+    return found
+
 
 def told(root: Path, session_id: str) -> Chat | None:
     """The chat that a session's log tells of; None when it is no chat."""
@@ -65,8 +89,8 @@ def _chat(session_id: str, said: Mapping[str, object]) -> Chat:
     )  # fmt: skip
 
 
-def note(root: Path, chat: Chat, lines: Sequence[str], *, at: str, began: str, messages: int, patterns: Sequence[str]
-         ) -> None:  # fmt: skip
+def note(root: Path, chat: Chat, lines: Sequence[str], *, at: str, began: str, messages: int, patterns: Sequence[str],
+         durable: bool = False) -> None:  # fmt: skip
     """Append what happened in a chat, and how it stands, with one write."""
     about = {
         "task": chat.task, "mode": chat.mode.value, "agent": chat.agent, "model": chat.model, "folder": chat.folder,
@@ -86,7 +110,7 @@ def note(root: Path, chat: Chat, lines: Sequence[str], *, at: str, began: str, m
     clean = {key: redact(str(value), patterns).text for key, value in said.items() if value}
     kept = {key: redact(value, patterns).text for key, value in about.items() if value}
     line = jsonl.encode_line("session", {**clean, "messages": messages, "chat": kept})
-    files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_root(root))
+    files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_root(root), durable=durable)
 
 
 def folder_of(root: Path, chat: Chat) -> Path:

@@ -22,6 +22,8 @@ from ralph.store import files, rows
 PAGE = 200
 """So much of what happened is told at once."""
 _ARROW = " -> "
+_MARK = "[//]: # (ralph: "
+_FIELDS = ("Thread: ", "Outcome: ")
 _KEYS = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
 _COUNT = "SELECT count(*) FROM observations WHERE session_id = ?"
 _TITLE = 120
@@ -80,11 +82,12 @@ class SessionSeen:
 # --- a task --------------------------------------------------------------------------------------
 
 
+@index.one_look()
 def task_seen(root: Path, task_id: str) -> TaskSeen:
     """A task from near; NotFound when there is none of that id."""
     shown = task.show(root, task_id)
     held = shown.listed.task
-    progress = files.read(task_memory.folder(root, held.id) / "progress.txt") or ""
+    progress = readable(files.read(task_memory.folder(root, held.id) / "progress.txt") or "")
     talks, _ = lists.session_rows(root, limit=None, task_id=held.id)
     runs, _ = lists.run_rows(root, limit=100, task_id=held.id)
     return TaskSeen(
@@ -92,6 +95,12 @@ def task_seen(root: Path, task_id: str) -> TaskSeen:
         tuple(_step(each) for each in task.log(root, held.id)), tuple(talks), tuple(runs),
         tuple((each.id, each.title, each.status) for each in shown.children),
     )  # fmt: skip
+
+
+def readable(progress: str) -> str:
+    """A progress.txt as a page shows it: without the marks that are Ralph's own, its fields on lines of their own."""
+    lines = [line for line in progress.split("\n") if not line.startswith(_MARK)]
+    return "\n".join(f"{line}  " if line.startswith(_FIELDS) else line for line in lines)
 
 
 def _step(event: task.Event) -> Step:
@@ -102,18 +111,19 @@ def _step(event: task.Event) -> Step:
 # --- a session -----------------------------------------------------------------------------------
 
 
+@index.one_look()
 def session_seen(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE) -> SessionSeen:
     """A session from near; NotFound when there is none of that id."""
     if not session_id:
         raise NotFound("no session is named", hint="`ralph session list` shows the ids")
-    told = sessions.summary(root, session_id)
-    session = sessions.find(root, told.session.id)
+    session = sessions.find(root, session_id)
+    summary = session.summary or sessions.summary(root, session.id).text
     handed = _handed(root, session.id)
     tokens = sum(each.tokens for each in handed)
     row = lists.session_row(session, tokens, is_over=lists.is_over(root, session.id))
     turns = chat_turns.history(root, session.id).turns if row.mode else ()
     happened, total = timeline(root, session.id, offset=offset, limit=limit)
-    return SessionSeen(row, told.text, turns, happened, total, handed)
+    return SessionSeen(row, summary, turns, happened, total, handed)
 
 
 def timeline(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE) -> tuple[tuple[Row, ...], int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from ralph.app import lists, runs
+from ralph.app import index, lists, runs
 from ralph.app import session as sessions
 from ralph.app.lists import RunRow, SessionRow
 from ralph.app.loop_parts import CHECKS
@@ -102,6 +102,7 @@ class Compared:
 # --- one run -------------------------------------------------------------------------------------
 
 
+@index.one_look()
 def run(root: Path, run_id: str) -> RunSeen:
     """A run with all its iterations, the one under way included."""
     held = runs.read(root, run_id)
@@ -158,6 +159,7 @@ def _difference(before: str, after: str, old: str, new: str) -> tuple[str, str]:
 # --- two of a kind -------------------------------------------------------------------------------
 
 
+@index.one_look()
 def compared(root: Path, a: str, b: str) -> Compared:
     """Two runs or two sessions side by side; UsageError for one of each."""
     if not (a and b):

@@ -10,10 +10,9 @@ are of what is still on this disk. `tests/app/test_dashboard.py` proves it.
 """
 
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from ralph import paths
@@ -28,6 +27,8 @@ DAYS = 30
 RUNS, SESSIONS = 10, 10
 _LONGEST = 60.0
 """Seconds between an event and its answer beyond which the two do not belong together."""
+_TIMED = 2_000
+"""So many answers are timed."""
 _ANSWERED = ("UserPromptSubmit", "PostToolUseFailure")
 """Events that are recorded before they are answered."""
 _EVENTS = """
@@ -94,6 +95,7 @@ class Dashboard:
     notices: tuple[Notice, ...]
 
 
+@index.one_look()
 def show(root: Path, env: Mapping[str, str]) -> Dashboard:
     """The dashboard; a project in which nothing happened yet has an empty one."""
     runs, _ = lists.run_rows(root, limit=RUNS)
@@ -184,23 +186,19 @@ def hooks(root: Path, days: int = DAYS) -> Hooks:
 
 
 def waits(connection: sqlite3.Connection, book: Ledger, since: str) -> Iterator[tuple[str, str, float]]:
-    """The event, the day and the milliseconds of every answer, from when its event was recorded."""
+    """The event, the day and the milliseconds of the newest answers, from when their events were recorded."""
     answers = {
-        (each.session, each.event, each.at)
+        (each.at, each.session, each.event)
         for each in book.injections
         if each.event in _ANSWERED and each.at[:10] >= since
     }
-    recorded: dict[str, list[datetime]] = {}
-    for session, event, at in sorted(answers):
-        if session not in recorded:
-            sql = "SELECT created_at FROM observations WHERE session_id = ? AND created_at <> ''"
-            times = [moment(row[0]) for row in connection.execute(sql, (session,))]
-            recorded[session] = sorted(each for each in times if each is not None)
+    for at, session, event in sorted(answers, reverse=True)[:_TIMED]:
+        sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
+        recorded = moment(connection.execute(sql, (session, at)).fetchone()[0] or "")
         answered = moment(at)
-        place = bisect_right(recorded[session], answered) if answered is not None else 0
-        if answered is not None and place:
-            seconds = (answered - recorded[session][place - 1]).total_seconds()
-            if seconds <= _LONGEST:
+        if recorded is not None and answered is not None:
+            seconds = (answered - recorded).total_seconds()
+            if 0 <= seconds <= _LONGEST:
                 yield event, at[:10], round(seconds * 1000, 1)
 
 

@@ -6,7 +6,6 @@ root, the config, the hooks. `fix` mends only what is safe (duplicate ids, lefto
 missing sections, the count of failures) and keeps a backup of every file whose text it changes.
 """
 
-import glob
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,11 +60,19 @@ FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-f
 
 
 def examine(
-    root: Path, *, secrets: bool = False, custom: Sequence[str] = (), env: Mapping[str, str] | None = None
+    root: Path,
+    *,
+    secrets: bool = False,
+    custom: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    logs: bool = True,
 ) -> list[Finding]:
-    """Everything odd, the files in order, each file's findings by line; `env` says where hosts keep their settings."""
+    """Everything odd, the files in order, each file's findings by line; `env` says where hosts keep their settings.
+
+    Without `logs` their lines are not read: there may be thousands of files.
+    """
     found: list[Finding] = []
-    for path, problems in _read_everything(root):
+    for path, problems in _read_everything(root, logs=logs):
         found += [Finding(path, problem, problem.code in FIXABLE) for problem in problems]
     found += _across_files(root)
     found += _links(root)
@@ -124,7 +131,7 @@ def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
     return [Mended(path, "; ".join(what), copy)]
 
 
-def _read_everything(root: Path) -> Iterator[tuple[Path, Sequence[Problem]]]:
+def _read_everything(root: Path, *, logs: bool) -> Iterator[tuple[Path, Sequence[Problem]]]:
     """Every file that has a codec, with what the codec found odd."""
     library = Library(root)
     for shelf in _shelves(library):
@@ -132,7 +139,7 @@ def _read_everything(root: Path) -> Iterator[tuple[Path, Sequence[Problem]]]:
             yield path, document.problems
     for path in (*paths.memories_files(root), *paths.guardrails_files(root)):
         yield path, _unreadable(path)
-    for path, look in _other_files(root):
+    for path, look in _other_files(root, logs=logs):
         problems = _unreadable(path)
         text = None if problems else files.read(path)
         yield path, problems if text is None else look(text)
@@ -154,7 +161,7 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-def _other_files(root: Path) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
+def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
     for path in sorted(paths.knowledge_folder(root).glob("*.md")):
         yield path, lambda text: knowledge.parse(text).problems
     yield paths.global_patterns(root), lambda text: patterns.parse(text).problems
@@ -169,7 +176,7 @@ def _other_files(root: Path) -> Iterator[tuple[Path, Callable[[str], Sequence[Pr
         yield path, lambda text: progress.parse(text).problems
     for path in sorted(tasks.glob("*/memory/insights.json")):
         yield path, lambda text: insights.parse(text).problems
-    for path in sorted(paths.log_folder(root).rglob("*.jsonl")):
+    for path in sorted(paths.log_folder(root).rglob("*.jsonl")) if logs else ():
         yield path, lambda text: jsonl.parse(text).problems
 
 
@@ -318,16 +325,22 @@ def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
         yield from secrets_in(path, custom)
 
 
-def secret_places(root: Path, *, logs: bool = True) -> list[Path]:
+def secret_places(root: Path) -> list[Path]:
     """Every file in which a secret may stand, those that people write first, each once; copies of them as well."""
     library = Library(root)
     shelves = [path for shelf in (library.memories, library.guardrails) for path in shelf.places]
     others = [path for path, _ in _other_files(root)]
     places = [*shelves, paths.scratchpad(root), *others]
-    if not logs:
-        places = [place for place in places if not place.is_relative_to(paths.log_folder(root))]
-    copies = [copy for place in places for copy in sorted(place.parent.glob(f"{glob.escape(place.name)}.bak*"))]
+    names: dict[Path, set[str]] = {}
+    for place in places:
+        names.setdefault(place.parent, set()).add(place.name)
+    copies = [copy for folder in names for copy in sorted(folder.glob("*.bak*")) if _copied(copy) in names[folder]]
     return [place for place in (*_each_once(places), *copies) if place.exists()]
+
+
+def _copied(copy: Path) -> str:
+    """The name of the file that a backup is of."""
+    return copy.name.partition(".bak")[0]
 
 
 def secrets_in(path: Path, custom: Sequence[str]) -> list[Finding]:

@@ -18,7 +18,7 @@ from ralph.formats import sections
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
-from ralph.model.record import NO_EXTRA, Origin, Record
+from ralph.model.record import NO_EXTRA, Origin, Record, Status
 from ralph.store import files
 from ralph.store.library import AlreadyThere, Library, Shelf, Stored, check_folders
 
@@ -115,7 +115,7 @@ def add(
         return replace(wanted, id=fresh_id(shelf, kind, existing), created_at=ids.today())
 
     def says_the_same(record: Record) -> bool:
-        return said(record.text) == words
+        return record.status is not Status.RETIRED and said(record.text) == words
 
     try:
         stored = library.add(shelf, make, unless=None if force else says_the_same)
@@ -346,6 +346,7 @@ def record_json(record: Record) -> dict[str, object]:
     optional = {
         "updated": record.updated_at, "valid_until": record.valid_until, "by": origin.by, "session": origin.session,
         "run": origin.run, "iteration": origin.iteration, "task": origin.task,
+        "status": record.status.value if record.status is Status.RETIRED else "",
     }  # fmt: skip
     shape.update({key: value for key, value in optional.items() if value})
     if record.links:

@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ralph.app import check, index, meaning
@@ -34,7 +33,6 @@ JUDGED = 120
 """So many of the best are judged; what follows has a word of the question, and no score."""
 
 SORTS = ("relevance", "newest", "oldest")
-_NOTHING: Mapping[int, tuple[Hit, int]] = MappingProxyType({})
 _PASSES = "explored"
 """The name under which SQLite asks whether a key passes what was chosen."""
 
@@ -84,12 +82,16 @@ class _Hits:
     """
 
     keys: tuple[int, ...] = ()
-    judged: frozenset[int] = frozenset()
+    held: Mapping[int, Record] = field(default_factory=dict)
+    judged: Mapping[int, Judged] = field(default_factory=dict)
     best: tuple[tuple[int, Hit, int], ...] = ()
     ranked: Ranked | None = None
     match: str = ""
     keep: "Filter" = ()
     notes: tuple[str, ...] = ()
+
+
+_NOTHING = _Hits()
 
 
 class Explorer:
@@ -111,8 +113,9 @@ class Explorer:
 
         def question(connection: sqlite3.Connection) -> list[tuple[str, int]]:
             counts: dict[str, int] = {}
-            for each in self._catalogue.view(connection).facts.values():
-                for tag in each.tags:
+            view = self._catalogue.view(connection)
+            for shape in view.shape_of.values():
+                for tag in view.shapes[shape].tag:
                     if part in tag:
                         counts[tag] = counts.get(tag, 0) + 1
             return sorted(counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0]))[:limit]
@@ -158,11 +161,11 @@ class Explorer:
         if wanted.sort in ("newest", "oldest"):
             order = sorted(passing, key=view.position.__getitem__, reverse=wanted.sort == "oldest")
         else:
-            order, total = list(known), total - len(hits.judged) + len(known)
+            order, total = list(known), total - len(hits.held) + len(known)
             if wanted.offset + wanted.limit > len(order) and total > len(order):
                 order += _rest(connection, hits, wanted.offset + wanted.limit)
         keys = order[wanted.offset : wanted.offset + wanted.limit]
-        shown = self._rows(connection, keys, known, hits.ranked)
+        shown = self._rows(connection, keys, hits)
         return Page(shown, total, counts, hits.notes)
 
     def _hits(
@@ -185,50 +188,46 @@ class Explorer:
         ranked = rank(connection, text, today=ids.today(), keep=keep, limit=JUDGED, meaning=near)
         judged = [each for each in ranked.best if each.matched or each.link or each.close >= STANDARD.close]
         held = rows.records(connection, [each.row.key for each in judged])
-        hits = [_hit(each, held[each.row.key], ranked) for each in judged if each.row.key in held]
+        hits = [Hit(held[each.row.key], round(each.score, 4)) for each in judged if each.row.key in held]
         best = once_each(check.ranked(self.root, hits))
         key_of = {id(held[key]): key for key in held}
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
         match = " OR ".join(f'"{term}"' for term in asked.rarest(ranked.words, STANDARD.common))
         some = bool(match and (judged or any(wanted.chosen.values())))
         found = facets.matching(connection, match) if some else []
-        keys = {key for key in found if key in view.facts and (own is None or key in own)} | held.keys()
-        return _Hits(tuple(keys), frozenset(held), placed, ranked, match, keep, (*_instead(ranked, hits), *told))
+        keys = {key for key in found if key in view.created and (own is None or key in own)} | held.keys()
+        by_key = {each.row.key: each for each in judged}
+        return _Hits(tuple(keys), held, by_key, placed, ranked, match, keep, (*_instead(ranked, hits), *told))
 
     def _named(self, connection: sqlite3.Connection, view: View, wanted: Wanted, own: Collection[int] | None) -> _Hits:
         """The records that have this very id; whoever knows it may see them also when they are retired."""
         keys = [key for key in rows.keys_of(connection, wanted.text.strip()) if own is None or key in own]
-        held = rows.records(connection, [key for key in keys if key in view.facts])
+        held = rows.records(connection, [key for key in keys if key in view.created])
         best = tuple((key, Hit(record, 1.0, ("id",)), 1) for key, record in held.items())
-        return _Hits(tuple(held), frozenset(held), best)
+        return _Hits(tuple(held), held, best=best)
 
     def _of_task(self, connection: sqlite3.Connection, view: View, task: str) -> Collection[int]:
         """The keys of what is a task's own."""
         if self._owners is None or self._owners[0] is not view:
-            self._owners = (view, rows.tasks_of(connection, list(view.facts)))
+            self._owners = (view, rows.tasks_of(connection, list(view.created)))
         return {key for key, owner in self._owners[1].items() if owner == task}
 
-    def _rows(
-        self,
-        connection: sqlite3.Connection,
-        keys: Sequence[int],
-        known: Mapping[int, tuple[Hit, int]] = _NOTHING,
-        ranked: Ranked | None = None,
-    ) -> tuple[Row, ...]:
+    def _rows(self, connection: sqlite3.Connection, keys: Sequence[int], hits: _Hits = _NOTHING) -> tuple[Row, ...]:
         """Records as a list shows them."""
-        held = rows.records(connection, keys)
+        known = {key: (hit, count) for key, hit, count in hits.best}
+        held = {**hits.held, **rows.records(connection, [key for key in keys if key not in hits.held])}
         places, owners = rows.places(connection, keys), rows.tasks_of(connection, keys)
-        stale = check.marks(self.root, list(held.values()))
-        reasons = _reasons(connection, [key for key in keys if key not in known], ranked)
+        stale = check.marks(self.root, [held[key] for key in keys if key in held])
+        reasons = _reasons(connection, keys, hits)
         found: list[Row] = []
         for key in keys:
             if key in held:
                 record = held[key]
-                hit, count = known.get(key, (Hit(record, 0.0, reasons.get(key, ())), 1))
-                cost, score = tokens.estimate(record.text), hit.score if key in known else None
+                hit, count = known.get(key, (None, 1))
+                because = (*reasons.get(key, ()), *(hit.why if hit is not None else ()))
+                cost, score = tokens.estimate(record.text), hit.score if hit is not None else None
                 owner = record.origin.task or owners.get(key, "")
-                mark = stale.get(record.id, "")
-                found.append(Row(record, *places[key], owner, cost, score, hit.why, count, mark))
+                found.append(Row(record, *places[key], owner, cost, score, because, count, stale.get(record.id, "")))
         return tuple(found)
 
 
@@ -244,35 +243,32 @@ def _filter(connection: sqlite3.Connection, view: View, wanted: Wanted, own: Col
     """What the ranking may see: SQLite asks for each key that it meets whether it is among those that pass."""
     if own is None and not any(wanted.chosen.values()):
         return lookup.EVERYTHING
-    keys = view.facts.keys() if own is None else view.facts.keys() & own
+    keys = view.created.keys() if own is None else view.created.keys() & own
     passing = frozenset(view.passing(keys, wanted.chosen))
     connection.create_function(_PASSES, 1, passing.__contains__, deterministic=True)
     return [(place, f"{_PASSES}({key})", ()) for place, (_, key) in enumerate(lookup.TABLES)]
-
-
-def _hit(judged: Judged, record: Record, ranked: Ranked) -> Hit:
-    return Hit(record, round(judged.score, 4), tuple(why(judged, ranked.words, ids.today())))
 
 
 def _rest(connection: sqlite3.Connection, hits: _Hits, most: int) -> list[int]:
     """What has a word of the question and was not judged, in the order of its full-text score, as far as wanted."""
     if not hits.match:
         return []
-    found = lookup.matching(connection, hits.match, STANDARD.fields, most + len(hits.judged), hits.keep)
-    return [key for key, _ in found if key not in hits.judged]
+    found = lookup.matching(connection, hits.match, STANDARD.fields, most + len(hits.held), hits.keep)
+    return [key for key, _ in found if key not in hits.held]
 
 
-def _reasons(connection: sqlite3.Connection, keys: Sequence[int], ranked: Ranked | None) -> dict[int, tuple[str, ...]]:
-    """Why records are there that were not judged: which of the words they have, and where."""
-    if ranked is None or not keys:
+def _reasons(connection: sqlite3.Connection, keys: Sequence[int], hits: _Hits) -> dict[int, tuple[str, ...]]:
+    """Why records are there: which of the words they have, and where."""
+    if hits.ranked is None:
         return {}
-    found: dict[int, tuple[str, ...]] = {}
-    for key, row in lookup.judged(connection, keys).items():
-        judged = Judged(row)
+    words, today = hits.ranked.words, ids.today()
+    judged = dict(hits.judged)
+    others = [key for key in keys if key not in judged]
+    for key, row in lookup.judged(connection, others).items() if others else ():
+        judged[key] = Judged(row)
         text = terms.Text(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
-        judged.matched = {each.word: held for each in ranked.words if (held := each.held(text))}
-        found[key] = tuple(why(judged, ranked.words, ids.today()))
-    return found
+        judged[key].matched = {each.word: share for each in words if (share := each.held(text))}
+    return {key: tuple(why(judged[key], words, today)) for key in keys if key in judged}
 
 
 def _instead(ranked: Ranked, hits: Sequence[Hit]) -> list[str]:

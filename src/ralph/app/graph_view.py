@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ralph.app import graph
+from ralph.app import graph, index
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node, NodeType, named, type_named
@@ -106,6 +106,7 @@ def show(root: Path, wanted: Wanted) -> Part:
     return _part(whole, nodes, edges, wanted.limit)
 
 
+@index.one_look()
 def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> Part:
     """A node and what is within some hops of it; NotFound when there is none of that name."""
     key = graph.show(root, name).node.id
@@ -118,6 +119,7 @@ def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int 
     return _part(whole, seen, edges, limit, first=key)
 
 
+@index.one_look()
 def path(root: Path, start: str, end: str, *, at: str = "") -> tuple[Part, bool]:
     """A shortest way between two nodes, in its order, and whether there is one."""
     way = graph.path(root, start, end, at=checked_time(at))

@@ -91,6 +91,7 @@ class Health:
     notices: tuple[Notice, ...] = ()
 
 
+@index.one_look()
 def show(root: Path, *, patterns: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Health:
     """Look at everything, as far as a person waits for it; nothing but caches is written."""
     texts, state = _texts(root)
@@ -115,11 +116,13 @@ def title_of(text: str) -> str:
 
 
 def _odd(root: Path, env: Mapping[str, str]) -> Iterator[Notice]:
-    """What doctor finds, but for notes."""
-    for each in doctor.examine(root, env=env):
-        if each.needs_a_person:
-            where = f"{paths.shown(each.path, root)}:{each.problem.line}"
-            yield Notice(each.problem.level, f"{where}: {each.problem.what}", each.problem.hint)
+    """What doctor finds, but for notes and within logs; of too much, the beginning."""
+    found = [each for each in doctor.examine(root, env=env, logs=False) if each.needs_a_person]
+    for each in found[:SHOWN]:
+        where = f"{paths.shown(each.path, root)}:{each.problem.line}"
+        yield Notice(each.problem.level, f"{where}: {each.problem.what}", each.problem.hint)
+    if len(found) > SHOWN:
+        yield Notice("warning", f"{len(found) - SHOWN:,} more things are odd", "`ralph doctor` names every one")
 
 
 State = tuple[tuple[str, int, int], ...]
@@ -223,13 +226,13 @@ def joined(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
 def _secrets(root: Path, patterns: tuple[str, ...], notes: list[str]) -> list[Secret]:
     """What looks like a secret: in every file that people write, and in as many logs as there is time for."""
     found: list[Secret] = []
-    kept = set(doctor.secret_places(root, logs=False))
+    logs = paths.log_folder(root)
     spent = unseen = 0
     for path in doctor.secret_places(root):
         status = path.stat()
         key = (path, status.st_mtime_ns, status.st_size, patterns)
         if key not in _SEEN:
-            if path not in kept and spent + status.st_size > SEARCHED:
+            if path.is_relative_to(logs) and spent + status.st_size > SEARCHED:
                 unseen += 1
                 continue
             spent += status.st_size

@@ -52,7 +52,7 @@ def history(root: Path, record_id: str) -> History:
         return History(note="This project is in no git repository.")
     before = repository.text(f"HEAD:./{name}")
     if before is None:
-        left_out = repository.holds("check-ignore", "--quiet", "--", name)
+        left_out = repository.answer("ls-files", "--others", "--ignored", "--exclude-standard", "--", name)
         return History(note=f"Git leaves {name} out." if left_out else f"{name} is not committed yet.")
     lines = _lines(root, name, form, before, record.id)
     if lines is None:

@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -231,6 +232,23 @@ def opened(root: Path, progress: Progress | None = None) -> Iterator[sqlite3.Con
         yield connection
 
 
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Within it an index is brought up to date once, for whoever only reads and asks several things for one answer.
+
+    To look at a thousand files takes longer than most questions.
+    """
+    held = _LOOKED.get()
+    before = _LOOKED.set(set() if held is None else held)
+    try:
+        yield
+    finally:
+        _LOOKED.reset(before)
+
+
+_LOOKED: ContextVar[set[Path] | None] = ContextVar("looked", default=None)
+
+
 def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
     if outside(root) is not None:
         return _from_files(root)
@@ -238,9 +256,13 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
     if not index.path.parent.exists() and not any(True for _ in sources(root)):
         return _from_files(root)  # nothing to remember: leave no trace of having looked
     try:
-        keep_out_of_git(root)
-        if index.sync(progress=progress).busy and not index.built():
-            index.sync(progress=progress, patience=PATIENCE)
+        looked = _LOOKED.get()
+        if looked is None or root not in looked:
+            keep_out_of_git(root)
+            if index.sync(progress=progress).busy and not index.built():
+                index.sync(progress=progress, patience=PATIENCE)
+            if looked is not None:
+                looked.add(root)
         connection = index.connect()
     except (RalphError, OSError, sqlite3.DatabaseError):
         return _from_files(root)

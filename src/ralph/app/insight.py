@@ -1,43 +1,37 @@
 """`ralph insight ...`: what each task has taught, proposed from the records and judged by people.
 
-`extract` reads what is on record of a task (its observations, its journal, its progress.txt, the knowledge that its
-iterations gave) and writes what `capture/insights.py` proposes into the task's `memory/insights.json`. What is there
-is never taken out and never reworded: evidence and counts grow, and what a person accepted or rejected stays so, also
-when the same is found again in other words. With a run and an iteration only what is new since then is read, so that
-the loop can do it after every iteration; all at once or bit by bit gives the same.
+`extract` takes what is on record of a task (`on_record.py`) and writes what `capture/insights.py` proposes into the
+task's `memory/insights.json`. What is there is never taken out and never reworded: evidence and counts grow, and what a
+person accepted or rejected stays so, also when the same is found again in other words. With a run and an iteration
+only what is new since then is read, so that the loop can do it after every iteration; all at once or bit by bit, once
+or again gives the same. A file that cannot be read is told with its line and never written over.
 Secrets are masked before anything is written. `tests/app/test_insight.py` proves it.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, journal, knowledge, task_file
+from ralph.app import on_record, task_file
 from ralph.capture import insights as proposing
 from ralph.capture.alike import Shelf
-from ralph.capture.insights import COUNT, EVIDENCE, PLACES, PROMOTED, PROVEN, evidence, of_origin, places
+from ralph.capture.insights import COUNT, EVIDENCE, KEPT, PROMOTED, PROVEN, evidence, places, sightings
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
-from ralph.formats import insights, progress
-from ralph.formats.journal import record_of
+from ralph.formats import insights
+from ralph.formats.document import Problem
 from ralph.model import ids
-from ralph.model.record import Family, Link, Origin, Record, Status
-from ralph.model.work import JournalEntry
+from ralph.model.record import Link, Record, Status
 from ralph.store import files, rows
 from ralph.store.library import Stored
 
-MOST = 20_000
-"""Observations of a task that are looked at, the newest."""
 REJECTED = Status.RETIRED
 """What a person does not want to see again."""
 Edit = Callable[[Record], Record]
 FIRST = "proposed_text"
 """The words that an insight was proposed in, where a command refined them."""
-_SESSION = "ralph://session/"
 _CANDIDATES = 5
-_KEPT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +64,15 @@ def extract(
 ) -> Extracted:
     """Propose what a task has taught; with a run (and iteration), only what these have added."""
     place = task_file.find(root, task_id).path.parent
-    proposed = [_clean(each, patterns) for each in proposing.propose(_records(root, task_id, place, run, iteration))]
+    held = on_record.of_task(root, task_id, place, run, iteration)
+    proposed = [_clean(each, patterns) for each in proposing.propose(held.records)]
     if not proposed:
         return Extracted(task_id)
     done: list[Extracted] = []
 
     def edit(text: str) -> str:
         document = insights.parse(text)
-        added, updated = merged([entry.record for entry in document.entries], proposed)
+        added, updated = merged([entry.record for entry in document.entries], proposed, held.places)
         document = document.replace_all(updated)
         document = document.add(*added) if added else document
         done[:] = [Extracted(task_id, tuple(added), tuple(updated))]
@@ -87,8 +82,13 @@ def extract(
     return done[0]
 
 
-def merged(there: Sequence[Record], proposed: Sequence[Record]) -> tuple[list[Record], list[Record]]:
-    """Which of these are new beside those that are there, and which of those have more evidence now."""
+def merged(
+    there: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str]
+) -> tuple[list[Record], list[Record]]:
+    """Which of these are new beside those that are there, and which of those have more evidence now.
+
+    `renamed` says which places are the same by another name: sessions that belong to an iteration.
+    """
     held = {record.id: record for record in there}
     worded = [(record.id, words) for record in there for words in (record.text, record.extra.get(FIRST)) if words]
     names = [name for name, _ in worded]
@@ -103,29 +103,33 @@ def merged(there: Sequence[Record], proposed: Sequence[Record]) -> tuple[list[Re
             names.append(record.id)
             held[record.id] = added[record.id] = record
             continue
-        after = _joined(held[name], record)
+        after = _joined(held[name], record, renamed)
         if after != held[name]:
             held[name] = after
             (added if name in added else updated)[name] = after
     return list(added.values()), list(updated.values())
 
 
-def _joined(old: Record, new: Record) -> Record:
-    """An insight with the evidence of another one that says the same."""
-    known, more = evidence(old), [each for each in evidence(new) if each not in evidence(old)]
-    seen = [*places(old), *(each for each in places(new) if each not in places(old))]
-    proven = proposing.is_proven(old) or proposing.is_proven(new)
-    if not more and len(seen) == len(places(old)) and proven == proposing.is_proven(old):
+def _joined(old: Record, new: Record, renamed: Mapping[str, str]) -> Record:
+    """An insight with the evidence of another one that says the same; the same evidence once more changes nothing."""
+    seen, before = sightings(old), places(old)
+    for name in before:  # an older Ralph took sessions, and its own summaries, for places
+        if name in renamed or name.startswith("found-"):
+            often = seen.pop(name)
+            if name in renamed:
+                seen.setdefault(renamed[name], often)
+    corrected = tuple(seen) != before
+    for name, often in sightings(new).items():
+        seen[name] = max(seen.get(name, 0), often)
+    members = proposing.counted(seen)
+    proven = {PROVEN: True} if proposing.is_proven(old) or proposing.is_proven(new) else {}
+    ids_ = list(dict.fromkeys([*evidence(old), *evidence(new)]))[:KEPT]
+    count = old.extra.get(COUNT)
+    if isinstance(count, int) and not corrected:  # a person may have counted more
+        members[COUNT] = max(count, int(str(members[COUNT])))
+    extra = {**old.extra, EVIDENCE: ids_, **members, **proven}
+    if extra == dict(old.extra):
         return old
-    counts = [count if isinstance(count := each.extra.get(COUNT), int) else 1 for each in (old, new)]
-    overlap = len(more) < len(evidence(new))
-    extra = {
-        **old.extra,
-        EVIDENCE: [*known, *more][:_KEPT],
-        COUNT: max(counts) if overlap else sum(counts),
-        PLACES: seen[:_KEPT],
-        **({PROVEN: True} if proven else {}),
-    }
     newest = max(old.updated_at, new.updated_at or new.created_at)
     return replace(old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra)
 
@@ -139,69 +143,6 @@ def _clean(record: Record, patterns: Sequence[str]) -> Record:
     origin = replace(record.origin, files=tuple(map(words, record.origin.files)))
     tags = tuple(tag for tag in record.tags if words(tag) == tag)
     return replace(record, text=words(record.text), tags=tags, origin=origin)
-
-
-# --- what is on record of a task ---------------------------------------------------------------
-
-
-def _records(root: Path, task_id: str, place: Path, run: str, iteration: int | None) -> list[Record]:
-    entries, _ = journal.list_(root, journal.Which(run=run, task=task_id), limit=None)
-    chosen = [each for each in entries if iteration is None or each.iteration == iteration]
-    sessions = list(dict.fromkeys(each.session for each in chosen if each.session))
-    observed = index.ask(root, lambda connection: list(_observed(connection, task_id, sessions, narrow=bool(run))))
-    return [
-        *observed,
-        *map(record_of, chosen),
-        *_learned(place, sessions if run else None),
-        *_known(root, entries, chosen),
-    ]
-
-
-def _observed(
-    connection: sqlite3.Connection, task_id: str, sessions: Sequence[str], *, narrow: bool
-) -> Iterator[Record]:
-    """The observations of a task, as they happened: those of its sessions, and those that name it."""
-    names = [*sessions]
-    if not narrow:
-        sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
-        own = connection.execute(sql, (f'"task":"{rows.safe(task_id)}"',))
-        names = list(dict.fromkeys([*names, *(row[0] for row in own)]))
-    keys: list[int] = []
-    for name in names:
-        sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
-        keys += (row[0] for row in connection.execute(sql, (rows.safe(name),)))
-    found = rows.records(connection, keys[-MOST:])
-    for key in keys[-MOST:]:
-        if key in found and found[key].origin.task in ("", task_id):
-            yield found[key]
-
-
-def _learned(place: Path, sessions: Sequence[str] | None) -> Iterator[Record]:
-    """The learnings and patterns of a task's progress.txt, each as of the session that its block names."""
-    document = progress.parse(files.read(place / "progress.txt") or "")
-    blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
-    for entry in document.entries:
-        if entry.record.family is Family.JOURNAL:
-            continue
-        name = next((link.target for link in entry.record.links if link.relation == "learned_in"), "")
-        thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
-        session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
-        if sessions is None or session in sessions:
-            yield of_origin(entry.record, Origin(session=session)) if session else entry.record
-
-
-def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
-    """Knowledge that came of iterations: of the first one of its run that ended after it was written."""
-    runs: dict[str, list[JournalEntry]] = {}
-    for entry in sorted(entries, key=lambda each: each.iteration):
-        runs.setdefault(entry.run, []).append(entry)
-    for stored in knowledge.discover(root).entries if runs else ():
-        record = stored.record
-        at = record.updated_at or record.created_at
-        of_run = runs.get(str(record.extra.get("run", "")), [])
-        first = next((each for each in of_run if each.created_at >= at), None)
-        if first is not None and first in chosen:
-            yield of_origin(record, Origin(session=first.session, run=first.run, iteration=first.iteration))
 
 
 # --- looking and judging -----------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 `add` brings an entry up to date by its title and never takes a tag away; a person who looks at one entry wants that
 one changed, whatever it is called, and nothing else. The body that goes is kept in the log, as with `add`. A retired
-entry stays in its file, with `status: retired`, and is offered to nobody. `tests/app/test_knowledge_edit.py` proves it.
+entry stays in its file, with `status: retired`, and is offered to nobody. `tests/app/test_retire.py` proves it.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,6 +7,7 @@ snapshot never changes. What was injected comes from the ledger, which is read a
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from ralph.app.board import status_of
 from ralph.app.session import Session
 from ralph.app.task import Listed
 from ralph.context.tokens import estimate
-from ralph.errors import UsageError
+from ralph.errors import NotFound, UsageError
 from ralph.loop.state import Run
 from ralph.model.work import RunStatus, TaskStatus
 from ralph.store import files
@@ -33,6 +34,9 @@ _ORDER = {
 }
 _TITLE = 160
 _LEDGER = 1 << 28
+_NEWEST = 20
+"""So many of the newest runs are looked at for a task, beside those that the journal names."""
+_WORKED_ON = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
 _ENDED = "SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"
 
 
@@ -108,6 +112,16 @@ class Tasks:
     by_state: Mapping[str, int]
     notes: tuple[str, ...] = ()
 
+    def first(self, count: int) -> list[TaskRow]:
+        """So many of each state, in their order."""
+        left = dict.fromkeys(self.by_state, count)
+        kept: list[TaskRow] = []
+        for row in self.rows:
+            if left[row.status] > 0:
+                left[row.status] -= 1
+                kept.append(row)
+        return kept
+
 
 def tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> Tasks:
     """The tasks whose id, title or description has some words, in these states; the counts are of every state."""
@@ -161,16 +175,28 @@ def task_row(listed: Listed) -> TaskRow:
 # --- runs ----------------------------------------------------------------------------------------
 
 
+@index.one_look()
 def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[RunRow], int]:
     """The newest runs (of a task) first, those that are under way before all others; and how many there are."""
     if task_id:
-        everything, _ = runs.newest(root, limit=1 << 30)
-        own = [each for each in everything if task_id in (each.task, *each.only, *each.done, *each.failed)]
+        own = _of_task(root, task_id)
         found, total = own[offset : offset + limit], len(own)
     else:
         found, total = runs.newest(root, limit, offset)
     rows = [run_row(root, each) for each in found]
     return sorted(rows, key=lambda row: not row.live), total
+
+
+def _of_task(root: Path, task_id: str) -> list[Run]:
+    """The runs that worked on a task, the newest first: by the journal, and those that came to no iteration."""
+    newest, _ = runs.newest(root, _NEWEST)
+    found = {each.id: each for each in newest if task_id in (each.task, *each.only, *each.done, *each.failed)}
+    told = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(_WORKED_ON, (task_id,))])
+    for name in told:
+        if name not in found:
+            with suppress(NotFound):
+                found[name] = runs.read(root, name)
+    return sorted(found.values(), key=lambda each: (each.started_at, each.id), reverse=True)
 
 
 def run_row(root: Path, run: Run) -> RunRow:
@@ -206,6 +232,7 @@ def _counted(path: Path, size: int) -> int:
 # --- sessions ------------------------------------------------------------------------------------
 
 
+@index.one_look()
 def session_rows(
     root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
 ) -> tuple[list[SessionRow], int]:

@@ -24,7 +24,7 @@ from ralph.loop.criteria import Criterion, CriterionKind
 from ralph.loop.limits import Limits, Step
 from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
-from ralph.model.agent import Agent
+from ralph.model.agent import Agent, unheard
 from ralph.model.kinds import Outcome
 from ralph.model.work import RunStatus, TaskStatus
 from ralph.settings import Config
@@ -38,6 +38,7 @@ _BETWEEN = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
 """A run that ended so is resumed in the middle; one that came to an end of its own has its limits counted anew."""
 _WITHHELD = "[redacted: "
 Rest = Callable[[float], None]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ def wished(config: Config, wish: Wish) -> Config:
     return replace(config, loop=loop, execution=execution)
 
 
-def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False, agent: Agent | None = None) -> Prepared:
+def prepare(
+    root: Path, config: Config, wish: Wish, *, resumed: bool = False, agent: Agent | None = None, tell: Tell = unheard
+) -> Prepared:
     """Find the agent (unless one is given), the criteria and the task; nothing is written."""
     if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
@@ -101,7 +104,7 @@ def prepare(root: Path, config: Config, wish: Wish, *, resumed: bool = False, ag
     if name and not resumed:
         _check_free(root, name)
     wanted = _criteria(root, config, wish)
-    return Prepared(agent or loop_agent.agent_of(root, config.loop), wanted, bool(wish.criteria), goal)
+    return Prepared(agent or loop_agent.agent_of(root, config.loop, tell), wanted, bool(wish.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -143,7 +146,7 @@ def start(
     config = wished(config, wish)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
-    ready = prepare(root, config, wish, agent=agent)
+    ready = prepare(root, config, wish, agent=agent, tell=teller.tell)
     _tell_of(dead, teller)
     run = Run(
         id=run_id or runs.mint(root),
@@ -172,7 +175,7 @@ def resume(
     more = wish.max_iterations
     wish = _merged(_first_wish(run, wish), wish)
     config = wished(config, wish)
-    ready = prepare(root, config, wish, resumed=True, agent=agent)
+    ready = prepare(root, config, wish, resumed=True, agent=agent, tell=teller.tell)
     for name in run.only:
         if name not in run.done:
             _check_free(root, name, run.id)

@@ -1,11 +1,13 @@
 """Who works in a loop: the agent that the config names, and what is kept from it.
 
 A program that is not there is an error before anything begins, since waiting would not bring it. Claude Code is told
-to leave out MCP servers that do not answer or want somebody to log in; what nobody knows is left to it.
+to leave out MCP servers that do not answer or want somebody to log in, and those that the repository brought along and
+nobody has trusted, which it would start where it asks nobody; what else nobody knows is left to it.
 """
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from ralph.agents.claude import Claude
@@ -13,13 +15,13 @@ from ralph.agents.command import words as words_of
 from ralph.app import agent as agents
 from ralph.app import mcp_status
 from ralph.errors import RalphError, UsageError
-from ralph.model.agent import Agent
+from ralph.model.agent import Agent, unheard
 from ralph.settings import Loop
 
 _PROGRAMS = {"claude": "claude", "codex": "codex", "acp": agents.ACP_PROGRAM}
 
 
-def agent_of(root: Path, loop: Loop) -> Agent:
+def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = unheard) -> Agent:
     """The agent that the config names; UsageError when its program is not there, since waiting would not bring it."""
     if loop.agent == "scripted":
         return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
@@ -32,13 +34,16 @@ def agent_of(root: Path, loop: Loop) -> Agent:
     permission = loop.permission if name == "claude" else others
     found = agents.named(name, command=loop.agent_command, permission=permission)
     if isinstance(found, Claude):
-        found.settings = _left_out(root)
+        found.settings = _left_out(root, tell)
     return found
 
 
-def _left_out(root: Path) -> str:
-    """Settings that keep MCP servers out which do not answer, or want somebody to log in; "" for none."""
+def _left_out(root: Path, tell: Callable[[str], None]) -> str:
+    """Settings that keep MCP servers out, which is told once; "" for none."""
     try:
-        return mcp_status.refusal(mcp_status.status(root, os.environ, refresh=True).known)
+        known = mcp_status.status(root, os.environ, refresh=True).known
     except RalphError:  # a broken file of servers is Claude Code's to complain about
         return ""
+    for line in mcp_status.told(known):
+        tell(line)
+    return mcp_status.refusal(known)

@@ -3,8 +3,10 @@
 Claude Code's own order counts: what a user named for this project, `.mcp.json`, what a user named for all projects, and
 installed plugins, whose servers are called `plugin:<plugin>:<server>`. A user's own files and what a user installed
 are the user's word. `.mcp.json` came with the repository: its commands and addresses are asked only once `ralph trust`
-has recorded that very value, as it is with everything else that a project names (`config.Named`). A file that cannot
-be read is told and otherwise passed over, since a loop must not end over it. `tests/app/test_mcp_servers.py`.
+has recorded that very value, as it is with everything else that a project names (`config.Named`), or once the user's
+own settings of Claude Code have agreed to it; what a repository says of itself in `.claude/` agrees to nothing. A file
+that cannot be read is told and otherwise passed over, since a loop must not end over it.
+`tests/app/test_mcp_servers.py`.
 """
 
 import json
@@ -148,8 +150,24 @@ class _Reading:
             spec=json.dumps(_located(spec, file.plugin), ensure_ascii=False),
             where=paths.shown(file.path, self._root), written=_written(file),
         )  # fmt: skip
-        trusted = file.whose is not Whose.PROJECT or self.named(name, spec).trusted
-        return replace(made, why_not=_why_not(made, spec, trusted))
+        trusted = file.whose is not Whose.PROJECT or self._agreed(name) or self.named(name, spec).trusted
+        return replace(made, why_not=_why_not(made, spec, trusted), trusted=trusted)
+
+    def _agreed(self, name: str) -> bool:
+        """Whether the user's own settings of Claude Code agree to a server of the project, or to all of them."""
+        home = self._env.get("HOME", "")
+        folder = self._env.get("CLAUDE_CONFIG_DIR") or (f"{home}/.claude" if home else "")
+        if not folder:
+            return False
+        own = self.read(Path(self._env.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json")
+        here = [_inner(own, "projects", str(each)) for each in (self._root, paths.state_root(self._root))]
+        for said in (_inner(self.read(Path(folder) / "settings.json")), *here):
+            named, refused = said.get("enabledMcpjsonServers"), said.get("disabledMcpjsonServers")
+            if isinstance(refused, list) and name in refused:
+                return False
+            if said.get("enableAllProjectMcpServers") is True or (isinstance(named, list) and name in named):
+                return True
+        return False
 
     def named(self, name: str, spec: Mapping[str, object]) -> Named:
         """A server of the project's file as `ralph trust` shows it."""

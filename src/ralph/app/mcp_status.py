@@ -5,7 +5,8 @@ milliseconds. An answer counts until its time is over, the clock went back, or t
 written since; what was not asked (`unknown`) is never remembered as an answer. Only servers without a counting answer
 are asked. What other programs put into the file stays there; a damaged file, or one of another version, is replaced.
 A cache that cannot be written costs no more than asking again. Without the extra `mcp` nothing is asked, and unknown
-servers are allowed: a loop goes on without the SDK. `tests/app/test_mcp_status.py`.
+servers are allowed: a loop goes on without the SDK. One that a repository brought along and its user has not trusted
+is not: where nobody is asked for permission, Claude Code would start it. `tests/app/test_mcp_status.py`.
 """
 
 import json
@@ -43,7 +44,7 @@ class Known:
     @property
     def usable(self) -> bool:
         """Whether an agent is handed this server."""
-        return self.status not in LEFT_OUT
+        return self.server.trusted and self.status not in LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def status(
 
 
 def usable(root: Path, env: Mapping[str, str], *, patterns: Sequence[str] = ()) -> dict[str, Mapping[str, object]]:
-    """The servers that an agent may be handed, as their files have them: all but failed ones and needs-auth ones."""
+    """The servers that an agent may be handed, as their files have them: all but failed, needs-auth and untrusted."""
     return handed(status(root, env, patterns=patterns).known)
 
 
@@ -99,6 +100,20 @@ def refusal(known: Sequence[Known]) -> str:
     """Settings for `claude --settings` that keep the other servers out and leave all else as it is; "" for none."""
     out = [{"serverName": each.server.name} for each in known if not each.usable]
     return json.dumps({"deniedMcpServers": out}, ensure_ascii=False) if out else ""
+
+
+def told(known: Sequence[Known]) -> list[str]:
+    """Which servers are kept out and why, a line for each reason."""
+    strange = [each.server.name for each in known if not each.server.trusted]
+    silent = [f"{each.server.name} ({each.status})" for each in known if each.server.trusted and not each.usable]
+    lines = [f"left out, since you have not trusted them (`ralph trust`): {', '.join(strange)}"] if strange else []
+    return [f"MCP servers {line}" for line in [*lines, *([f"left out: {', '.join(silent)}"] if silent else [])]]
+
+
+def strangers(root: Path, env: Mapping[str, str]) -> tuple[Known, ...]:
+    """The servers that the project names and nobody has trusted, found without asking any."""
+    found = mcp_servers.listed(root, env).servers
+    return tuple(Known(each, ServerStatus.UNKNOWN, why=each.why_not) for each in found if not each.trusted)
 
 
 def _statuses(known: Sequence[Known]) -> dict[str, object]:

@@ -102,6 +102,7 @@ class Preview:
         return estimate(self.text)
 
 
+@index.one_look()
 def show(
     root: Path, config: Config, event: Event, prompt: str = "", *, task: str = "", session: str = ""
 ) -> Preview:  # fmt: skip

@@ -40,6 +40,13 @@ UNION ALL
 SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
     WHERE id NOT IN (SELECT session_id FROM observations)
 """  # noqa: S608  (our own names)
+_ONE = f"""
+SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
+    (SELECT ?1 AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
+     FROM observations WHERE session_id = ?1) o
+    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
+WHERE o.count OR s.id IS NOT NULL
+"""  # noqa: S608  (our own names)
 _OF_TASK = """
 SELECT id FROM sessions WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
@@ -233,13 +240,15 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
 
 
 def _found(connection: sqlite3.Connection, session_id: str) -> Session:
+    exact = connection.execute(_ONE, (rows.safe(session_id),)).fetchone() if session_id else None
+    if exact is not None:
+        return _session(exact)
     everything = _sessions(connection)
     if not session_id:
         if not everything:
             raise NotFound("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
         return everything[0]
-    exact = [each for each in everything if each.id == session_id]
-    near = exact or [each for each in everything if each.id.startswith(session_id)]
+    near = [each for each in everything if each.id.startswith(session_id)]
     if not near:
         raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
     if len(near) > 1:

@@ -2,38 +2,24 @@
 
 Memory files that were written in the worktree are committed there first; other uncommitted work is named and stops the
 merge, unless it is to be committed, too. The merge is the user's own git. Where both sides only added entries (to the
-marked region of AGENTS.md, to memories, to guardrails), both sides' entries are kept, those that say the same once;
+marked region of AGENTS.md, to memories, guardrails, global patterns), both sides' entries are kept (`task_union`);
 every other conflict is shown, and the merge taken back: no text is ever chosen away. A dry run asks git for the result
 without touching a file. What git was told to ignore is carried over by itself. `tests/app/test_task_merge.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index_trees, promote, task_file, worktree
+from ralph.app import index_trees, promote, task_file, task_union, worktree
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import PAGE
-from ralph.errors import Conflict, NotFound, RalphError, Refused
-from ralph.formats import region, sections
-from ralph.formats.document import Document
-from ralph.formats.lines import said
-from ralph.model.record import Record
+from ralph.errors import Conflict, NotFound, Refused
+from ralph.formats import region
 from ralph.model.work import Task
 from ralph.store import db, files
-
-Parse = Callable[[str], Document]
-_PARSERS: dict[str, Parse] = {
-    PAGE: region.parse,
-    "CLAUDE.md": region.parse,
-    ".agent/memories.md": sections.parse,
-    ".ralph/agent/memories.md": sections.parse,
-    ".ralph/guardrails.md": lambda text: sections.parse(text, sections.GUARDRAILS),
-    "guardrails.md": lambda text: sections.parse(text, sections.GUARDRAILS),
-}
-"""Files of which both sides' new entries can be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +166,7 @@ def _is_memory(own: Repository, sides: _Sides, path: str) -> bool:
     if name != PAGE:
         return any(name == each or name.startswith(f"{each}/") for each in worktree.MEMORY)
     texts = (own.text(f"HEAD:{path}") or "", files.read(own.folder / path) or "")
-    before, now = (_bare(region.parse, "", text)[0].strip() for text in texts)
+    before, now = (task_union.bare(region.parse, "", text)[0].strip() for text in texts)
     return before == now
 
 
@@ -194,7 +180,7 @@ def _carried(root: Path, sides: _Sides) -> tuple[list[str], list[str]]:
         theirs, ours = files.read(at / name) if at is not None else None, files.read(main / name)
         if theirs is None or theirs == ours:
             continue
-        joined = union(_PARSERS[name], "", ours, theirs) if ours is not None and name in _PARSERS else None
+        joined = task_union.joined(name, "", ours, theirs) if ours is not None else None
         if ours is None or joined is not None:
             files.write(main / name, joined or theirs, root=main, expect=ours or "")
             carried += [name] if joined != ours else []
@@ -219,7 +205,7 @@ def _outlook(root: Path, sides: _Sides, notes: tuple[str, ...] = (), kept: tuple
     base = sides.base()
     names = sides.main.answer("diff", "--name-only", "-z", "--no-renames", base or "HEAD", sides.ref)
     commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.ref}")
-    learned = _new(region.parse, *sides.versions(f"{sides.inside}{PAGE}"))
+    learned = task_union.new(region.parse, *sides.versions(f"{sides.inside}{PAGE}"))
     return Merged(
         task_file.find(root, sides.task.id).task, sides.branch, sides.into, tuple(commits.splitlines()),
         tuple(name for name in names.split("\0") if name), tuple(each.text for each in learned), kept, notes=notes,
@@ -301,55 +287,5 @@ def _unmerged(git: Repository) -> list[str]:
 
 def _united(sides: _Sides, path: str) -> str | None:
     """A file with the new entries of both sides; None when it is not that kind of file, or more has changed."""
-    parse = _PARSERS.get(sides.named(path))
-    return union(parse, *sides.versions(path)) if parse is not None else None
-
-
-# --- both sides' entries -----------------------------------------------------------------------
-
-
-def union(parse: Parse, base: str, ours: str, theirs: str) -> str | None:
-    """A text with what both sides added to it, each thing once; None when one side did more than the other can bear."""
-    if "\ufffd" in f"{base}{ours}{theirs}":  # bytes that are no text: git's own merge keeps them
-        return None
-    try:
-        (our_bare, our_new), (their_bare, their_new) = _bare(parse, base, ours), _bare(parse, base, theirs)
-        if _same(their_bare, base) or _same(our_bare, their_bare):
-            return _with(parse, ours, their_new)
-        return _with(parse, theirs, our_new) if _same(our_bare, base) else None
-    except RalphError:
-        return None
-
-
-def _new(parse: Parse, base: str, ours: str, theirs: str) -> list[Record]:
-    """What one side has that neither the other one nor their past has."""
-    there = {said(entry.record.text) for text in (base, ours) for entry in parse(text).entries}
-    return [entry.record for entry in parse(theirs).entries if said(entry.record.text) not in there]
-
-
-def _bare(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]:
-    """A text without the entries that it has beyond its past, and those."""
-    known = {entry.record.id for entry in parse(base).entries}
-    document = parse(text)
-    new = [entry.record for entry in document.entries if entry.record.id not in known]
-    for record in reversed(new):
-        document = document.remove(record.id)
-    return str(document), new
-
-
-def _same(one: str, other: str) -> bool:
-    return one == other or (not other.strip() and not one.strip())
-
-
-def _with(parse: Parse, text: str, new: Sequence[Record]) -> str:
-    """A text with some entries more; what it says already, word for word, is not said again."""
-    document = parse(text)
-    held = {entry.record.id: entry.record for entry in document.entries}
-    for record in new:
-        there = held.get(record.id)
-        if there is not None and said(there.text) != said(record.text):
-            raise Conflict(f"{record.id} stands on both sides with other words")
-        if there is None:
-            document = document.add(record)
-            held[record.id] = record
-    return str(document)
+    name = sides.named(path)
+    return task_union.joined(name, *sides.versions(path)) if name in task_union.JOINABLE else None

@@ -3,15 +3,17 @@
 Pure: records in (observations of sessions, entries of the journal, learnings and patterns of progress.txt, entries
 of knowledge), proposed insights out, the same for the same records in any order. `fixes` finds errors and what
 resolved them, `statements` the sentences that are worth keeping, `alike` what says the same: that becomes one
-insight with all of its evidence. An insight counts as well-evidenced when it was seen in two sessions or iterations,
-or when it is an error whose command then passed; only such a one is promoted without a person's word. The words of
-an insight are those of its oldest evidence, so that they stay when more is found.
+insight with all of its evidence. It was seen at a place: an iteration of a run, else a session. Whatever an iteration
+said is one sighting, however often Ralph has written it down since (journal, progress.txt, knowledge); what hooks
+observed counts as often as it happened. An insight is well-evidenced when it was seen at two places, or when it is
+an error whose command then passed; only such a one is promoted without a person's word. The words of an insight
+are those of its oldest evidence, so that they stay when more is found.
 `tests/capture/test_insights.py` proves it; `tests/capture/test_noisy_log.py` measures it on a log that was made
 by somebody who did not know the rules.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -29,7 +31,12 @@ TEXT = 700
 """Characters of an insight's words."""
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
 """Members of an insight beside those of a record."""
-_KEPT = 50  # ids of evidence that an insight names
+REPEATS = "repeats"
+"""The member that says how often it was seen at a place, for the places where that was more than once."""
+KEPT = 50
+"""Ids of evidence that an insight names."""
+MOST = 200
+"""Places that an insight names."""
 _FILES = 12
 _TAGS = 6
 _RUN = "run"
@@ -48,9 +55,14 @@ class Candidate:
     """Said in passing: it adds to what others say, and is nothing by itself."""
 
     @property
-    def at(self) -> tuple[str, str]:
-        """Where it stands in time."""
-        return self.evidence[0].created_at, self.evidence[0].id
+    def at(self) -> tuple[bool, str, str]:
+        """Where it stands in time; what only sums others up comes after them."""
+        return self.is_summary, self.evidence[0].created_at, self.evidence[0].id
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it is a pattern at the top of progress.txt: it was written from what was seen, and is no sighting."""
+        return self.evidence[0].id.startswith("found-")
 
 
 @dataclass(slots=True)
@@ -113,13 +125,23 @@ def is_well_evidenced(record: Record) -> bool:
     return is_proven(record) or len(places(record)) > 1
 
 
+def sightings(record: Record) -> dict[str, int]:
+    """How often an insight was seen at each of its places."""
+    value = record.extra.get(REPEATS)
+    often = value if isinstance(value, Mapping) else {}
+    return {each: max(1, number if isinstance(number := often.get(each), int) else 1) for each in places(record)}
+
+
 def place(record: Record) -> str:
-    """The session, or else the iteration or the block of progress, in which something was seen."""
+    """Where something was seen: the iteration of a run, else the session, else the block of progress.
+
+    An agent may call every session by the same name, or go on with one: two iterations are two places all the same.
+    """
     origin = record.origin
-    if origin.session:
-        return origin.session
     if origin.run and origin.iteration is not None:
         return f"{origin.run}#{origin.iteration}"
+    if origin.session:
+        return origin.session
     block = next((link.target for link in record.links if link.relation == "learned_in"), "")
     return block or origin.run or record.id
 
@@ -192,10 +214,7 @@ def _insight(gathered: _Gathered) -> Record:
     first = next((each for each in held if not each.talk), gathered.first)
     records = list({record.id: record for each in held for record in each.evidence}.values())
     text = trim(" ".join(first.text.split()), TEXT)
-    sighted = [
-        each for each in held if not each.evidence[0].id.startswith("found-")
-    ] or held  # a summary is no sighting
-    seen = list(dict.fromkeys(place(each.evidence[0]) for each in sighted))
+    seen = _seen(held)
     files = list(dict.fromkeys(file for record in records for file in record.origin.files))
     tags = dict.fromkeys(tag for each in held for tag in each.tags)
     newest = max((record.created_at for record in records), default="")
@@ -212,13 +231,34 @@ def _insight(gathered: _Gathered) -> Record:
         created_at=first.evidence[0].created_at,
         updated_at=newest if newest != first.evidence[0].created_at else "",
         extra={
-            EVIDENCE: [record.id for record in records][:_KEPT],
-            COUNT: len(held),
-            PLACES: seen[:_KEPT],
+            EVIDENCE: [record.id for record in records][:KEPT],
+            **counted(seen),
             **({PROVEN: True} if any(each.proven for each in held) else {}),
             PROMOTED: None,
         },
     )
+
+
+def _seen(held: Sequence[Candidate]) -> dict[str, int]:
+    """How often it was seen at each place: what was said there is one sighting, what was observed is as it happened.
+
+    Who meets an error three times and then writes down what it means has met it three times.
+    """
+    often: dict[str, dict[str, set[str]]] = {}
+    for each in held:
+        if not each.is_summary:
+            record = each.evidence[0]
+            observed = record.family is Family.OBSERVATION
+            sort = "resolved" if each.proven else "observed" if observed else "said"
+            often.setdefault(place(record), {}).setdefault(sort, set()).add(record.id if observed else "")
+    return {name: max(map(len, sorts.values())) for name, sorts in often.items()}
+
+
+def counted(seen: Mapping[str, int]) -> dict[str, object]:
+    """The members that say where and how often an insight was seen."""
+    kept = dict(list(seen.items())[:MOST])
+    repeats = {each: number for each, number in kept.items() if number > 1}
+    return {COUNT: max(1, sum(kept.values())), PLACES: list(kept), **({REPEATS: repeats} if repeats else {})}
 
 
 def _near(files: Sequence[str]) -> Iterator[str]:

@@ -1,17 +1,22 @@
 """`ralph context`: what an agent would be handed now, and why."""
 
 import os
+from contextlib import suppress
 from dataclasses import asdict
 
 import click
 
 from ralph.app import briefing, pause
-from ralph.cli.context import invocation, warn
+from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.search import said
 from ralph.context.brief import Brief
+from ralph.errors import NotFound
 from ralph.settings import Inject
+
+_LEFT_OUT = 10
+"""So many of those that would not be told are named with their reason."""
 
 
 @click.command(name="context", cls=Command)
@@ -40,10 +45,13 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
     task = os.environ.get("RALPH_TASK", "")
     if not prompt:
         _start(briefing.at_start(call.root, call.config, session, resumed=bool(session), task=task), explain, form)
+        if explain and form != "json":
+            _tell_left_out(call, None, session, task)
         return
     if call.config.memories.inject is not Inject.AUTO:
         warn(f"memories.inject is {call.config.memories.inject}: no hook hands over anything for a prompt")
-    found = briefing.for_prompt(call.root, call.config, said(prompt), session=session, task=task)
+    words = said(prompt)
+    found = briefing.for_prompt(call.root, call.config, words, session=session, task=task)
     if form == "json":
         reasons = [asdict(each) for each in found.reasons]
         click.echo(json_text({"text": found.text, "layer": found.layer, "records": reasons}))
@@ -54,6 +62,19 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
     for reason in found.reasons if explain else ():
         how = f"{reason.score:.2f}" if reason.score else "by name"
         click.echo(f"{reason.id} {how}: {plain('; '.join(reason.why))} ({reason.tokens} tokens)", err=True)
+    if explain:
+        _tell_left_out(call, words, session, task)
+
+
+def _tell_left_out(call: Invocation, prompt: str | None, session: str, task: str) -> None:
+    """What would not be told, and why: the first few; without a prompt, at a session's start."""
+    from ralph.app import preview  # noqa: PLC0415  (only for whoever asks why)
+
+    event = preview.Event.START if prompt is None else preview.Event.PROMPT
+    with suppress(NotFound):  # a task of another project: hooks do not mind that either
+        found = preview.show(call.root, call.config, event, prompt or "", session=session, task=task)
+        for each in found.left_out[:_LEFT_OUT]:
+            click.echo(f"not {plain(each.id)}: {plain(each.why)} ({each.tokens} tokens)", err=True)
 
 
 def _start(made: Brief, explain: bool, form: str) -> None:

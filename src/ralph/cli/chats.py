@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.app import chat_turns
+from ralph.app import chat_hold, chat_turns
 from ralph.app.chat_log import Mode
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, text_argument
@@ -214,14 +214,15 @@ def _held(call: Invocation, opening: "Opening") -> int:
     """Open the client, wait until it is closed, and say how it can be opened again."""
     from ralph.app import chat_client as clients  # noqa: PLC0415  (nobody who lists sessions needs agents)
 
-    clients.opened(call.root, call.config, opening)
-    with _deaf():
-        try:
-            code = subprocess.call(opening.words, cwd=opening.folder, env=dict(opening.environment))
-        except OSError as error:
-            what = f"{opening.words[0]}: cannot be started: {error.strerror}"
-            raise Refused(what, hint="`ralph agent list` shows which agents there are") from error
-    chat = clients.closed(call.root, call.config, opening)
+    with chat_hold.held(call.root, opening.chat.id):
+        clients.opened(call.root, call.config, opening)
+        with _deaf():
+            try:
+                code = subprocess.call(opening.words, cwd=opening.folder, env=dict(opening.environment))
+            except OSError as error:
+                what = f"{opening.words[0]}: cannot be started: {error.strerror}"
+                raise Refused(what, hint="`ralph agent list` shows which agents there are") from error
+        chat = clients.closed(call.root, call.config, opening)
     if chat is None:
         warn(f"nothing is known of this session: `ralph install {opening.chat.agent}` lets it be recorded")
     else:

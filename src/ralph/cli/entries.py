@@ -11,7 +11,7 @@ from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table, vi
 from ralph.formats import sections
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found
-from ralph.model.record import Record
+from ralph.model.record import Record, Status
 from ralph.store.library import Stored
 
 _TAGS_COLUMNS = 24
@@ -80,6 +80,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
         lines = [
             ("id", record.id),
             ("type", record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else "")),
+            ("status", record.status.value if record.status is Status.RETIRED else ""),
             ("tags", ", ".join(record.tags) or "-"),
             ("created", _dated(record.created_at)),
             ("updated", record.updated_at),

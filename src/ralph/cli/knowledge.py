@@ -6,6 +6,7 @@ import click
 
 from ralph import paths
 from ralph.app import knowledge as verbs
+from ralph.app import knowledge_edit as editing
 from ralph.app.entries import to_json
 from ralph.app.knowledge import Change, Discovered, Edge, Written
 from ralph.cli.context import Invocation, invocation, say, warn
@@ -13,6 +14,7 @@ from ralph.cli.entries import place, print_one, print_private
 from ralph.cli.options import Group, format_option, tags_option, text_argument
 from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table
 from ralph.context.knowledge import BUDGET, Match
+from ralph.errors import UsageError
 from ralph.store.library import Stored
 
 _TAGS_COLUMNS = 30
@@ -173,6 +175,67 @@ def match(
         rows = [[f"{each.score:g}", one_line(each.record.id), _tags(each.record.tags), one_line(each.record.title)]
                 for each in found]  # fmt: skip
         click.echo(table(["SCORE", "ID", "TAGS", "TITLE"], rows))
+
+
+@cli.command("edit")
+@click.argument("name", metavar="NAME")
+@click.option("--title", help="The new title; the file keeps its name.")
+@click.option("--text", help='The new body ("-": from standard input); the old one is kept in the log.')
+@tags_option("The new tags, in place of the old ones.")
+@click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
+@click.pass_context
+def edit(
+    ctx: click.Context, name: str, title: str | None, text: str | None, tags: tuple[str, ...] | None, allow_secret: bool
+) -> None:
+    """Correct an entry where it stands.
+
+    \b
+    Examples:
+      ralph knowledge edit cargo-bench-requires-nightly --text "Use rustup run nightly cargo bench."
+      ralph knowledge edit cargo-bench-requires-nightly --tags testing,cargo,nightly
+    """
+    if title is None and text is None and tags is None:
+        raise UsageError("say what to change", hint="--title, --text or --tags")
+    call = invocation(ctx)
+    done = editing.edit(
+        call.root, name, title=title, text=None if text is None else text_argument(text, None), tags=tags,
+        allow_secret=allow_secret, patterns=call.config.privacy.patterns,
+    )  # fmt: skip
+    print_private(done.private_parts)
+    _say_changed("Changed", f"Nothing changed in {one_line(name)}", done, call)
+
+
+@cli.command("retire")
+@click.argument("name", metavar="NAME")
+@click.pass_context
+def retire(ctx: click.Context, name: str) -> None:
+    """Offer an entry to nobody any more; it stays in its file, marked as retired.
+
+    \b
+    Examples:
+      ralph knowledge retire cargo-bench-requires-nightly
+    """
+    call = invocation(ctx)
+    _say_changed("Retired", f"{one_line(name)} is retired already", editing.retire(call.root, name), call)
+
+
+@cli.command("restore")
+@click.argument("name", metavar="NAME")
+@click.pass_context
+def restore(ctx: click.Context, name: str) -> None:
+    """Offer a retired entry again.
+
+    \b
+    Examples:
+      ralph knowledge restore cargo-bench-requires-nightly
+    """
+    call = invocation(ctx)
+    _say_changed("Restored", f"{one_line(name)} is not retired", editing.restore(call.root, name), call)
+
+
+def _say_changed(word: str, otherwise: str, done: Written, call: Invocation) -> None:
+    changed = done.change is not Change.UNCHANGED
+    click.echo(f"{word} {one_line(done.stored.record.id)} ({place(done.stored, call)})" if changed else otherwise)
 
 
 @cli.command("delete")

@@ -78,8 +78,8 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
     """Show whether each MCP server works; answers are remembered for five minutes.
 
     Servers come from .mcp.json, from your Claude Code config and from plugins that you installed. What .mcp.json
-    names is asked only after `ralph trust`. The loop leaves failed and needs-auth servers out of what it hands to
-    agents; an unknown one is allowed.
+    names is asked only after `ralph trust`, or when your own settings of Claude Code agree to it. The loop leaves out
+    failed and needs-auth servers, and those of .mcp.json that you have not trusted; another unknown one is allowed.
 
     \b
     Examples:
@@ -96,6 +96,8 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
         click.echo(json_text([_shape(each) for each in found.known]))
     elif found.known:
         click.echo(table(["server", "status", "from", "asked", "what"], [_row(each) for each in found.known]))
+        for line in verbs.told(found.known):
+            click.echo(one_line(line))
     else:
         click.echo("No MCP server is named for this project.")
 
@@ -123,6 +125,7 @@ def _shape(known: "Known") -> dict[str, object]:
         "name": known.server.name,
         "status": known.status.value,
         "usable": known.usable,
+        "trusted": known.server.trusted,
         "source": known.server.whose.value,
         "file": known.server.where,
         "type": known.server.way.value,

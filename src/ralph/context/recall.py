@@ -37,7 +37,7 @@ _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(
 """Tokens of what stands around the records."""
 
 _CROWDED = ranking.Recipe(
-    candidates=500, spreading=60, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
+    candidates=300, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
 )
 """The quick recipe where other tasks are being worked on: what these say on the same thing must not crowd out all else,
 and to test the filter on every match would take as long as the rest."""
@@ -135,10 +135,11 @@ def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> To
     narrow = bool(wanted.types or wanted.tags or wanted.since)
     beside = lookup.beside(connection, wanted.task)
     keep = _all(wanted, beside)
-    recipe = _CROWDED if beside is not None and beside.crowding else ranking.QUICK
     ranked = ranking.rank(
-        connection, prompt, today=wanted.today, keep=keep, limit=_LOOKED_AT, recipe=recipe, hurried=not narrow
-    )
+        connection, prompt, today=wanted.today, keep=keep, limit=_LOOKED_AT, hurried=not narrow,
+        recipe=_CROWDED if beside is not None and beside.crowding else ranking.QUICK,
+        crowded=_CROWDED if beside is not None and not beside.crowding else None,
+    )  # fmt: skip
     fitting = _fitting(ranked.best)
     known = {each.row.key for each in fitting}
     named = [each for each in _on_files(connection, prompt[:_ASKED], keep) if each.row.key not in known]

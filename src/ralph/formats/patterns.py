@@ -48,6 +48,11 @@ HEADINGS = {
 }
 """The heading under which each kind is written here."""
 
+_MENDING = (
+    "keep the bullets of both sides and one footer, and delete the marker lines; "
+    "`ralph task merge` does that by itself after `git merge --abort`"
+)
+"""What to do about a merge that stopped here: the footer is only a date."""
 _LAYOUT = (
     "# Global Codebase Patterns",
     "> What every task in this project should know.",
@@ -196,6 +201,10 @@ def as_pattern(record: Record, name: str = "") -> Record:
     return Record(id=_id(text), kind=record.kind, text=text, label=label_of(name or HEADINGS[record.kind]))
 
 
+def _is_merge(problem: Problem) -> bool:
+    return problem.code == "conflict"
+
+
 def _above(name: str) -> str:
     """What stands above the first bullet of a section that was made for it."""
     return f"## {name}\n{MADE}\n\n"
@@ -230,7 +239,7 @@ class _Reader:
         if line.place is not Place.TEXT:
             problem = oddity(line)
             if problem is not None:
-                self.problems.append(problem)
+                self.problems.append(dataclasses.replace(problem, hint=_MENDING) if _is_merge(problem) else problem)
         found = heading(line) if line.text[:1] == "#" else None
         if found is not None and found[0] <= 2:
             self._begin(found[1] if found[0] == 2 else "", line, named=found[0] == 2)

@@ -42,7 +42,10 @@ class Whose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server, ready to be asked unless `why_not` says otherwise; `written` is its file's time in milliseconds."""
+    """One server, ready to be asked unless `why_not` says otherwise; `written` is its file's time in milliseconds.
+
+    `trusted` is false for one that the project names and its user has not agreed to.
+    """
 
     name: str
     whose: Whose
@@ -55,6 +58,7 @@ class Server:
     where: str = ""
     written: int = 0
     why_not: str = ""
+    trusted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,21 +115,27 @@ def rank(
     meaning: "Meaning | None" = None,
     related: "Related | None" = None,
     hurried: bool = False,
+    crowded: Recipe | None = None,
 ) -> Ranked:
     """The records that answer a question, best first.
 
     When `hurried`, the filter is tested on the best candidates only and nobody counts how many there are in all:
-    for a filter that lets most records through.
+    for a filter that lets most records through. Where it leaves too few of them, `crowded` is the recipe instead.
     """
     words = question.asked(connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough)
     if not words:
         return Ranked((), 0, ())
-    found, total = _candidates(connection, words, None if hurried else keep, limit, recipe)
-    scores, around = _with_neighbours(connection, found, recipe)
-    near = meaning(text, list(scores)) if meaning is not None else {}
-    share = _share(connection, words, scores, recipe) if near else 0.0
-    fused = _fused(scores, near, share)
-    order = _ordered(connection, fused, keep, None if limit is None else max(recipe.judged, limit))
+    while True:
+        found, total = _candidates(connection, words, None if hurried else keep, limit, recipe)
+        scores, around = _with_neighbours(connection, found, recipe)
+        near = meaning(text, list(scores)) if meaning is not None else {}
+        share = _share(connection, words, scores, recipe) if near else 0.0
+        fused = _fused(scores, near, share)
+        most = None if limit is None else max(recipe.judged, limit)
+        order = _ordered(connection, fused, keep, most)
+        if crowded is None or most is None or len(order) >= most or len(found) < max(recipe.candidates, most):
+            break
+        recipe, crowded = crowded, None
     order += _kept(connection, fused, keep, order)
     judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
     holding = [each for each in judged if each.matched or each.close]
@@ -167,8 +173,9 @@ def _ordered(
     """The best keys that pass the filters, best first; equal ones by time and place, as in any index of these files."""
     order = sorted(fused, key=lambda key: fused[key], reverse=True)
     found: list[int] = []
+    size = most or 0
     while order and (most is None or len(found) < most):
-        size = len(order) if most is None else most
+        size = len(order) if most is None else size
         while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
             size += 1
         first, order = order[:size], order[size:]
@@ -178,6 +185,7 @@ def _ordered(
             stand = lookup.standing(connection, first)
             first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
         found += first
+        size *= 2  # where few pass, few questions are better than short ones
     return found[:most]
 
 

@@ -19,16 +19,15 @@ from ralph.store.rows import FAMILIES, TABLES
 _KIND = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
 
 
-class Facts(NamedTuple):
-    """What is counted of a record."""
+class Shape(NamedTuple):
+    """What is counted of a record, its time aside; many records have one shape."""
 
     family: str
     kind: str
-    tags: tuple[str, ...]
+    tag: tuple[str, ...]
     scope: str
     source: str
     status: str
-    created: str
 
 
 class Stand(NamedTuple):
@@ -56,10 +55,10 @@ def sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(found)
 
 
-def facts(
+def shapes(
     connection: sqlite3.Connection, sources: Collection[int], names: Mapping[int, str]
-) -> Iterator[tuple[int, int, Facts]]:
-    """Source, key and facts of every record of some sources."""
+) -> Iterator[tuple[int, int, Shape, str]]:
+    """Source, key, shape and time of every record of some sources."""
     for family in FAMILIES:
         table, key = TABLES[family]
         status, scope, _ = USUAL[family]
@@ -69,10 +68,9 @@ def facts(
                 f"SELECT source, {key}, {_KIND[family]}, tags, scope, {told}, created_at "  # noqa: S608  (our own names)
                 f"FROM {table} WHERE source IN ({lookup.marks(part)})"
             )
-            for row in connection.execute(sql, part):
-                kind, tags, told_scope, told_status, created = row[2:]
-                said = (told_scope or scope.value, names[row[0]], told_status or status.value, created)
-                yield row[0], row[1], Facts(family.value, kind, _tags(tags), *said)
+            for source, number, kind, tags, own_scope, own_status, created in connection.execute(sql, part):
+                said = (own_scope or scope.value, names[source], own_status or status.value)
+                yield source, number, Shape(family.value, kind, _tags(tags), *said), created
 
 
 def matching(connection: sqlite3.Connection, match: str) -> list[int]:

@@ -218,6 +218,46 @@ def lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+class Held(Conflict):
+    """A file that another process holds: carries what that one wrote into it."""
+
+    def __init__(self, path: Path, words: str) -> None:
+        super().__init__(f"{path}: another process holds it", hint="try again when it has ended")
+        self.words = words
+
+
+@contextlib.contextmanager
+def held(path: Path, words: str, *, root: Path | None = None) -> Iterator[None]:
+    """Hold a file that says who we are, for as long as we live: released also by a kill; Held when another has it."""
+    real = target(path, root)
+    make_folder(real.parent, 0o700)
+    try:
+        handle = _hold(real, words)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be held: {error.strerror}", hint=_hint(error)) from error
+    try:
+        yield
+    finally:
+        delete(real)  # while we hold it: nobody else's words are in it
+        os.close(handle)
+
+
+def _hold(real: Path, words: str) -> int:
+    while True:
+        handle = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        try:
+            if not _is_free(handle):
+                raise Held(real, read(real) or "")
+            if _is_current(real, handle):  # whoever held it has deleted it since we opened it, or nobody did
+                os.ftruncate(handle, 0)
+                os.write(handle, _bytes(real, words))
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
 def leftovers(folder: Path) -> list[Path]:
     """Temporary files that a killed writer left in a folder; a lock file is none: somebody may hold it."""
     if not folder.is_dir():
@@ -344,6 +384,12 @@ if sys.platform == "win32":
         handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
         return _acquire(folder, handle, lambda: msvcrt.locking(handle, msvcrt.LK_NBLCK, 1))
 
+    def _is_free(handle: int) -> bool:
+        return True  # a file that is locked there could not be read
+
+    def _is_current(path: Path, handle: int) -> bool:
+        return path.exists()
+
 else:
     import fcntl
 
@@ -362,6 +408,13 @@ else:
             if _is_current(path, handle):
                 return handle
             os.close(handle)
+
+    def _is_free(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def _is_current(path: Path, handle: int) -> bool:
         """Whether what was opened still stands there: git or a person may have replaced it while we waited."""

@@ -65,7 +65,7 @@ def observations(
     """The part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     values = [value for start in not_called for value in (len(start), start)]
-    seen, more = ("", ()) if hidden is None else (_BESIDE[_OBSERVATION], (hidden.tasks, hidden.sessions))
+    seen, more = ("", ()) if hidden is None else (_BESIDE, (hidden.tasks, hidden.sessions))
     return (
         _OBSERVATION,
         f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test})){seen and f' AND {seen}'}",
@@ -75,9 +75,7 @@ def observations(
 
 def journal(*, hidden: "Hidden | None" = None) -> "tuple[int, str, Sequence[object]]":
     """The part of a Filter for the journal."""
-    if hidden is None:
-        return (_JOURNAL, "", ())
-    return (_JOURNAL, _BESIDE[_JOURNAL], (hidden.tasks, hidden.files, hidden.runs))
+    return (_JOURNAL, *seen_by(hidden.task if hidden is not None else "", _JOURNAL))
 
 
 def seen_by(task: str, place: int) -> "tuple[str, Sequence[object]]":
@@ -91,29 +89,28 @@ def sight(task: str) -> "Filter":
 
 
 class Hidden:
-    """What is done beside a task, found once for many questions: the tasks, their sessions, files and runs, as JSON.
+    """What is done beside a task, found once for many questions: the tasks and their sessions, as JSON.
 
-    `crowding`: whether anybody has begun one of them, so that there may be much of it.
+    `crowding`: whether that is most of what chats and iterations there are, so that little passes.
     """
 
-    __slots__ = ("crowding", "files", "runs", "sessions", "tasks")
+    __slots__ = ("crowding", "sessions", "task", "tasks")
 
-    def __init__(self, tasks: str, sessions: str, files: str, runs: str, begun: int) -> None:
+    def __init__(self, task: str, tasks: str, sessions: str, crowding: int) -> None:
+        self.task = task
         self.tasks = tasks
         self.sessions = sessions
-        self.files = files
-        self.runs = runs
-        self.crowding = bool(begun or sessions != _NONE or runs != _NONE)
+        self.crowding = crowding == 1
 
 
 def beside(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
     """What is not finished beside a task; None when nothing is, and for whoever has no task."""
-    if not task or connection.execute(f"{OTHERS} LIMIT 1", (task,)).fetchone() is None:
+    if not task:
         return None
-    return Hidden(*connection.execute(_ALL_BESIDE, (task,)).fetchone())
+    tasks, sessions, crowding = connection.execute(_ALL_BESIDE, (task,)).fetchone()
+    return Hidden(task, tasks, sessions, crowding) if tasks != "[]" else None
 
 
-_NONE = "[]"
 _NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1
@@ -148,32 +145,24 @@ _TOLD = (
 TOLD_TASK = _TOLD.format(name="task")
 """The task that an origin names which no column holds."""
 _SEEN_OBSERVATION = f"NOT ({TOLD_TASK} IN ({{}}) OR ({TOLD_TASK} = '' AND session_id IN ({{}})))"
-_SEEN_ENTRY = (
-    "NOT (coalesce(task_id, '') IN ({}) OR (coalesce(task_id, '') = '' AND source IN ({})) "
-    f"OR ({_TOLD.format(name='label')} = 'run' AND run_id IN ({{}})))"
-)
 _SEEN = (
     f"(scope <> 'task' OR CASE {TOLD_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
     _SEEN_OBSERVATION.format(OTHERS, _THEIR_SESSIONS),
-    _SEEN_ENTRY.format(OTHERS, _THEIR_FILES, _THEIR_RUNS),
+    f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
+    f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
+    f"OR ({_TOLD.format(name='label')} = 'run' AND run_id IN ({_THEIR_RUNS})))",
 )
 """By `key % 3`: what a task may see; every `?` is its id."""
 _LISTED = "SELECT value FROM json_each(?)"
-_BESIDE = (
-    "",
-    _SEEN_OBSERVATION.format(_LISTED, _LISTED),
-    _SEEN_ENTRY.format(_LISTED, _LISTED, _LISTED),
-)
-"""The same of logs, where what is hidden was found before."""
+_BESIDE = _SEEN_OBSERVATION.format(_LISTED, _LISTED)
+"""The same of observations, where what is hidden was found before."""
 _ALL_BESIDE = (
-    f"WITH others AS (SELECT id, status, source FROM tasks WHERE {_OTHER.replace('?', '?1')}) "  # noqa: S608
-    "SELECT (SELECT json_group_array(id) FROM others), "
-    "(SELECT json_group_array(name) FROM (SELECT s.id AS name FROM sessions s JOIN others o ON o.id = s.task_id "
-    "UNION ALL SELECT s.session_id FROM sessions s JOIN others o ON o.id = s.task_id WHERE s.session_id IS NOT NULL)), "
-    f"(SELECT json_group_array(key) FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN "
-    f"(SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM others))), "
-    "(SELECT json_group_array(run_id) FROM journal WHERE task_id IN (SELECT id FROM others)), "
-    "EXISTS (SELECT 1 FROM others WHERE status <> 'pending')"
+    f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "  # noqa: S608
+    "theirs AS (SELECT id, session_id FROM sessions WHERE task_id IN (SELECT id FROM others)) "
+    "SELECT (SELECT json_group_array(id) FROM others), (SELECT json_group_array(name) FROM "
+    "(SELECT id AS name FROM theirs UNION ALL SELECT session_id FROM theirs WHERE session_id IS NOT NULL)), "
+    "2 * (SELECT count(*) FROM theirs) > (SELECT count(*) FROM sessions) OR "
+    "2 * (SELECT count(*) FROM journal WHERE task_id IN (SELECT id FROM others)) > (SELECT count(*) FROM journal)"
 )
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
 _COLUMNS = (

@@ -20,12 +20,15 @@ from ralph.web import api_records
 from ralph.web.answers import MOST, Asked, route
 from ralph.web.markdown import html
 
+_OF_EACH = 40
+"""So many tasks of each state are on the dashboard; all of them are counted."""
+
 
 def dashboard(asked: Asked) -> Mapping[str, object]:
     """Everything that is quickly told; the health is asked for separately."""
     found = app_dashboard.show(asked.root, os.environ)
     return {
-        "tasks": {**_tasks(found.tasks), "items": [asdict(row) for row in found.tasks.rows[:MOST]]},
+        "tasks": {**_tasks(found.tasks), "items": [asdict(row) for row in found.tasks.first(_OF_EACH)]},
         "runs": [asdict(row) for row in found.runs],
         "sessions": [asdict(row) for row in found.sessions],
         "health": None,

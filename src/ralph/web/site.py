@@ -57,7 +57,10 @@ def build(root: Path, *, port: int, token: str) -> Starlette:
     """The application for a project; whoever has the token may come in, once."""
     app = Starlette(
         routes=[*_API, Route("/api/{path:path}", _no_such), Route("/static/{path:path}", _static), _SHELL],
-        middleware=[Middleware(Guard, port=port, token=token), Middleware(GZipMiddleware, minimum_size=_SMALLEST)],
+        middleware=[
+            Middleware(Guard, port=port, token=token),
+            Middleware(GZipMiddleware, minimum_size=_SMALLEST, compresslevel=5),
+        ],
     )
     app.state.root = root
     app.state.settings = Settings(root)

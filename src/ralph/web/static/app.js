@@ -36,23 +36,27 @@ function Current() {
   useEffect(() => {
     if (page && state.page !== page) return; // the page is not drawn yet
     if (Current.path !== undefined && Current.path !== path) {
-      (document.querySelector("main h1") ?? document.getElementById("main")).focus({ preventScroll: true });
+      // The main part and not its heading: that one is drawn again when the answer comes, and would lose the focus.
+      document.getElementById("main").focus({ preventScroll: true });
     }
     Current.path = path;
   }, [path, state.page]);
 
   if (!page) {
     return html`<${PageHead} title="There is no such page" />
-      <${Empty} title="Nothing is at this address" text=${path} action=${html`<a class="button" href="/" data-link>To the dashboard</a>`} />`;
+      <${Empty} title="Nothing is at this address" text=${path}
+        action=${html`<a class="button" href="/" data-link>To the dashboard</a>`} />`;
   }
   if (broken) {
     const error = { message: "This page could not be drawn.", hint: `${broken.message}. Please report it.` };
-    return html`<${PageHead} title="Something went wrong" /><${Failure} error=${error} retry=${() => (mend(), setTurn(turn + 1))} />`;
+    const again = () => (mend(), setTurn(turn + 1));
+    return html`<${PageHead} title="Something went wrong" /><${Failure} error=${error} retry=${again} />`;
   }
   if (state.page === page && state.error) {
     const hint = "The server may have been stopped or replaced by another version. Start it with: ralph web";
+    const error = { message: `The file of this page (pages/${page}.js) could not be loaded.`, hint };
     return html`<${PageHead} title="This page did not load" />
-      <${Failure} error=${{ message: `The file of this page (pages/${page}.js) could not be loaded.`, hint }} retry=${() => setTurn(turn + 1)} />`;
+      <${Failure} error=${error} retry=${() => setTurn(turn + 1)} />`;
   }
   if (state.page !== page) return html`<${Loading} lines=${5} what="the page" />`;
   return html`<${state.Page} key=${path} params=${params} query=${query} />`;

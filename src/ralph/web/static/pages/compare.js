@@ -37,7 +37,8 @@ function Choices({ kind, items, a, b }) {
   const known = (id) => (id && !items.some((item) => item.id === id) ? [[id, id]] : []);
   const options = (id) => [["", `Choose a ${NOUNS[kind]}`], ...known(id), ...items.map((item) => [item.id, named(item)])];
   return html`<div class="toolbar compare-choices">
-    <${Choice} label="Compare" value=${kind} options=${[["runs", "runs of the loop"], ["sessions", "sessions"]]} onChange=${(next) => setQuery({ kind: next === "runs" ? null : next, a: null, b: null })} />
+    <${Choice} label="Compare" value=${kind} options=${[["runs", "runs of the loop"], ["sessions", "sessions"]]}
+      onChange=${(next) => setQuery({ kind: next === "runs" ? null : next, a: null, b: null })} />
     <${Choice} label="First" name="a" value=${a} options=${options(a)} onChange=${(id) => setQuery({ a: id })} />
     <${Choice} label="Second" name="b" value=${b} options=${options(b)} onChange=${(id) => setQuery({ b: id })} />
     <button type="button" class="button" disabled=${!a && !b} onClick=${() => setQuery({ a: b, b: a })}>Swap</button>
@@ -53,29 +54,50 @@ function named(item) {
 function Nothing({ kind, items, same }) {
   if (items.length < 2) {
     return kind === "runs"
-      ? html`<${Empty} title="There are not two runs yet" text="Run the loop twice, with another agent or another prompt, then see what made the difference." command='ralph loop start "what should be done"' />`
-      : html`<${Empty} title="There are not two sessions yet" text="Sessions are recorded by the hooks of an agent's host." command="ralph install claude" />`;
+      ? html`<${Empty} title="There are not two runs yet"
+          text="Run the loop twice, with another agent or another prompt, then see what made the difference."
+          command='ralph loop start "what should be done"' />`
+      : html`<${Empty} title="There are not two sessions yet" text="Sessions are recorded by the hooks of an agent's host."
+          command="ralph install claude" />`;
   }
-  return html`<${Empty} title=${same ? `That is the same ${NOUNS[kind]} twice` : `Choose two ${kind}`} text="Their totals, outcomes, checks and changed files are then shown side by side." />`;
+  const title = same ? `That is the same ${NOUNS[kind]} twice` : `Choose two ${kind}`;
+  return html`<${Empty} title=${title} text="Their totals, outcomes, checks and changed files are then shown side by side." />`;
 }
 
 function Both({ said, kind }) {
   const paired = said.iterations ?? [];
   return html`<${Section} title="Totals">
       <div class="scroller" tabindex="0" role="region" aria-label="Totals side by side">
-        <table class="table compare">
+        <table class="compare">
           <thead><tr><th scope="col">What</th><${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} /></tr></thead>
-          <tbody>${said.rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th><${Cell} value=${row.a} better=${row.better === "a"} /><${Cell} value=${row.b} better=${row.better === "b"} /></tr>`)}</tbody>
+          <tbody>
+            ${said.rows.map(
+              (row) => html`<tr key=${row.what}>
+                <th scope="row">${row.what}</th>
+                <${Cell} value=${row.a} better=${row.better === "a"} />
+                <${Cell} value=${row.b} better=${row.better === "b"} />
+              </tr>`,
+            )}
+          </tbody>
         </table>
       </div>
     <//>
     ${paired.length > 0 && html`<${Section} title="Iterations side by side">
-      <ol class="pairs">${paired.map(([one, other], at) => html`<li key=${at} class="pair"><h3 class="pair-num num">${at + 1}</h3><${Side} one=${one} name="First" /><${Side} one=${other} name="Second" /></li>`)}</ol>
+      <ol class="pairs">
+        ${paired.map(
+          ([one, other], at) => html`<li key=${at} class="pair">
+            <h3 class="pair-num num">${at + 1}</h3><${Side} one=${one} name="First" /><${Side} one=${other} name="Second" />
+          </li>`,
+        )}
+      </ol>
     <//>`}`;
 }
 
 function Head({ item, kind }) {
-  return html`<th scope="col"><a href=${`/${kind}/${encodeURIComponent(item.id)}`} data-link>${item.goal || item.title || item.id}</a><span class="quiet compare-when"><${Time} at=${item.started_at} /></span></th>`;
+  return html`<th scope="col">
+    <a href=${`/${kind}/${encodeURIComponent(item.id)}`} data-link>${item.goal || item.title || item.id}</a>
+    <span class="quiet compare-when"><${Time} at=${item.started_at} /></span>
+  </th>`;
 }
 
 function Cell({ value, better }) {
@@ -84,7 +106,9 @@ function Cell({ value, better }) {
 
 function shown(value) {
   if (value === null || value === undefined || value === "") return html`<span class="quiet">none</span>`;
-  if (typeof value === "number") return html`<span class="num">${Number.isInteger(value) ? number(value) : Math.round(value * 1000) / 1000}</span>`;
+  if (typeof value === "number") {
+    return html`<span class="num">${Number.isInteger(value) ? number(value) : Math.round(value * 1000) / 1000}</span>`;
+  }
   if (Array.isArray(value)) return value.join(", ");
   return String(value);
 }
@@ -94,9 +118,17 @@ function Side({ one, name }) {
   if (!one) return html`<div class="pair-side is-missing"><span class="quiet">${name}: ended before this one</span></div>`;
   const failed = one.checks.filter((check) => !check.passed);
   return html`<div class="pair-side">
-    <p class="iteration-head"><span class="pair-name">${name}</span><${State} state=${one.outcome} /><span class="quiet iteration-facts">${one.seconds > 0 && html`<span class="num">${seconds(one.seconds)}</span>`}${one.tokens > 0 && html`<span class="num">${number(one.tokens)} tokens</span>`}${one.cost > 0 && html`<span class="num">${money(one.cost)}</span>`}</span></p>
+    <p class="iteration-head"><span class="pair-name">${name}</span><${State} state=${one.outcome} />
+      <span class="quiet iteration-facts">
+        ${one.seconds > 0 && html`<span class="num">${seconds(one.seconds)}</span>`}
+        ${one.tokens > 0 && html`<span class="num">${number(one.tokens)} tokens</span>`}
+        ${one.cost > 0 && html`<span class="num">${money(one.cost)}</span>`}
+      </span></p>
     ${one.summary && html`<p>${one.summary}</p>`}
     ${failed.length > 0 && html`<p class="quiet">Failed: ${failed.map((check) => html`<code key=${check.name}>${check.name}</code> `)}</p>`}
-    ${one.files.length > 0 && html`<p class="quiet pair-files">${one.files.slice(0, 6).map((file) => html`<code key=${file}>${file}</code>`)}${one.files.length > 6 && html`<span>and ${one.files.length - 6} more</span>`}</p>`}
+    ${one.files.length > 0 && html`<p class="quiet pair-files">
+      ${one.files.slice(0, 6).map((file) => html`<code key=${file}>${file}</code>`)}
+      ${one.files.length > 6 && html`<span>and ${one.files.length - 6} more</span>`}
+    </p>`}
   </div>`;
 }

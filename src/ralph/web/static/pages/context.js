@@ -44,10 +44,12 @@ function Ask({ prompt, onPrompt, event, task }) {
   return html`<form class="ask" onSubmit=${(submit) => submit.preventDefault()}>
     <div class="field ask-prompt">
       <label for=${own}>Prompt</label>
-      <textarea id=${own} rows="3" value=${prompt} placeholder="What would you ask the agent?" data-search onInput=${(typed) => onPrompt(typed.currentTarget.value)}></textarea>
+      <textarea id=${own} rows="3" value=${prompt} placeholder="What would you ask the agent?" data-search
+        onInput=${(typed) => onPrompt(typed.currentTarget.value)}></textarea>
     </div>
     <div class="toolbar">
-      <${Choice} label="Handed over" value=${event} options=${EVENTS} onChange=${(next) => setQuery({ event: next === "UserPromptSubmit" ? null : next })} />
+      <${Choice} label="Handed over" value=${event} options=${EVENTS}
+        onChange=${(next) => setQuery({ event: next === "UserPromptSubmit" ? null : next })} />
       <${Choice} label="Working on" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
     </div>
   </form>`;
@@ -80,32 +82,43 @@ function Preview({ preview, event }) {
   const [chosen, setChosen] = useState(null);
   if (error) return html`<${Failure} error=${error} />`;
   if (!said && busy) return html`<${Loading} lines=${6} what="the preview" />`;
-  if (!said) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"} text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same." command='ralph context "why do the tests hang?" --explain' />`;
+  if (!said) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"}
+      text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same."
+      command='ralph context "why do the tests hang?" --explain' />`;
   const choose = (id) => {
     setChosen(id);
     document.getElementById(`item-${id}`)?.scrollIntoView({ block: "nearest" });
   };
   return html`<div class="preview ${busy ? "is-busy" : ""}" data-items=${said.items.length} data-used=${said.used}>
-    <${Section} title="Budget"><${Budget} budget=${said.budget} cap=${said.cap} used=${said.used} items=${said.items} chosen=${chosen} onChoose=${choose} /><//>
+    <${Section} title="Budget"><${Budget} budget=${said.budget} cap=${said.cap} used=${said.used} items=${said.items}
+        chosen=${chosen} onChoose=${choose} /><//>
     ${said.notes?.length > 0 && html`<ul class="remarks">${said.notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
     <div class="columns columns-wide">
-      <${Section} title="Handed over" aside=${html`<span class="quiet num">${number(said.items.length)}</span>`}><${Items} said=${said} chosen=${chosen} /><//>
-      <${Section} title="Left out" aside=${html`<span class="quiet num">${number(said.left_out.length)}</span>`}><${LeftOut} items=${said.left_out} /><//>
+      <${Section} title="Handed over" aside=${html`<span class="quiet num">${number(said.items.length)}</span>`}>
+        <${Items} said=${said} chosen=${chosen} /><//>
+      <${Section} title="Left out" aside=${html`<span class="quiet num">${number(said.left_out.length)}</span>`}>
+        <${LeftOut} items=${said.left_out} /><//>
     </div>
-    ${said.text && html`<details class="more-of exact"><summary>Exactly what the agent would read (${number(said.tokens)} tokens)</summary><pre class="code">${said.text}</pre></details>`}
+    ${said.text && html`<details class="more-of exact">
+          <summary>Exactly what the agent would read (${number(said.tokens)} tokens)</summary><pre class="code">${said.text}</pre></details>`}
   </div>`;
 }
 
 function Items({ said, chosen }) {
-  if (!said.items.length) return html`<${Empty} title="Nothing would be handed over" text="No record fits this closely enough. Say more, or keep what is missing." command='ralph memory add "what one should know"' />`;
-  return html`<ol class="items">${said.items.map((item) => html`<li key=${item.id + item.order} id=${`item-${item.id}`} class="item ${chosen === item.id ? "is-chosen" : ""}"><${Item} item=${item} /></li>`)}</ol>`;
+  if (!said.items.length) return html`<${Empty} title="Nothing would be handed over"
+      text="No record fits this closely enough. Say more, or keep what is missing." command='ralph memory add "what one should know"' />`;
+  return html`<ol class="items">
+      ${said.items.map((item) => html`<li key=${item.id + item.order}
+        id=${`item-${item.id}`} class="item ${chosen === item.id ? "is-chosen" : ""}"><${Item} item=${item} /></li>`)}</ol>`;
 }
 
 function Item({ item }) {
   return html`<div class="item-head"><span class="item-order num" aria-hidden="true">${item.order}</span>
       <a class="item-title" href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.text || item.id}</a>
       <span class="num quiet item-tokens">${number(item.tokens)} tokens</span></div>
-    <p class="item-why"><${Kind} kind=${item.kind} />${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) => html`<span key=${one} class="reason">${one}</span>`)}</p>
+    <p class="item-why"><${Kind} kind=${item.kind} />
+      ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>
+          html`<span key=${one} class="reason">${one}</span>`)}</p>
     ${item.text && html`<details class="item-text"><summary>Its words</summary><pre class="code">${item.text}</pre></details>`}`;
 }
 
@@ -117,7 +130,9 @@ function LeftOut({ items }) {
   return [...reasons].map(
     ([why, group]) => html`<div key=${why} class="left">
       <h3>${why}</h3>
-      <ul class="found">${group.slice(0, 30).map((item) => html`<li key=${item.id}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a><span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}</ul>
+      <ul class="found">${group.slice(0, 30).map((item) =>
+            html`<li key=${item.id}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a>
+            <span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}</ul>
       ${group.length > 30 && html`<p class="quiet">and ${number(group.length - 30)} more</p>`}
     </div>`,
   );

@@ -34,7 +34,10 @@ export function Page() {
             <${Hooks} hooks=${said.hooks} />
           </div>
           <div class="board-side">
-            <${Section} title="Memory health" aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${health.reload}>${health.loading ? "Looking" : "Look again"}</button>`}><${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
+            <${Section} title="Memory health"
+              aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${health.reload}>
+                  ${health.loading ? "Looking" : "Look again"}</button>`}>
+              <${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
             <${Doctor} notes=${[...(said.doctor ?? []), ...(health.value?.doctor ?? [])]} />
             <${Sessions} sessions=${said.sessions} />
             <${Ended} runs=${said.runs} />
@@ -57,10 +60,14 @@ function Running({ runs }) {
   const known = new Map(runs.map((run) => [run.id, run]));
   for (const run of Object.values(told)) known.set(run.id, { ...known.get(run.id), ...run });
   const live = [...known.values()].filter((run) => run.live);
-  return html`<${Section} title="Running now" class="running" aside=${live.length > 0 && html`<span class="quiet num">${number(live.length)}</span>`}>
-    <div aria-live="polite" class="visually-hidden">${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${run.iterations}`).join(". ")}</div>
+  return html`<${Section} title="Running now" class="running"
+      aside=${live.length > 0 && html`<span class="quiet num">${number(live.length)}</span>`}>
+    <div aria-live="polite" class="visually-hidden">
+      ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${run.iterations}`).join(". ")}</div>
     ${live.length === 0
-      ? html`<${Empty} title="No loop is running" text="A loop gives an agent one prompt after another until the work is done. What it does appears here while it does it." command='ralph loop start "what should be done"' />`
+      ? html`<${Empty} title="No loop is running"
+          text="A loop gives an agent one prompt after another until the work is done. What it does appears here while it does it."
+          command='ralph loop start "what should be done"' />`
       : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
   <//>`;
 }
@@ -78,10 +85,14 @@ function LiveRun({ run }) {
     return () => clearInterval(timer);
   }, []);
   return html`<article class="card live" data-run=${run.id} data-iteration=${run.iterations}>
-    <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${run.iterations}</b><span class="num quiet">${seconds(Math.round(between(run.started_at)))}</span></p>
+    <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${run.iterations}</b>
+      <span class="num quiet">${seconds(Math.round(between(run.started_at)))}</span></p>
     <h3><a href=${`/runs/${encodeURIComponent(run.id)}`} data-link>${run.goal || run.id}</a></h3>
     <p class="live-line">${run.why || run.step || "The agent is at work."}</p>
-    <p class="quiet live-foot"><code>${run.id}</code>${run.agent && html`<span>${run.agent}</span>`}${run.tokens > 0 && html`<span class="num">${number(run.tokens)} tokens</span>`}${run.task && html`<a href=${`/tasks/${encodeURIComponent(run.task)}`} data-link>task ${run.task}</a>`}</p>
+    <p class="quiet live-foot"><code>${run.id}</code>
+      ${run.agent && html`<span>${run.agent}</span>`}
+      ${run.tokens > 0 && html`<span class="num">${number(run.tokens)} tokens</span>`}
+      ${run.task && html`<a href=${`/tasks/${encodeURIComponent(run.task)}`} data-link>task ${run.task}</a>`}</p>
   </article>`;
 }
 
@@ -102,18 +113,27 @@ function Tasks({ tasks }) {
   const total = Object.values(tasks.by_state).reduce((sum, n) => sum + n, 0);
   const chosen = tasks.items.filter((task) => on.size === 0 || on.has(task.status)).sort(ORDERS[order]);
   const matching = on.size === 0 ? total : [...on].reduce((sum, state) => sum + (tasks.by_state[state] ?? 0), 0);
-  const states = STATES.filter((state) => tasks.by_state[state]).concat(Object.keys(tasks.by_state).filter((state) => !STATES.includes(state)));
+  const states = [...new Set([...STATES, ...Object.keys(tasks.by_state)])].filter((state) => tasks.by_state[state]);
   if (total === 0) {
-    return html`<${Section} title="Tasks"><${Empty} title="There are no tasks" text="A task is one piece of work with its own log, runs and findings. Add one, or import a PRD." command='ralph task add "what should be done"' /><//>`;
+    return html`<${Section} title="Tasks">
+        <${Empty} title="There are no tasks"
+          text="A task is one piece of work with its own log, runs and findings. Add one, or import a PRD."
+          command='ralph task add "what should be done"' /><//>`;
   }
   return html`<${Section} title="Tasks" aside=${html`<a href="/tasks" data-link>All ${number(total)}</a>`}>
     <div class="toolbar">
       <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setOn(toggled(on, state))}
-        options=${states.map((state) => ({ key: state, label: stateWord(state), count: tasks.by_state[state], class: `state-${state}` }))} />
-      <${Choice} label="Sort by" value=${order} onChange=${setOrder} options=${[["state", "state"], ["priority", "priority"], ["newest", "last change"], ["title", "title"]]} />
+        options=${states.map((state) =>
+            ({ key: state, label: stateWord(state), count: tasks.by_state[state], class: `state-${state}` }))} />
+      <${Choice} label="Sort by" value=${order} onChange=${setOrder}
+        options=${[["state", "state"], ["priority", "priority"], ["newest", "last change"], ["title", "title"]]} />
     </div>
-    <ul class="entries" aria-label="Tasks">${chosen.slice(0, SHOWN).map((task) => html`<li key=${task.id}><${TaskEntry} task=${task} /></li>`)}</ul>
-    <p class="rest quiet" role="status">${matching > SHOWN ? html`${number(matching - Math.min(SHOWN, chosen.length))} more in <a href=${tasksPath(on, order)} data-link>the list of tasks</a>` : `${number(matching)} shown`}</p>
+    <ul class="entries" aria-label="Tasks">
+      ${chosen.slice(0, SHOWN).map((task) => html`<li key=${task.id}><${TaskEntry} task=${task} /></li>`)}</ul>
+    <p class="rest quiet" role="status">
+      ${matching > SHOWN
+        ? html`${number(matching - SHOWN)} more in <a href=${tasksPath(on, order)} data-link>the list of tasks</a>`
+        : `${number(matching)} shown`}</p>
   <//>`;
 }
 
@@ -131,31 +151,43 @@ function Tokens({ tokens }) {
     ${any
       ? html`<h3 class="plot-title">Tokens injected a day, and how many of them were used</h3>
           <${Plot} title="Tokens injected and used a day" days=${tokens.days}
-            series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true }, { label: "used", values: tokens.used, colour: "--plot-2" }]} />
+            series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true },
+                { label: "used", values: tokens.used, colour: "--plot-2" }]} />
           <h3 class="plot-title">Reference rate: what share of the injected items was used</h3>
-          <${Plot} title="Reference rate" days=${tokens.days} say=${percent} top=${1} height=${132} series=${[{ label: "reference rate", values: tokens.rate, colour: "--plot-2" }]} />`
-      : html`<${Empty} title="Nothing was injected yet" text="Once an agent's hooks ask for context, each day's tokens stand here, with how many of them the agent came back to." command="ralph install claude" />`}
+          <${Plot} title="Reference rate" days=${tokens.days} say=${percent} top=${1} height=${132}
+            series=${[{ label: "reference rate", values: tokens.rate, colour: "--plot-2" }]} />`
+      : html`<${Empty} title="Nothing was injected yet"
+          text="Once an agent's hooks ask for context, each day's tokens stand here, with how many of them the agent came back to."
+          command="ralph install claude" />`}
   <//>`;
 }
 
-const milliseconds = (value) => (value === null || value === undefined ? "–" : `${value > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} ms`);
+const milliseconds = (value) =>
+  (value === null || value === undefined ? "–" : `${value > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} ms`);
 
 function Hooks({ hooks }) {
   if (!hooks.events.length) {
-    return html`<${Section} title="Hook latency"><${Empty} title="No hook has run" text="Hooks are how an agent's host tells Ralph what happens. Their time is measured here, for they must not be felt." command="ralph install claude" /><//>`;
+    return html`<${Section} title="Hook latency">
+        <${Empty} title="No hook has run"
+          text="Hooks are how an agent's host tells Ralph what happens. Their time is measured here, for they must not be felt."
+          command="ralph install claude" /><//>`;
   }
   return html`<${Section} title="Hook latency">
     ${hooks.note && html`<p class="quiet remark">${hooks.note}</p>`}
     ${hooks.days?.length > 0 && html`<h3 class="plot-title">Half of the hooks took at most so long</h3>
-      <${Plot} title="Median time of a hook" days=${hooks.days} say=${milliseconds} height=${132} series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
+      <${Plot} title="Median time of a hook" days=${hooks.days} say=${milliseconds} height=${132}
+        series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
     <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
-      <table class="table">
-        <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Half within</th><th scope="col" class="num">95 % within</th><th scope="col" class="num">Failed</th></tr></thead>
+      <table>
+        <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Half within</th>
+            <th scope="col" class="num">95 % within</th><th scope="col" class="num">Failed</th></tr></thead>
         <tbody>
           ${hooks.events.map(
             (event) => html`<tr key=${event.event}>
-              <th scope="row">${event.event}</th><td class="num">${number(event.count)}</td><td class="num">${milliseconds(event.p50_ms)}</td>
-              <td class="num">${milliseconds(event.p95_ms)}</td><td class="num ${event.failures ? "is-bad" : ""}">${number(event.failures)}</td>
+              <th scope="row">${event.event}</th><td class="num">${number(event.count)}</td>
+              <td class="num">${milliseconds(event.p50_ms)}</td>
+              <td class="num">${milliseconds(event.p95_ms)}</td>
+              <td class="num ${event.failures ? "is-bad" : ""}">${number(event.failures)}</td>
             </tr>`,
           )}
         </tbody>
@@ -167,8 +199,11 @@ function Hooks({ hooks }) {
 function Sessions({ sessions }) {
   return html`<${Section} title="Recent sessions" aside=${sessions.length > 0 && html`<a href="/sessions" data-link>All sessions</a>`}>
     ${sessions.length
-      ? html`<ul class="entries is-narrow">${sessions.slice(0, 6).map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
-      : html`<${Empty} title="No session yet" text="A session is one conversation with an agent. It is recorded by the agent's hooks." command="ralph install claude" />`}
+      ? html`<ul class="entries is-narrow">
+          ${sessions.slice(0, 6).map((session) =>
+            html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
+      : html`<${Empty} title="No session yet"
+          text="A session is one conversation with an agent. It is recorded by the agent's hooks." command="ralph install claude" />`}
   <//>`;
 }
 
@@ -184,6 +219,12 @@ function Ended({ runs }) {
 function Doctor({ notes }) {
   if (!notes?.length) return null;
   return html`<${Section} title="Doctor">
-    <ul class="notes">${notes.map((note, at) => html`<li key=${at} class="note note-${note.level}"><b>${note.level}</b> ${note.message}${note.hint && html`<span class="quiet note-hint">${note.hint}</span>`}</li>`)}</ul>
+    <ul class="notes">
+      ${notes.map(
+        (note, at) => html`<li key=${at} class="note note-${note.level}">
+          <b>${note.level}</b>: ${note.message}${note.hint && html`<span class="quiet note-hint">${note.hint}</span>`}
+        </li>`,
+      )}
+    </ul>
   <//>`;
 }

@@ -26,11 +26,14 @@ export function Page() {
   const graph = useGet("/api/graph", asked, { on: ["records", "tasks", "sessions"] });
   const ends = { a: query.get("a") ?? "", b: query.get("b") ?? "" };
   const path = useGet(ends.a && ends.b && ends.a !== ends.b ? "/api/graph/path" : null, { ...ends, as_of: asked.as_of });
-  return html`<${PageHead} title="Graph" sub="How what is known hangs together. Solid edges were stated by somebody, dashed ones follow from the records." />
+  return html`<${PageHead} title="Graph"
+      sub="How what is known hangs together. Solid edges were stated by somebody, dashed ones follow from the records." />
     <${Loaded} state=${graph} lines=${8} what="the graph">
       ${(said) =>
         said.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
-          ? html`<${Empty} title="There is nothing to join yet" text="Nodes are made of memories and what they speak of: files, symbols, tags, tasks, sessions. Keep a memory that names a file, or state an edge." command='ralph memory add "src/db.ts needs the pool started first" -t fix' />`
+          ? html`<${Empty} title="There is nothing to join yet"
+              text="Nodes are made of memories and what they speak of: files, symbols, tags, tasks, sessions. Keep a memory that names a file, or state an edge."
+              command='ralph memory add "src/db.ts needs the pool started first" -t fix' />`
           : html`<${Seen} said=${said} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
     <//>`;
 }
@@ -76,38 +79,62 @@ function Seen({ said, asked, ends, path, loading }) {
   const open = (id) => setQuery({ node: id });
   const view = query.get("view") ?? "picture";
   const all = said.nodes.length >= said.total_nodes;
+  const add = (more) => setAdded((old) => ({ nodes: [...old.nodes, ...more.nodes], edges: [...old.edges, ...more.edges] }));
   useEffect(() => setAdded(NONE), [said.total_nodes, asked.as_of]);
+  useMissing(chosen ? null : selected, asked.as_of, add);
   const find = (node) => {
     if (!node) return open(null);
-    if (!seen.nodes.some((one) => one.id === node.id)) setAdded((old) => ({ nodes: [...old.nodes, node], edges: old.edges }));
+    if (!seen.nodes.some((one) => one.id === node.id)) add({ nodes: [node], edges: [] });
     open(node.id);
     return control.current?.centre(node.id);
   };
-  const tabs = [{ key: "picture", label: "Picture" }, { key: "nodes", label: "Nodes", count: seen.nodes.length }, { key: "edges", label: "Edges", count: seen.edges.length }];
+  const tabs = [
+    { key: "picture", label: "Picture" },
+    { key: "nodes", label: "Nodes", count: seen.nodes.length },
+    { key: "edges", label: "Edges", count: seen.edges.length },
+  ];
   const words = html`<span class="quiet" role="status">${counted(seen, said)}${loading ? ", asking again" : ""}</span>`;
-  return html`<${Filters} asked=${asked} said=${said}><${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${chosen?.title ?? ""} onPick=${find} search=${true} /><//>
+  return html`<${Filters} asked=${asked} said=${said}>
+      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${chosen?.title ?? ""} onPick=${find} search=${true} /><//>
     <${Legend} counts=${seen.counts} off=${off} />
     <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />
     <div class="graph-body ${chosen ? "has-panel" : ""}">
-      <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view} onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
+      <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view}
+        onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
         ${view === "nodes" && html`<${NodeList} nodes=${seen.nodes} selected=${selected} onOpen=${open} />`}
         ${view === "edges" && html`<${EdgeList} nodes=${seen.nodes} edges=${seen.edges} onOpen=${open} />`}
-        ${!["nodes", "edges"].includes(view) && html`<${Picture} seen=${seen} selected=${chosen?.id ?? null} path=${found} onOpen=${open} control=${control} />`}
+        ${!["nodes", "edges"].includes(view) &&
+          html`<${Picture} seen=${seen} selected=${chosen?.id ?? null} path=${found} onOpen=${open} control=${control} />`}
       <//>
-      ${chosen && html`<${NodePanel} key=${chosen.id} node=${chosen} asOf=${asked.as_of} onOpen=${open} onEnd=${(end, id) => setQuery({ [end]: id })} onMore=${(more) => setAdded((old) => ({ nodes: [...old.nodes, ...more.nodes], edges: [...old.edges, ...more.edges] }))} />`}
+      ${chosen && html`<${NodePanel} key=${chosen.id} node=${chosen} asOf=${asked.as_of} onOpen=${find} onMore=${add}
+        onEnd=${(end, id) => setQuery({ [end]: id })} />`}
     </div>`;
+}
+
+/** A node that the address names and the answer has not: it is asked for, with what is beside it. */
+function useMissing(id, asOf, add) {
+  const near = useGet(id ? "/api/graph/neighbors" : null, { id, hops: 1, as_of: asOf });
+  useEffect(() => {
+    if (near.value) add(near.value);
+  }, [near.value]);
 }
 
 function counted(seen, said) {
   const words = `${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges`;
-  return said.total_nodes > said.nodes.length ? `${words} of ${number(said.total_nodes)} nodes and ${number(said.total_edges)} edges: those with the most edges` : words;
+  return said.total_nodes > said.nodes.length
+    ? `${words} of ${number(said.total_nodes)} nodes and ${number(said.total_edges)} edges: those with the most edges` : words;
 }
 
 function Picture({ seen, selected, path, onOpen, control }) {
-  if (!seen.nodes.length) return html`<${Empty} title="No node is left" text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or take a filter away." />`;
-  const label = `Graph of ${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges. The tabs Nodes and Edges have the same as lists.`;
+  if (!seen.nodes.length) {
+    return html`<${Empty} title="No node is left"
+      text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or take a filter away." />`;
+  }
+  const counts = `${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges`;
+  const label = `Graph of ${counts}. The tabs Nodes and Edges have the same as lists.`;
   return html`<div class="picture">
-    <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} path=${path} onOpen=${onOpen} label=${label} control=${control} />
+    <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} path=${path} onOpen=${onOpen} label=${label}
+      control=${control} />
     <div class="picture-tools" role="group" aria-label="The picture">
       <button type="button" class="button small" onClick=${() => control.current?.nearer()} aria-label="Nearer">+</button>
       <button type="button" class="button small" onClick=${() => control.current?.farther()} aria-label="Farther">−</button>
@@ -118,10 +145,18 @@ function Picture({ seen, selected, path, onOpen, control }) {
 }
 
 function Legend({ counts, off }) {
-  const kinds = [...KINDS, ...Object.keys(counts).filter((kind) => !KINDS.includes(kind))].filter((kind) => counts[kind] || off.has(kind));
+  const kinds = [...new Set([...KINDS, ...Object.keys(counts)])].filter((kind) => counts[kind] || off.has(kind));
   const on = new Set(kinds.filter((kind) => !off.has(kind)));
-  return html`<div class="legend"><${Switches} label="Kinds of nodes that are shown" on=${on} onToggle=${(kind) => setQuery({ off: [...toggled(off, kind)] })}
-    options=${kinds.map((kind) => ({ key: kind, label: kindWord(kind), count: number(counts[kind] ?? 0), sign: html`<${Shape} kind=${kind} />` }))} /></div>`;
+  const option = (kind) => ({
+    key: kind,
+    label: kindWord(kind),
+    count: number(counts[kind] ?? 0),
+    sign: html`<${Shape} kind=${kind} />`,
+  });
+  return html`<div class="legend">
+    <${Switches} label="Kinds of nodes that are shown" on=${on} options=${kinds.map(option)}
+      onToggle=${(kind) => setQuery({ off: [...toggled(off, kind)] })} />
+  </div>`;
 }
 
 /** Two ends and the way between them. */
@@ -137,8 +172,13 @@ function Between({ nodes, all, ends, path, onOpen }) {
     </div>
     <div role="status" data-path=${set && path.value ? (path.value.found ? path.value.nodes.length : 0) : undefined}>
       ${set && ends.a === ends.b && html`<p class="quiet">That is the same node twice.</p>`}
-      ${set && ends.a !== ends.b && html`<${Loaded} state=${path} lines=${1}>${(said) => (said.found ? html`<${PathWords} path=${said} onOpen=${onOpen} />` : html`<p>No way leads from one to the other at this time.</p>`)}<//>`}
+      ${set && ends.a !== ends.b && html`<${Loaded} state=${path} lines=${1}>${(said) => html`<${Way} said=${said} onOpen=${onOpen} />`}<//>`}
       ${!set && (ends.a || ends.b) && html`<p class="quiet">Choose the other end, here or in a node's panel.</p>`}
     </div>
   </details>`;
+}
+
+function Way({ said, onOpen }) {
+  if (!said.found) return html`<p>No way leads from one to the other at this time.</p>`;
+  return html`<${PathWords} path=${said} onOpen=${onOpen} />`;
 }

@@ -3,28 +3,34 @@
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog } from "../parts/changes.js";
+import { Button, IdLink, recordPath, taskPath } from "../parts/controls.js";
 import { Empty, Loaded } from "../parts/empty.js";
 import { Icon } from "../parts/icons.js";
 import { setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { count, Kind, said, sentence } from "../parts/words.js";
 
-const STATES = ["proposed", "accepted", "rejected", ""];
+const STATES = ["proposed", "accepted", "rejected", "all"];
+const SUB = "What was learned, and waits for your word. What you accept may be promoted to where every agent reads it.";
+const FROM =
+  "Insights come from sessions and runs: an error and what fixed it, a thing said twice, a choice that was stated. " +
+  "They are looked for when a task ends, or with this command.";
+
+/** Evidence is an id of a record, or words. */
+function Proof({ one }) {
+  const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
+  return /^[a-z]+-[0-9]+-[0-9a-f]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
+}
 
 function Evidence({ items }) {
   if (!items?.length) return null;
-  return html`<details class="evidence"><summary>${count(items.length, "piece")} of evidence</summary>
-    <ul>${items.map((one, at) => html`<li key=${at}>${proof(one)}</li>`)}</ul></details>`;
-}
-
-/** Evidence is an id of a record, or words. */
-function proof(one) {
-  const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
-  return /^[a-z]+-[0-9]+-[0-9a-f]+$/.test(text) ? html`<a class="id" href=${`/memory/${text}`} data-link>${text}</a>` : text;
+  return html`<details class="evidence">
+    <summary>${count(items.length, "piece")} of evidence</summary>
+    <ul>${items.map((one, at) => html`<li key=${at}><${Proof} one=${one} /></li>`)}</ul>
+  </details>`;
 }
 
 function Insight({ one, act }) {
-  const status = said(one.status);
   // A title that is only the beginning of the text is no title: the text stands for itself.
   const titled = one.title && !one.text.startsWith(one.title.replace(/…$/, ""));
   const [line, ...rest] = one.text.trim().split("\n");
@@ -32,46 +38,65 @@ function Insight({ one, act }) {
   return html`<li class="card insight">
     <div class="insight-head">
       <${Kind} kind=${one.kind || "insight"} />
-      <span class="badge ${one.status === "accepted" ? "good" : ""}">${status}</span>
-      ${one.due && html`<span class="badge warn" title="Its evidence is enough; it is promoted when its task is done">due</span>`}
+      <span class="badge ${one.status === "accepted" ? "good" : ""}">${said(one.status)}</span>
+      ${one.due && html`<span class="badge warn" title="It is promoted when its task is done">due</span>`}
       <span class="quiet small num">seen ${count(one.seen ?? 1, "time")}</span>
-      ${one.task && html`<a class="id small" href=${`/tasks/${encodeURIComponent(one.task)}`} data-link>${one.task}</a>`}
+      ${one.task && html`<${IdLink} path=${taskPath} id=${one.task} small=${true} />`}
     </div>
-    <h2 class="insight-title"><a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${titled ? one.title : line}</a></h2>
+    <h2 class="insight-title"><a href=${recordPath(one.id)} data-link>${titled ? one.title : line}</a></h2>
     ${more && html`<p class="insight-text">${more}</p>`}
-    ${one.promoted?.length > 0 && html`<p class="quiet small">Promoted to <span class="file">${one.promoted.join(", ")}</span></p>`}
+    ${one.promoted?.length > 0 &&
+    html`<p class="quiet small">Promoted to <span class="file">${one.promoted.join(", ")}</span></p>`}
     <${Evidence} items=${one.evidence} />
     <div class="actions">
-      ${one.status !== "accepted" && html`<button type="button" class="button small" aria-haspopup="dialog" onClick=${() => act("accept", one)}><${Icon} name="check" />Accept</button>`}
-      ${one.status !== "rejected" && html`<button type="button" class="button small" aria-haspopup="dialog" onClick=${() => act("reject", one)}><${Icon} name="close" />Reject</button>`}
-      <button type="button" class="button small" aria-haspopup="dialog" onClick=${() => act("promote", one)}><${Icon} name="promote" />Promote</button>
+      ${one.status !== "accepted" &&
+      html`<${Button} icon="check" look="small" opens=${true} onClick=${() => act("accept", one)}>Accept<//>`}
+      ${one.status !== "rejected" &&
+      html`<${Button} icon="close" look="small" opens=${true} onClick=${() => act("reject", one)}>Reject<//>`}
+      <${Button} icon="promote" look="small" opens=${true} onClick=${() => act("promote", one)}>Promote<//>
     </div>
   </li>`;
 }
 
 function Nothing({ status }) {
-  if (status && status !== "proposed") return html`<${Empty} title=${`No insight is ${status}`} />`;
-  return html`<${Empty} title="No insight waits for you" command="ralph insight extract"
-    text="Insights come from sessions and runs: an error and what fixed it, a thing said twice, a choice that was stated. They are looked for when a task ends, or with this command." />`;
+  if (status === "accepted" || status === "rejected") return html`<${Empty} title=${`No insight is ${status}`} />`;
+  return html`<${Empty} title="No insight waits for you" text=${FROM} command="ralph insight extract" />`;
+}
+
+function Choose({ status, task }) {
+  const choose = (value) => setQuery({ status: value === "proposed" ? null : value });
+  return html`<div class="seg insight-tabs" role="group" aria-label="Which insights">
+    ${STATES.map(
+      (value) => html`<button type="button" class="seg-one" key=${value} onClick=${() => choose(value)}
+        aria-pressed=${status === value ? "true" : "false"}>${sentence(value)}</button>`,
+    )}
+    ${task &&
+    html`<button type="button" class="chip on" aria-label="Remove the filter task ${task}"
+      onClick=${() => setQuery({ task: null })}>${task}<${Icon} name="close" /></button>`}
+  </div>`;
+}
+
+function List({ told, status, act }) {
+  return html`<p class="quiet small insight-count" role="status">${count(told.total, "insight")}</p>
+    ${told.items.length
+      ? html`<ul class="plain stack insight-list">
+          ${told.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}
+        </ul>`
+      : html`<${Nothing} status=${status} />`}`;
 }
 
 /** `/insights`. */
 export function Page({ query }) {
   const status = query.get("status") ?? "proposed";
   const task = query.get("task") ?? "";
-  const state = useGet("/api/insights", { status: status === "all" ? "" : status, task, limit: 500 }, { on: ["insights", "records"] });
+  const asked = { status: status === "all" ? "" : status, task, limit: 500 };
+  const state = useGet("/api/insights", asked, { on: ["insights", "records"] });
   const [open, setOpen] = useState(null);
-  const act = (action, one) => setOpen({ action, record: { ...one, family: "insight" } });
-  return html`<${PageHead} title="Insights" sub="What was learned, and waits for your word. What you accept may be promoted to where every agent reads it." />
-    <div class="seg insight-tabs" role="group" aria-label="Which insights">
-      ${STATES.map((each) => {
-        const value = each || "all";
-        return html`<button type="button" class="seg-one" key=${value} aria-pressed=${status === value ? "true" : "false"} onClick=${() => setQuery({ status: value === "proposed" ? null : value })}>${value === "all" ? "All" : sentence(said(value))}</button>`;
-      })}
-      ${task && html`<button type="button" class="chip on" aria-label="Remove the filter task ${task}" onClick=${() => setQuery({ task: null })}>${task}<${Icon} name="close" /></button>`}
-    </div>
-    <${Loaded} state=${state} lines=${6} what="the insights">${(told) => html`
-      <p class="quiet small insight-count" role="status">${count(told.total, "insight")}</p>
-      ${told.items.length ? html`<ul class="plain stack insight-list">${told.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>` : html`<${Nothing} status=${status} />`}`}<//>
-    ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} onDone=${state.reload} />`}`;
+  const act = (action, record) => setOpen({ action, record });
+  return html`<${PageHead} title="Insights" sub=${SUB} />
+    <${Choose} status=${status} task=${task} />
+    <${Loaded} state=${state} lines=${6} what="the insights">
+      ${(told) => html`<${List} told=${told} status=${status} act=${act} />`}
+    <//>
+    ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}`;
 }

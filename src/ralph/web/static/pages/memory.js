@@ -4,6 +4,7 @@
 import { html, signal, useEffect, useRef, useState } from "../lib.js";
 import { get, queryOf } from "../parts/api.js";
 import { ChangeDialog, RecentChanges } from "../parts/changes.js";
+import { Button, recordPath } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Empty, Failure, Loading } from "../parts/empty.js";
 import { chosenIn, Chosen, Facets } from "../parts/facets.js";
@@ -17,7 +18,9 @@ import { PageHead, project } from "../parts/shell.js";
 import { count } from "../parts/words.js";
 
 const CALM = 80;
+const OTHER_WORDS = "Try fewer or other words. Meaning counts too, if the extra 'local' is installed.";
 const NAMES = ["q", "family", "kind", "tag", "scope", "source", "status", "age", "task", "sort"];
+const SHOWN = ["records", "insights", "sessions", "runs"];
 const opened = signal(new Set());
 const narrow = window.matchMedia("(max-width: 700px)");
 let asked = null;
@@ -89,16 +92,17 @@ function Search({ query, onDown }) {
   return html`<div class="search" role="search">
     <${Icon} name="search" />
     <input type="search" data-search autocomplete="off" spellcheck="false" aria-label="Search everything that is remembered"
-      placeholder="Search everything that is remembered" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
+      placeholder="Search what is remembered" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
     <kbd aria-hidden="true">/</kbd>
   </div>`;
 }
 
 function Sort({ query }) {
   const q = query.get("q");
-  const value = query.get("sort") ?? (q ? "relevance" : "newest");
+  const usual = q ? "relevance" : "newest";
+  const choose = (value) => setQuery({ sort: value === usual ? null : value });
   return html`<label class="sort"><span class="visually-hidden">Order</span>
-    <select value=${value} onChange=${(event) => setQuery({ sort: event.target.value === (q ? "relevance" : "newest") ? null : event.target.value })}>
+    <select value=${query.get("sort") ?? usual} onChange=${(event) => choose(event.target.value)}>
       ${q && html`<option value="relevance">Best first</option>`}
       <option value="newest">Newest first</option>
       <option value="oldest">Oldest first</option>
@@ -110,11 +114,11 @@ function Nothing({ query }) {
   if (!query.get("q") && !filters) {
     return html`<${Empty} title="Nothing is remembered yet"
       text="Write the first memory here, or in the terminal. With the hooks installed, sessions fill it by themselves."
-      command="ralph memory add --kind decision &quot;We use Postgres, since ...&quot;" />`;
+      command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
   }
   return html`<${Empty} title="Nothing fits"
-    text=${filters ? "Take a filter away, or search for fewer words." : "Try fewer or other words. Meaning counts too, if the extra 'local' is installed."}
-    action=${html`<button type="button" class="button" onClick=${() => go("/memory")}>Show everything</button>`} />`;
+    text=${filters ? "Take a filter away, or search for fewer words." : OTHER_WORDS}
+    action=${html`<${Button} onClick=${() => go("/memory")}>Show everything<//>`} />`;
 }
 
 function Results({ handle }) {
@@ -131,22 +135,38 @@ function Results({ handle }) {
   if (!total.value) return html`<${Nothing} query=${answer.value.query} />`;
   const words = wordsOf(answer.value.query.get("q"));
   const isOpen = opened.value;
-  return html`<${VirtualList} label="Records" count=${total.value} rowHeight=${narrow.matches ? 108 : 88} get=${found.get} handle=${handle}
-    onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
-    render=${(row) => html`<${Hit} row=${row} words=${words} open=${isOpen.has(row.id)} onToggle=${() => toggleRow(row.id)} />`}
+  const draw = (row) =>
+    html`<${Hit} row=${row} words=${words} open=${isOpen.has(row.id)} onToggle=${() => toggleRow(row.id)} />`;
+  return html`<${VirtualList} label="Records" count=${total.value} rowHeight=${narrow.matches ? 104 : 88}
+    get=${found.get} handle=${handle} onOpen=${(row) => go(recordPath(row.id))} render=${draw}
     detail=${(row) => isOpen.has(row.id) && html`<${HitDetail} row=${row} />`} />`;
 }
 
 function Summary() {
   const answer = found.answer.value;
+  if (found.error.value) return null; // it says what is wrong, and an old count beside it would not be true
   if (!answer) return html`<p class="quiet small" role="status">Searching…</p>`;
   const all = count(found.count.value, "record");
   const q = answer.query.get("q");
   const what = q ? `${all} for “${q.trim()}”` : all;
+  const took = answer.took_ms === undefined ? "" : ` in ${Math.max(1, Math.round(answer.took_ms))} ms`;
   return html`<div class="summary quiet small">
-    <p role="status" class="num">${what}${answer.took_ms !== undefined && html`<span class="took"> in ${Math.max(1, Math.round(answer.took_ms))} ms</span>`}</p>
+    <p role="status" class="num">${what}<span class="took">${took}</span></p>
     ${answer.notes?.map((note) => html`<p key=${note}>${note}</p>`)}
   </div>`;
+}
+
+function Head({ onOpen }) {
+  const state = project.value;
+  return html`<${PageHead} title="Memory" sub=${state && `Everything Ralph keeps in ${state.project || state.root_name}`}
+    actions=${html`<${Button} icon="undo" opens=${true} onClick=${() => onOpen("changes")}>Recent changes<//>
+      <${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
+}
+
+/** The facets where there is no room beside the list. */
+function Drawer({ onClose, children }) {
+  const footer = html`<${Button} look="primary" onClick=${onClose}>Show ${count(found.count.value, "record")}<//>`;
+  return html`<${Dialog} title="Filters" onClose=${onClose} side=${true} footer=${footer}>${children}<//>`;
 }
 
 /** `/memory`. */
@@ -161,25 +181,26 @@ export function Page() {
     else found.reset(loader(question));
     asked = question;
   }, [question]);
-  useEffect(() => onEvent("changed", ({ what }) => (what.includes("records") || what.includes("insights")) && found.refresh()), []);
-  useEffect(() => bind({
-    e: () => {
+  useEffect(() => onEvent("changed", ({ what }) => what.some((part) => SHOWN.includes(part)) && found.refresh()), []);
+  useEffect(() => {
+    const more = () => {
       const row = found.get(handle.current?.active() ?? -1);
       return row ? toggleRow(row.id) : false;
-    },
-  }), []);
+    };
+    return bind({ e: more });
+  }, []);
 
   const close = () => setDialog("");
   const facets = html`<${Facets} counts=${found.answer.value?.facets} query=${query} />`;
   const chosen = chosenIn(query).length;
   return html`<div class="explorer">
-    <${PageHead} title="Memory" sub=${project.value && `Everything Ralph keeps in ${project.value.project || project.value.root_name}`} actions=${html`
-      <button type="button" class="button" onClick=${() => setDialog("changes")}><${Icon} name="undo" />Recent changes</button>
-      <button type="button" class="button primary" onClick=${() => setDialog("add")}><${Icon} name="plus" />Add a memory</button>`} />
+    <${Head} onOpen=${setDialog} />
     <div class="sticky-head">
       <div class="search-line">
         <${Search} query=${query} onDown=${() => handle.current?.focus()} />
-        <button type="button" class="button filters-button" aria-haspopup="dialog" onClick=${() => setDialog("facets")}><${Icon} name="filter" />Filters${chosen ? ` (${chosen})` : ""}</button>
+        <${Button} icon="filter" look="filters-button" opens=${true} onClick=${() => setDialog("facets")}>
+          Filters${chosen ? ` (${chosen})` : ""}
+        <//>
         <${Sort} query=${query} />
       </div>
       <${Chosen} query=${query} />
@@ -191,8 +212,8 @@ export function Page() {
         <${Results} handle=${handle} />
       </section>
     </div>
-    ${dialog === "facets" && html`<${Dialog} title="Filters" onClose=${close} side=${true} footer=${html`<button type="button" class="button primary" onClick=${close}>Show ${count(found.count.value, "record")}</button>`}>${facets}<//>`}
-    ${dialog === "add" && html`<${ChangeDialog} action="add" onClose=${close} onDone=${(told) => told.id && go(`/memory/${encodeURIComponent(told.id)}`)} />`}
+    ${dialog === "facets" && html`<${Drawer} onClose=${close}>${facets}<//>`}
+    ${dialog === "add" && html`<${ChangeDialog} action="add" onClose=${close} onDone=${({ id }) => id && go(recordPath(id))} />`}
     ${dialog === "changes" && html`<${RecentChanges} onClose=${close} />`}
   </div>`;
 }

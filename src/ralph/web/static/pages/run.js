@@ -34,8 +34,12 @@ function Run({ said }) {
     <${Section} title="Iterations" aside=${html`<span class="quiet num">${number(iterations.length)}</span>`}>
       ${iterations.length > 1 && html`<${Strip} iterations=${iterations} />`}
       ${iterations.length
-        ? html`<ol class="iterations">${[...iterations].reverse().map((one, at) => html`<li key=${one.number}><${Iteration} one=${one} run=${run} first=${at === 0} /></li>`)}</ol>`
-        : html`<${Empty} title="No iteration has ended" text=${run.live ? "The first one is at work. It appears here when it has ended." : "The run ended before its first iteration did. Its log says why."} command=${`ralph loop logs ${run.id}`} />`}
+        ? html`<ol class="iterations">
+            ${[...iterations].reverse().map((one, at) =>
+              html`<li key=${one.number}><${Iteration} one=${one} run=${run} first=${at === 0} /></li>`)}</ol>`
+        : html`<${Empty} title="No iteration has ended"
+            text=${run.live ? "The first one is at work. It appears here when it has ended."
+              : "The run ended before its first iteration did. Its log says why."} command=${`ralph loop logs ${run.id}`} />`}
     <//>`;
 }
 
@@ -53,7 +57,9 @@ function facts(run) {
 /** All outcomes in one line, oldest first; each leads to its iteration. */
 function Strip({ iterations }) {
   return html`<nav class="strip" aria-label="Iterations by outcome">
-    ${iterations.map((one) => html`<a key=${one.number} class="strip-step state-${one.outcome}" href=${`#iteration-${one.number}`} title=${`Iteration ${one.number}: ${one.outcome}`}><span class="num">${one.number}</span><${State} state=${one.outcome} /></a>`)}
+    ${iterations.map((one) => html`<a key=${one.number} class="strip-step state-${one.outcome}"
+          href=${`#iteration-${one.number}`}
+          title=${`Iteration ${one.number}: ${one.outcome}`}><span class="num">${one.number}</span><${State} state=${one.outcome} /></a>`)}
   </nav>`;
 }
 
@@ -72,7 +78,8 @@ function Iteration({ one, run, first }) {
     ${one.summary && html`<p class="iteration-summary">${one.summary}</p>`}
     ${one.checks.length > 0 && html`<${Checks} checks=${one.checks} />`}
     ${one.files.length > 0 && html`<${Files} files=${one.files} />`}
-    ${one.journal_html && html`<details class="more-of" open=${first || undefined}><summary>Journal</summary><${Html} class="prose" html=${one.journal_html} /></details>`}
+    ${one.journal_html && html`<details class="more-of" open=${first || undefined}><summary>Journal</summary>
+          <${Html} class="prose" html=${one.journal_html} /></details>`}
     ${one.has_prompt && html`<${Prompt} run=${run.id} nth=${one.number} />`}
   </article>`;
 }
@@ -83,7 +90,9 @@ export function Checks({ checks }) {
     ${checks.map(
       (check, at) => html`<li key=${at}>
         ${check.output
-          ? html`<details open=${check.passed ? undefined : true}><summary><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></summary><pre class="code">${check.output}</pre></details>`
+          ? html`<details open=${check.passed ? undefined : true}>
+              <summary><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></summary>
+              <pre class="code">${check.output}</pre></details>`
           : html`<p class="check-line"><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></p>`}
       </li>`,
     )}
@@ -110,9 +119,11 @@ function Snapshot({ run, nth }) {
   const [view, setView] = useState(null);
   return html`<${Loaded} state=${answer} lines=${3}>
     ${(said) => {
-      const tabs = [said.diff_to_previous && { key: "diff", label: "What changed" }, { key: "whole", label: "Whole prompt" }].filter(Boolean);
+      const tabs = [said.diff_to_previous &&
+        { key: "diff", label: "What changed" }, { key: "whole", label: "Whole prompt" }].filter(Boolean);
       const chosen = view ?? tabs[0].key;
-      return html`<p class="quiet num">${number(said.tokens)} tokens${said.previous && !said.diff_to_previous ? `, the same as in iteration ${said.previous}` : ""}</p>
+      return html`<p class="quiet num">
+          ${number(said.tokens)} tokens${said.previous && !said.diff_to_previous ? `, the same as in iteration ${said.previous}` : ""}</p>
         ${said.note && html`<p class="quiet">${said.note}</p>`}
         <${Tabs} label=${`Prompt of iteration ${nth}`} tabs=${tabs} chosen=${chosen} onChoose=${setView}>
           ${chosen === "diff" ? html`<${Diff} text=${said.diff_to_previous} />` : html`<pre class="code prompt">${said.text}</pre>`}

@@ -34,7 +34,8 @@ function Session({ said, path }) {
   const chosen = tabs.some((tab) => tab.key === wanted) ? wanted : tabs[0].key;
   return html`<${PageHead} title=${session.title || session.id} back=${["/sessions", "Sessions"]}
       actions=${html`<a class="button" href=${`/compare?kind=sessions&a=${encodeURIComponent(session.id)}`} data-link>Compare</a>`}
-      sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
+      sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />
+            ${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
     <${Facts} of=${facts(session, said)} />
     <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
       ${chosen === "messages" && html`<${Messages} turns=${said.turns} />`}
@@ -67,18 +68,21 @@ function Messages({ turns }) {
   return html`<ol class="turns">
       ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.speaker}"><${Turn} turn=${turn} /></li>`)}
     </ol>
-    ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
+    ${turns.length > most && html`<button type="button" class="button"
+          onClick=${() => setMost(most + SHOWN)}>Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
 }
 
 function Turn({ turn }) {
   return html`<p class="turn-head"><b>${turn.speaker}</b>${turn.at && html`<${Time} at=${turn.at} />`}</p>
     <${Html} class="prose" html=${turn.html} />
-    ${turn.tools?.length > 0 && html`<ul class="tools">${turn.tools.map((tool, at) => html`<li key=${at}><${Tool} tool=${tool} /></li>`)}</ul>`}`;
+    ${turn.tools?.length > 0 && html`<ul class="tools">
+          ${turn.tools.map((tool, at) => html`<li key=${at}><${Tool} tool=${tool} /></li>`)}</ul>`}`;
 }
 
 function Tool({ tool }) {
   return html`<details class="tool">
-    <summary><code>${tool.name}</code><span class="tool-input">${oneLine(tool.input)}</span><${State} state=${tool.failed ? "failed" : "done"} /></summary>
+    <summary><code>${tool.name}</code><span class="tool-input">${oneLine(tool.input)}</span>
+      <${State} state=${tool.failed ? "failed" : "done"} /></summary>
     <pre class="code">${plain(tool.input)}</pre>
     ${tool.result && html`<pre class="code">${plain(tool.result)}</pre>`}
   </details>`;
@@ -95,8 +99,11 @@ function oneLine(value) {
 function Timeline({ path }) {
   const list = useRows(path, {}, { on: ["sessions"], pick: (said) => said.timeline, size: 200 });
   return html`<div class="timeline">
-    <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`} onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
-      empty=${html`<${Empty} title="Nothing was observed" text="What an agent does is observed by its host's hooks. Look whether they are there and not paused." command="ralph doctor" />`} />
+    <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`}
+      onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
+      empty=${html`<${Empty} title="Nothing was observed"
+            text="What an agent does is observed by its host's hooks. Look whether they are there and not paused."
+            command="ralph doctor" />`} />
   </div>`;
 }
 
@@ -116,17 +123,22 @@ function clock(at) {
 }
 
 function Injected({ items }) {
-  if (!items.length) return html`<${Empty} title="Nothing was injected" text="Either nothing fitted what was asked, or injection is off. See what a prompt would be given in the context preview." command="ralph context" />`;
+  if (!items.length) return html`<${Empty} title="Nothing was injected"
+      text="Either nothing fitted what was asked, or injection is off. See what a prompt would be given in the context preview."
+      command="ralph context" />`;
   return html`<${Section} title="What the agent was handed">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
-      <table class="table">
-        <thead><tr><th scope="col">When</th><th scope="col">Event</th><th scope="col">Record</th><th scope="col" class="num">Tokens</th><th scope="col">Used</th></tr></thead>
+      <table class="is-tight">
+        <thead><tr><th scope="col">When</th><th scope="col">Event</th><th scope="col">Record</th>
+            <th scope="col" class="num">Tokens</th><th scope="col">Used</th></tr></thead>
         <tbody>
           ${items.slice(0, 200).map(
             (item, at) => html`<tr key=${at}>
               <td><${Time} at=${item.at} /></td><td>${item.event}</td>
               <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a></td>
-              <td class="num">${number(item.tokens)}</td><td>${item.used ? html`<span class="state state-done"><span class="state-sign" aria-hidden="true">✓</span>used</span>` : html`<span class="quiet">not used</span>`}</td>
+              <td class="num">${number(item.tokens)}</td>
+              <td>${item.used ? html`<span class="state state-done">
+                    <span class="state-sign" aria-hidden="true">✓</span>used</span>` : html`<span class="quiet">not used</span>`}</td>
             </tr>`,
           )}
         </tbody>

@@ -20,8 +20,11 @@ export function Page() {
   const { query } = route.value;
   const view = query.get("view") === "tasks" ? "tasks" : "all";
   const tasks = useGet("/api/tasks", { limit: GATHERED, sort: "newest" }, { on: ["tasks"] });
-  return html`<${PageHead} title="Sessions" sub="Conversations with agents: what was asked, what happened, what they were handed." actions=${html`<a class="button" href="/compare?kind=sessions" data-link>Compare two</a>`} />
-    <${Tabs} label="How sessions are listed" tabs=${TABS} chosen=${view} onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
+  return html`<${PageHead} title="Sessions"
+      sub="Conversations with agents: what was asked, what happened, what they were handed."
+      actions=${html`<a class="button" href="/compare?kind=sessions" data-link>Compare two</a>`} />
+    <${Tabs} label="How sessions are listed" tabs=${TABS} chosen=${view}
+      onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
       ${view === "tasks" ? html`<${ByTask} tasks=${tasks.value?.items ?? []} />` : html`<${All} tasks=${tasks.value?.items ?? []} />`}
     <//>`;
 }
@@ -38,8 +41,13 @@ function All({ tasks }) {
       <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
     </div>
-    <${Paged} list=${list} label="Sessions" rowHeight=${64} render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`} onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
-      empty=${task || asked ? html`<${Empty} title="No session fits" text="Choose another task, or search for other words." />` : html`<${Empty} title="No session yet" text="Sessions are recorded by the hooks of an agent's host. Put them in, then talk to your agent as always." command="ralph install claude" />`} />`;
+    <${Paged} list=${list} label="Sessions" rowHeight=${64}
+      render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`}
+      onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
+      empty=${task || asked ? html`<${Empty} title="No session fits" text="Choose another task, or search for other words." />`
+        : html`<${Empty} title="No session yet"
+            text="Sessions are recorded by the hooks of an agent's host. Put them in, then talk to your agent as always."
+            command="ralph install claude" />`} />`;
 }
 
 /** Each task that was talked about, the most recent first, with its sessions. */
@@ -49,7 +57,9 @@ function ByTask({ tasks }) {
   return html`<${Loaded} state=${answer} lines=${6}>
     ${(said) => {
       const groups = gathered(said.items);
-      if (!groups.length) return html`<${Empty} title="No session is about a task" text="A sub-chat belongs to one task. In plan mode the agent can write nothing, in agent mode it can." command='ralph session new --task ID --mode plan "How would you do it?"' />`;
+      if (!groups.length) return html`<${Empty} title="No session is about a task"
+          text="A sub-chat belongs to one task. In plan mode the agent can write nothing, in agent mode it can."
+          command='ralph session new --task ID --mode plan "How would you do it?"' />`;
       return groups.map(([task, sessions]) => html`<${Group} key=${task} task=${task} title=${titles.get(task)} sessions=${sessions} />`);
     }}
   <//>`;
@@ -66,7 +76,10 @@ const SHOWN = 12;
 function Group({ task, title, sessions }) {
   return html`<details class="group" open>
     <summary><h2>${title ?? task}</h2><span class="quiet num">${count(sessions.length, "session")}</span></summary>
-    <p class="quiet group-links"><code>${task}</code><a href=${`/tasks/${encodeURIComponent(task)}`} data-link>the task</a>${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
-    <ul class="entries">${sessions.slice(0, SHOWN).map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>
+    <p class="quiet group-links"><code>${task}</code>
+      <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>the task</a>
+          ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
+    <ul class="entries">${sessions.slice(0, SHOWN).map((session) =>
+          html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>
   </details>`;
 }

@@ -20,7 +20,8 @@ export function Page({ params }) {
 function Task({ said }) {
   const { task } = said;
   return html`<${PageHead} title=${task.title} back=${["/tasks", "Tasks"]}
-      sub=${html`<span class="head-states"><${State} state=${task.status} />${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}<code>${task.id}</code></span>`} />
+      sub=${html`<span class="head-states"><${State} state=${task.status} />
+            ${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}<code>${task.id}</code></span>`} />
     <${Facts} of=${facts(task)} />
     ${task.html && html`<${Html} class="prose" html=${task.html} />`}
     <div class="columns">
@@ -28,14 +29,19 @@ function Task({ said }) {
         <${Children} tasks=${said.children ?? []} />
         <${Stories} stories=${said.stories} />
         <${Section} title="Progress">
-          ${said.progress_html ? html`<${Html} class="prose progress" html=${said.progress_html} />` : html`<${Empty} title="No progress was written" text="A loop writes what it did and what it learned after each iteration." command=${`ralph loop start --task ${task.id}`} />`}
+          ${said.progress_html ? html`<${Html} class="prose progress" html=${said.progress_html} />`
+            : html`<${Empty} title="No progress was written"
+                text="A loop writes what it did and what it learned after each iteration." command=${`ralph loop start --task ${task.id}`} />`}
         <//>
       </div>
       <div>
         <${Log} log=${said.log} />
         <${Chats} sessions=${said.sessions} task=${task} />
         <${Section} title="Runs" aside=${html`<span class="quiet num">${number(said.runs.length)}</span>`}>
-          ${said.runs.length ? html`<ul class="entries is-narrow">${said.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>` : html`<${Empty} title="No loop has worked on it" text="Let an agent work on it, one iteration after another." command=${`ralph loop start --task ${task.id}`} />`}
+          ${said.runs.length ? html`<ul class="entries is-narrow">
+                ${said.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>`
+            : html`<${Empty} title="No loop has worked on it" text="Let an agent work on it, one iteration after another."
+                command=${`ralph loop start --task ${task.id}`} />`}
         <//>
         <${Insights} insights=${said.insights} />
       </div>
@@ -62,7 +68,9 @@ function facts(task) {
 function Children({ tasks }) {
   if (!tasks.length) return null;
   return html`<${Section} title="Parts">
-    <ul class="found">${tasks.map((task) => html`<li key=${task.id}><a href=${`/tasks/${encodeURIComponent(task.id)}`} data-link>${task.title}</a><span class="found-rest"><${State} state=${task.status} /><code>${task.id}</code></span></li>`)}</ul>
+    <ul class="found">${tasks.map((task) =>
+          html`<li key=${task.id}><a href=${`/tasks/${encodeURIComponent(task.id)}`} data-link>${task.title}</a>
+          <span class="found-rest"><${State} state=${task.status} /><code>${task.id}</code></span></li>`)}</ul>
   <//>`;
 }
 
@@ -71,14 +79,16 @@ function Stories({ stories }) {
   if (!stories.length) return null;
   const passed = stories.filter((story) => story.passes).length;
   return html`<${Section} title="Stories" aside=${html`<span class="quiet num">${passed} of ${stories.length} pass</span>`}>
-    <progress class="progress-bar" max=${stories.length} value=${passed} aria-label=${`${passed} of ${stories.length} stories pass`}></progress>
+    <progress class="progress-bar" max=${stories.length} value=${passed}
+      aria-label=${`${passed} of ${stories.length} stories pass`}></progress>
     <ol class="stories">${stories.map((story, at) => html`<li key=${story.id ?? at}><${Story} story=${story} /></li>`)}</ol>
   <//>`;
 }
 
 function Story({ story }) {
   const criteria = story.acceptance_criteria ?? [];
-  return html`<p class="story-head"><${State} state=${story.passes ? "passed" : "pending"} /><b>${story.title || story.id}</b>${story.id && html`<code>${story.id}</code>`}</p>
+  return html`<p class="story-head"><${State} state=${story.passes ? "passed" : "pending"} /><b>${story.title || story.id}</b>
+      ${story.id && html`<code>${story.id}</code>`}</p>
     ${story.description && html`<p class="quiet">${story.description}</p>`}
     ${criteria.length > 0 && html`<ul class="criteria">${criteria.map((one, at) => html`<li key=${at}>${one}</li>`)}</ul>`}`;
 }
@@ -89,7 +99,9 @@ function Log({ log }) {
     ${log.length
       ? html`<ol class="log">${[...log].reverse().map(
           (step, at) => html`<li key=${at}>
-            <p class="log-head">${step.from && html`<${State} state=${step.from} /><span aria-hidden="true">→</span><span class="visually-hidden">became</span>`}<${Step} to=${step.to} /></p>
+            <p class="log-head">${step.from &&
+                html`<${State} state=${step.from} /><span aria-hidden="true">→</span><span class="visually-hidden">became</span>`}
+              <${Step} to=${step.to} /></p>
             <p class="quiet"><${Time} at=${step.at} />${step.by && ` by ${step.by}`}</p>
             ${step.note && html`<p>${step.note}</p>`}
           </li>`,
@@ -107,8 +119,11 @@ function Step({ to }) {
 function Chats({ sessions, task }) {
   return html`<${Section} title="Sub-chats and sessions" aside=${html`<span class="quiet num">${number(sessions.length)}</span>`}>
     ${sessions.length
-      ? html`<ul class="entries is-narrow">${sessions.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
-      : html`<${Empty} title="Nobody has talked about it" text="A sub-chat belongs to one task: plan with it in plan mode, where nothing can be written, or let it work in agent mode." command=${`ralph session new --task ${task.id} --mode plan`} />`}
+      ? html`<ul class="entries is-narrow">
+          ${sessions.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
+      : html`<${Empty} title="Nobody has talked about it"
+          text="A sub-chat belongs to one task: plan with it in plan mode, where nothing can be written, or let it work in agent mode."
+          command=${`ralph session new --task ${task.id} --mode plan`} />`}
   <//>`;
 }
 
@@ -116,7 +131,10 @@ function Insights({ insights }) {
   return html`<${Section} title="Insights" aside=${insights.length > 0 && html`<a href="/insights" data-link>All insights</a>`}>
     ${insights.length
       ? html`<ul class="found">${insights.map(
-          (one) => html`<li key=${one.id}><a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text}</a><span class="found-rest"><${State} state=${one.status} />${one.seen > 1 && html`<span class="quiet">seen ${number(one.seen)} times</span>`}</span></li>`,
+          (one) => html`<li key=${one.id}>
+              <a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text}</a>
+                <span class="found-rest"><${State} state=${one.status} />
+                ${one.seen > 1 && html`<span class="quiet">seen ${number(one.seen)} times</span>`}</span></li>`,
         )}</ul>`
       : html`<p class="quiet">Nothing that it learned was proposed for the memory.</p>`}
   <//>`;

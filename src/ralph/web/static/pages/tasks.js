@@ -23,13 +23,18 @@ export function Page() {
   const list = useRows("/api/tasks", { state: [...on], q: asked, sort }, { on: ["tasks"] });
   const counts = list.answer.value?.by_state ?? {};
   const states = [...new Set([...STATES, ...Object.keys(counts)])].filter((state) => counts[state] || on.has(state));
-  return html`<${PageHead} title="Tasks" sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "task") : ""}</span>`} />
+  return html`<${PageHead} title="Tasks"
+      sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "task") : ""}</span>`} />
     <div class="toolbar">
       <${Line} label="Search tasks" type="search" value=${words} onInput=${setWords} placeholder="Words of a title" search=${true} />
       <${Choice} label="Sort by" value=${sort} options=${SORTS} onChange=${(next) => setQuery({ sort: next })} />
       <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setQuery({ state: [...toggled(on, state)] })}
         options=${states.map((state) => ({ key: state, label: stateWord(state), count: counts[state] ?? 0, class: `state-${state}` }))} />
     </div>
-    <${Paged} list=${list} label="Tasks" rowHeight=${64} render=${(task) => html`<${TaskEntry} task=${task} inList=${true} />`} onOpen=${(task) => go(`/tasks/${encodeURIComponent(task.id)}`)}
-      empty=${on.size || asked ? html`<${Empty} title="No task fits" text="Take a state away, or search for other words." />` : html`<${Empty} title="There are no tasks" text="A task is one piece of work with its own log, runs and findings. Add one, or import the stories of a prd.json." command='ralph task add "what should be done"' />`} />`;
+    <${Paged} list=${list} label="Tasks" rowHeight=${64} render=${(task) => html`<${TaskEntry} task=${task} inList=${true} />`}
+      onOpen=${(task) => go(`/tasks/${encodeURIComponent(task.id)}`)}
+      empty=${on.size || asked ? html`<${Empty} title="No task fits" text="Take a state away, or search for other words." />`
+        : html`<${Empty} title="There are no tasks"
+            text="A task is one piece of work with its own log, runs and findings. Add one, or import the stories of a prd.json."
+            command='ralph task add "what should be done"' />`} />`;
 }

@@ -71,16 +71,28 @@ export const isAbort = (error) => error?.name === "AbortError";
 export function useGet(path, params = {}, { on = [] } = {}) {
   const [state, setState] = useState({ path, value: undefined, error: null, loading: Boolean(path) });
   const [turn, setTurn] = useState(0);
-  const reload = useRef(() => setTurn((before) => before + 1)).current;
   const query = queryOf(params);
+  // One question at a time: who asks again while an answer is on its way gets another one after it.
+  const flight = useRef({ busy: false, again: false }).current;
+  const reload = useRef(() => {
+    if (flight.busy) flight.again = true;
+    else setTurn((before) => before + 1);
+  }).current;
 
   useEffect(() => {
     if (!path) return undefined;
     const stop = new AbortController();
+    [flight.busy, flight.again] = [true, false];
     setState((before) => (before.path === path ? { ...before, loading: true } : { path, error: null, loading: true }));
+    const settle = (change) => {
+      if (stop.signal.aborted) return;
+      flight.busy = false;
+      setState(change);
+      if (flight.again) reload();
+    };
     get(query ? `${path}?${query}` : path, {}, { signal: stop.signal }).then(
-      (value) => setState({ path, value, error: null, loading: false }),
-      (error) => isAbort(error) || setState((before) => ({ path, value: before.value, error, loading: false })),
+      (value) => settle({ path, value, error: null, loading: false }),
+      (error) => isAbort(error) || settle((before) => ({ path, value: before.value, error, loading: false })),
     );
     return () => stop.abort();
   }, [path, query, turn]);

@@ -24,7 +24,8 @@ export function Budget({ budget, cap, used, items, chosen, onChoose }) {
   const whole = Math.max(budget || 0, used, 1);
   const free = Math.max(0, whole - used);
   const enlarged = items.length > 0 && used / whole < LENS;
-  const segments = (of) => items.map((item) => html`<${Segment} key=${item.id + item.order} item=${item} whole=${of} chosen=${chosen === item.id} onChoose=${onChoose} />`);
+  const segments = (of) => items.map((item) =>
+    html`<${Segment} key=${item.id + item.order} item=${item} whole=${of} chosen=${chosen === item.id} onChoose=${onChoose} />`);
   return html`<div class="budget">
     <div class="budget-bar ${enlarged ? "is-thin" : ""}" role="img" aria-label=${sentence({ used, budget, items })}>
       ${enlarged ? html`<${Part} class="budget-used" share=${used / whole} text="" />` : segments(whole)}
@@ -33,10 +34,12 @@ export function Budget({ budget, cap, used, items, chosen, onChoose }) {
     </div>
     <p class="budget-words">
       <span><b class="num">${number(used)}</b> of <b class="num">${number(budget)}</b> tokens</span>
-      <span class="quiet">${free > 0 ? `${number(free)} free` : "nothing free"}${cap > 0 && cap < whole ? `, at most ${number(cap)} of them here` : ""}</span>
+      <span class="quiet">${free > 0
+          ? `${number(free)} free` : "nothing free"}${cap > 0 && cap < whole ? `, at most ${number(cap)} of them here` : ""}</span>
     </p>
     ${enlarged && html`<p class="budget-lens">The used part, enlarged</p>
-      <div class="budget-bar" role="img" aria-label="The used part, item by item; the list below has the same.">${segments(Math.max(used, 1))}</div>`}
+      <div class="budget-bar" role="img" aria-label="The used part, item by item; the list below has the same.">
+        ${segments(Math.max(used, 1))}</div>`}
   </div>`;
 }
 

@@ -4,12 +4,12 @@
 // until the window is closed, so neither Esc nor a live update loses it.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Failed, get, isAbort, post } from "./api.js";
+import { Button } from "./controls.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
 import { Empty, Failure, Loading } from "./empty.js";
 import { FORMS, start } from "./forms.js";
-import { Icon } from "./icons.js";
-import { onEvent } from "./live.js";
+import { announce, onEvent } from "./live.js";
 import { toast } from "./toast.js";
 import { Time, count, sentence } from "./words.js";
 
@@ -32,13 +32,27 @@ const ANYWAY = [
   ["--allow-secret", "allow_secret", "It is no secret, or may be kept in this file: store it anyway."],
   ["--force", "force", "I have read it: do it anyway."],
 ];
+const OTHER =
+  "The record was changed in its file since you opened this. Your text is as you typed it; the diff will show both.";
+const EMPTY = "Changes made in these pages since the server started can be undone from here. Older ones are in git.";
 const drafts = new Map();
+/** Whether somebody has typed something about a record that is not applied yet. */
+export const isTyped = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));
+
 window.addEventListener("beforeunload", (event) => drafts.size && event.preventDefault());
+
+const CHANGED = { what: ["records", "insights"] };
+
+async function takeBack(id) {
+  const told = await post("/api/changes/undo", { undo: id });
+  announce("changed", CHANGED);
+  return told;
+}
 
 /** Takes a change back, and says what came of it. */
 export async function undo(id) {
   try {
-    toast((await post("/api/changes/undo", { undo: id })).done);
+    toast((await takeBack(id)).done);
   } catch (error) {
     toast([error.message, error.hint].filter(Boolean).map(sentence).join(". "), { failed: true });
   }
@@ -51,6 +65,21 @@ function Review({ plan }) {
     ${plan.files.map((file) => html`<${Diff} key=${file.name} name=${file.name} text=${file.diff} />`)}
     ${plan.files.length === 0 && html`<p class="quiet">No file changes.</p>`}
   </div>`;
+}
+
+function Kept({ onFresh }) {
+  return html`<p class="notice">
+    This is what you had typed before.${" "}
+    <button type="button" class="link-button" onClick=${onFresh}>Begin anew</button>
+  </p>`;
+}
+
+/** What a person may insist on, after the server has refused it once. */
+function Anyway({ option: [, name, words], values, set }) {
+  return html`<label class="choice-one anyway">
+    <input type="checkbox" checked=${Boolean(values[name])} onChange=${(event) => set({ [name]: event.target.checked })} />
+    <span>${words}</span>
+  </label>`;
 }
 
 const changed = (values, begun) => JSON.stringify(values) !== JSON.stringify(begun);
@@ -118,6 +147,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
       toast(told.done, { action: told.undo ? { label: "Undo", run: () => undo(told.undo) } : null });
       onClose();
       onDone?.(told);
+      announce("changed", CHANGED);
     });
   const close = () => {
     if (drafts.has(key)) toast(`Your text is kept. Open “${words.title}” again to go on.`);
@@ -131,27 +161,31 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
 
   const title = step === "plan" && Form ? `${words.title}: what changes` : words.title;
   const nothing = plan && plan.files.every((file) => !file.diff);
+  const back = () => {
+    setStep("form");
+    setError(null);
+  };
+  const cancel = html`<${Button} look="plain" onClick=${close}>Cancel<//>`;
   const footer =
     step === "form"
-      ? html`<button type="button" class="button plain" onClick=${close}>Cancel</button>
-          <button type="submit" form="change-form" class="button primary" disabled=${busy}>See what changes</button>`
-      : html`${Form && html`<button type="button" class="button plain" onClick=${() => (setStep("form"), setError(null))}><${Icon} name="left" />Back</button>`}
-          ${!Form && html`<button type="button" class="button plain" onClick=${close}>Cancel</button>`}
-          ${error?.status === 409 && html`<button type="button" class="button" onClick=${look}>Look again</button>`}
-          <button type="button" class="button ${words.danger ? "danger" : "primary"}" disabled=${busy || !plan || nothing} onClick=${apply}>${words.apply}</button>`;
+      ? html`${cancel}<button type="submit" form="change-form" class="button primary" disabled=${busy}>See what changes</button>`
+      : html`${Form ? html`<${Button} icon="left" look="plain" onClick=${back}>Back<//>` : cancel}
+          ${error?.status === 409 && html`<${Button} onClick=${look}>Look again<//>`}
+          <${Button} look=${words.danger ? "danger" : "primary"} disabled=${busy || !plan || nothing} onClick=${apply}>
+            ${words.apply}
+          <//>`;
   return html`<${Dialog} title=${title} onClose=${close} wide=${Boolean(Form) || Boolean(plan)} footer=${footer}>
     <${Failure} error=${error} />
-    ${step === "form" &&
-    html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
-      ${kept && html`<p class="notice">This is what you had typed before. <button type="button" class="link-button" onClick=${fresh}>Begin anew</button></p>`}
-      ${other && html`<p class="notice">The record was changed in its file since you opened this. Your text is as you typed it; the diff will show both.</p>`}
-      <${Form} values=${values} set=${set} record=${record} />
-      ${anyway && html`<label class="choice-one anyway"><input type="checkbox" checked=${Boolean(values[anyway[1]])} onChange=${(event) => set({ [anyway[1]]: event.target.checked })} /><span>${anyway[2]}</span></label>`}
-    </form>`}
-    ${step === "plan" && html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
-      ${!Form && words.text && html`<p class="quiet">${words.text}</p>`}
-      ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
-    </div>`}
+    ${step === "form"
+      ? html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
+          ${kept && html`<${Kept} onFresh=${fresh} />`} ${other && html`<p class="notice">${OTHER}</p>`}
+          <${Form} values=${values} set=${set} record=${record} />
+          ${anyway && html`<${Anyway} option=${anyway} values=${values} set=${set} />`}
+        </form>`
+      : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
+          ${!Form && words.text && html`<p class="quiet">${words.text}</p>`}
+          ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
+        </div>`}
   <//>`;
 }
 
@@ -167,26 +201,31 @@ export function RecentChanges({ onClose }) {
   const [done, setDone] = useState("");
   // What came of it is told in the dialog: a message at the edge would be behind it.
   const back = (id) =>
-    post("/api/changes/undo", { undo: id })
+    takeBack(id)
       .then((told) => (setDone(told.done), ask()))
       .catch((failed) => (setDone(""), setError(failed)));
   return html`<${Dialog} title="Recent changes" onClose=${onClose} wide=${true}>
     <${Failure} error=${error} retry=${ask} />
     <p role="status" class=${done ? "notice done-notice" : "visually-hidden"}>${done}</p>
     ${!items && !error && html`<${Loading} lines=${3} what="the changes" />`}
-    ${items?.length === 0 && html`<${Empty} title="Nothing was changed here yet" text="Changes made in these pages since the server started can be undone from here. Older ones are in git." command="git log -p -- .agent .ralph" />`}
+    ${items?.length === 0 &&
+    html`<${Empty} title="Nothing was changed here yet" text=${EMPTY} command="git log -p -- .agent .ralph" />`}
     ${items?.length > 0 &&
     html`<p class="quiet small">${count(items.length, "change")} since the server started.</p>
-      <ul class="plain changes">
-        ${items.map(
-          (one) => html`<li key=${one.undo}>
-            <div><p>${one.summary}</p><p class="quiet small"><${Time} at=${one.at} /></p></div>
-            ${one.undone
-              ? html`<span class="badge">undone</span>`
-              : html`<button type="button" class="button small" disabled=${!one.possible} title=${one.possible ? undefined : "The file was changed by somebody since"}
-                  onClick=${() => back(one.undo)}><${Icon} name="undo" />Undo</button>`}
-          </li>`,
-        )}
-      </ul>`}
+      <ul class="plain changes">${items.map((one) => html`<${Past} key=${one.undo} one=${one} onBack=${back} />`)}</ul>`}
   <//>`;
+}
+
+function Past({ one, onBack }) {
+  const why = one.possible ? undefined : "The file was changed by somebody since";
+  return html`<li>
+    <div>
+      <p>${one.summary}</p>
+      <p class="quiet small"><${Time} at=${one.at} /></p>
+    </div>
+    ${one.undone
+      ? html`<span class="badge">undone</span>`
+      : html`<${Button} icon="undo" look="small" disabled=${!one.possible} title=${why}
+          onClick=${() => onBack(one.undo)}>Undo<//>`}
+  </li>`;
 }

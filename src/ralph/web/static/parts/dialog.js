@@ -37,7 +37,9 @@ export function Dialog({ title, onClose, children, footer, wide = false, side = 
     <div class="dialog-inner">
       <header class="dialog-head">
         <h2 id=${id}>${title}</h2>
-        <button type="button" class="icon-button" aria-label="Close" onClick=${() => close.current()}><${Icon} name="close" /></button>
+        <button type="button" class="icon-button" aria-label="Close" onClick=${() => close.current()}>
+          <${Icon} name="close" />
+        </button>
       </header>
       <div class="dialog-body">${children}</div>
       ${footer && html`<footer class="dialog-foot">${footer}</footer>`}

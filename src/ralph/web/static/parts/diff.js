@@ -33,7 +33,9 @@ export function Diff({ text, name = "" }) {
   return html`<figure class="diff">
     ${name &&
     html`<figcaption><span class="file">${name}</span>
-      <span class="diff-sums num"><span class="diff-sum-plus">+${plus}</span> <span class="diff-sum-minus">−${minus}</span></span>
+      <span class="diff-sums num">
+        <span class="diff-sum-plus">+${plus}</span>${" "}<span class="diff-sum-minus">−${minus}</span>
+      </span>
     </figcaption>`}
     ${lines.length
       ? html`<div class="diff-lines" tabindex="0" role="region" aria-label="Changes${name && ` in ${name}`}">

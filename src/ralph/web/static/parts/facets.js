@@ -45,13 +45,18 @@ export function Chosen({ query }) {
   return html`<ul class="chips plain chosen" aria-label="Filters">
     ${all.map(
       ({ name, title, value }) => html`<li key=${`${name} ${value}`}>
-        <button type="button" class="chip on" aria-label="Remove the filter ${title}: ${valueWords(name, value)}"
-          onClick=${() => toggle(query, { name }, value)}><span class="chip-words">${valueWords(name, value)}</span><${Icon} name="close" /></button>
+        <button type="button" class="chip on" onClick=${() => toggle(query, { name }, value)}
+          aria-label="Remove the filter ${title}: ${valueWords(name, value)}">
+          <span class="chip-words">${valueWords(name, value)}</span><${Icon} name="close" />
+        </button>
       </li>`,
     )}
-    ${all.length > 1 && html`<li><button type="button" class="link-button small" onClick=${() => setQuery(none)}>Clear all</button></li>`}
+    ${all.length > 1 &&
+    html`<li><button type="button" class="link-button small" onClick=${() => setQuery(none)}>Clear all</button></li>`}
   </ul>`;
 }
+
+const lookOf = (facet, value) => (facet.hues ? `kind hue-${hueOf(value)}` : facet.code ? "file" : "");
 
 function Facet({ facet, values, query, known: told }) {
   const [all, setAll] = useState(false);
@@ -60,6 +65,7 @@ function Facet({ facet, values, query, known: told }) {
   const chosen = query.getAll(facet.name);
   const known = new Set(values.map(([value]) => value));
   const rows = [...chosen.filter((value) => !known.has(value)).map((value) => [value, 0]), ...values];
+  if (!chosen.length && rows.every(([, n]) => n === 0)) return null;
   if (!rows.length || (rows.length === 1 && !chosen.length && facet.name !== "tag")) return null;
   const fits = rows.filter(([value]) => valueWords(facet.name, value).toLowerCase().includes(words.toLowerCase()));
   const shown = all ? fits : fits.filter(([value], at) => at < SHORT || chosen.includes(value));
@@ -67,28 +73,33 @@ function Facet({ facet, values, query, known: told }) {
   return html`<fieldset class="facet">
     <legend>${facet.title}</legend>
     ${all && facet.search && rows.length > 12 &&
-    html`<input class="facet-search" type="search" placeholder="Filter" aria-label="Filter ${facet.title.toLowerCase()} values" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
+    html`<input class="facet-search" type="search" placeholder="Filter" value=${words}
+      aria-label="Filter ${facet.title.toLowerCase()} values" onInput=${(event) => setWords(event.target.value)} />`}
     <ul class="plain ${all ? "facet-all" : ""}">
       ${shown.map(
         ([value, n]) => html`<li key=${value}>
           <label class="facet-value">
             <input type=${type} name=${id} checked=${chosen.includes(value)} onClick=${() => toggle(query, facet, value)} />
-            <span class="facet-words ${facet.hues ? `kind hue-${hueOf(value)}` : ""} ${facet.code ? "file" : ""}" title=${value}>
-              <bdi>${valueWords(facet.name, value) || "none"}</bdi></span>
+            <span class="facet-words ${lookOf(facet, value)}" title=${value}>
+              <bdi>${valueWords(facet.name, value) || "none"}</bdi>
+            </span>
             ${told && html`<span class="facet-count num">${number(n)}</span>`}
           </label>
         </li>`,
       )}
     </ul>
     ${rows.length > SHORT &&
-    html`<button type="button" class="link-button small" aria-expanded=${all ? "true" : "false"} onClick=${() => setAll(!all)}>
-      ${all ? "Fewer" : `All ${rows.length}`}</button>`}
+    html`<button type="button" class="link-button small" aria-expanded=${all ? "true" : "false"}
+      onClick=${() => setAll(!all)}>${all ? "Fewer" : `All ${rows.length}`}</button>`}
   </fieldset>`;
 }
 
 /** All facets; `counts` is the API's `facets`. */
 export function Facets({ counts, query }) {
   return html`<div class="facets">
-    ${FACETS.map((facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query} known=${Boolean(counts)} />`)}
+    ${FACETS.map(
+      (facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query}
+        known=${Boolean(counts)} />`,
+    )}
   </div>`;
 }

@@ -81,14 +81,33 @@ function drawNames(nodes, canvas, scale, look) {
     if (left <= 0) break;
     const wanted = look.marked(node.id) || look.hovered() === node.id;
     if (!wanted && look.dimmed(node.id)) continue;
-    const text = short(node.title || node.id, wanted ? 60 : 28);
+    const text = short(node.title || node.id, wanted ? 40 : 28);
     const width = canvas.measureText(text).width + font * 0.6;
-    const box = { left: node.x - width / 2, top: node.y + radius(node) * 1.2 + 1 / scale, width, height: font * 1.35 };
+    const places = placesFor(node, width, font * 1.35);
+    const box = wanted ? freest(places, taken) : places[0];
     if (!wanted && taken.some((other) => meets(box, other))) continue;
     left -= 1;
-    taken.push(box);
+    taken.unshift(box);
     drawName(text, box, canvas, look, font);
   }
+}
+
+/** Where a name could stand: below its node, above it, at its sides. */
+function placesFor(node, width, height) {
+  const away = radius(node) * 1.25;
+  const size = { width, height };
+  return [
+    { ...size, left: node.x - width / 2, top: node.y + away },
+    { ...size, left: node.x - width / 2, top: node.y - away - height },
+    { ...size, left: node.x + away, top: node.y - height / 2 },
+    { ...size, left: node.x - away - width, top: node.y - height / 2 },
+  ];
+}
+
+/** The place that hides least; what comes first among those taken counts more. */
+function freest(places, taken) {
+  const hides = (box) => taken.reduce((sum, other, at) => sum + (meets(box, other) ? 1 + 20 / (1 + at) : 0), 0);
+  return places.reduce((best, box) => (hides(box) < hides(best) ? box : best));
 }
 
 /** The box of a node itself. */
@@ -149,7 +168,7 @@ function begin(ForceGraph, host, look, events) {
     .onNodeClick((node) => events.open(node.id))
     .onNodeHover((node) => events.hover(node?.id ?? null))
     .onBackgroundClick(() => events.open(null))
-    .enableZoomInteraction((event) => event.ctrlKey || event.metaKey || host.matches(":focus-within"))
+    .enableZoomInteraction((event) => event.ctrlKey || event.metaKey)
     .minZoom(0.15)
     .maxZoom(8);
   graph.d3Force("charge").strength(-90).distanceMax(320);
@@ -171,8 +190,10 @@ function looking(state, current) {
     colours: {},
     marked: (id) => current().selected === id || current().path.has(id),
     dimmed: (id) => current().path.size > 0 ? !current().path.has(id) : current().near !== null && !current().near.has(id),
-    hides: (link) => current().path.size === 0 && current().near !== null && !(current().near.has(link.source.id) && current().near.has(link.target.id)),
-    onPath: (link) => current().pathEdges.has(`${link.source.id} ${link.target.id}`) || current().pathEdges.has(`${link.target.id} ${link.source.id}`),
+    hides: (link) => current().path.size === 0 && current().near !== null &&
+      !(current().near.has(link.source.id) && current().near.has(link.target.id)),
+    onPath: (link) =>
+      current().pathEdges.has(`${link.source.id} ${link.target.id}`) || current().pathEdges.has(`${link.target.id} ${link.source.id}`),
     hovered: () => current().hovered,
     moving: () => state.moving,
     ordered: () => current().ordered,
@@ -214,11 +235,16 @@ export function Force({ nodes, edges, selected, path, onOpen, label, control }) 
   now.current.ordered = byWeight(state.current.known, now.current);
 
   useEffect(() => mount(box.current, state.current, now, control), []);
-  useEffect(() => feed(state.current, nodes, edges, now), [nodes, edges]);
+  useEffect(() => feed(state.current, nodes, edges, now), [shapeOf(nodes, edges)]);
   useEffect(() => redraw(state.current.graph), [selected, path]);
   useEffect(() => repaint(state.current), [shown.value]);
 
   return html`<div class="force" ref=${box} role="img" aria-label=${label} data-nodes=${nodes.length} data-edges=${edges.length}></div>`;
+}
+
+/** Which nodes and edges there are: the layout moves when that changes, not at every answer that says the same. */
+function shapeOf(nodes, edges) {
+  return JSON.stringify([nodes.map((node) => node.id), edges.map((edge) => [edge.source, edge.relation, edge.target])]);
 }
 
 function byWeight(known, current) {

@@ -9,10 +9,14 @@ import { number } from "./words.js";
 
 const SHOWN = 20;
 const ASPECTS = [
-  { key: "stale", label: "stale", about: "They cite something that is gone or was changed.", none: "Every file, symbol and command that is cited was found.", command: "ralph check" },
-  { key: "unused", label: "unused", about: "They were injected, and no agent came back to them.", none: "Whatever was injected was used at least once.", command: "ralph stats" },
-  { key: "duplicates", label: "duplicates", about: "They say the same as another one.", none: "No two memories say the same.", command: "ralph memory list" },
-  { key: "secrets", label: "secrets", about: "These lines look like a password or a key.", none: "No file of the memory looks as if it held a secret.", command: "ralph doctor --secrets" },
+  { key: "stale", label: "stale", about: "They cite something that is gone or was changed.",
+    none: "Every file, symbol and command that is cited was found.", command: "ralph check" },
+  { key: "unused", label: "unused", about: "They were injected, and no agent came back to them.",
+    none: "Whatever was injected was used at least once.", command: "ralph stats" },
+  { key: "duplicates", label: "duplicates", about: "They say the same as another one.", none: "No two memories say the same.",
+    command: "ralph memory list" },
+  { key: "secrets", label: "secrets", about: "These lines look like a password or a key.",
+    none: "No file of the memory looks as if it held a secret.", command: "ralph doctor --secrets" },
 ];
 
 /** The four counts and the list of the chosen one. */
@@ -23,19 +27,23 @@ export function Health({ health }) {
   return html`<div class="health">
     <div class="health-tiles">
       ${ASPECTS.map(
-        (one) => html`<button key=${one.key} type="button" class="tile ${health.counts[one.key] ? "is-found" : ""}" aria-expanded=${open === one.key ? "true" : "false"}
+        (one) => html`<button key=${one.key} type="button" class="tile ${health.counts[one.key] ? "is-found" : ""}"
+            aria-expanded=${open === one.key ? "true" : "false"}
           aria-controls=${own} onClick=${() => setOpen(open === one.key ? null : one.key)}>
           <span class="tile-count num">${number(health.counts[one.key])}</span><span class="tile-label">${one.label}</span>
         </button>`,
       )}
     </div>
-    <div id=${own} aria-live="polite">${aspect && html`<${Found} aspect=${aspect} items=${health[aspect.key]} total=${health.counts[aspect.key]} />`}</div>
+    <div id=${own} aria-live="polite">
+      ${aspect && html`<${Found} aspect=${aspect} items=${health[aspect.key]} total=${health.counts[aspect.key]} />`}</div>
     ${health.note && html`<p class="quiet health-note">${health.note}</p>`}
   </div>`;
 }
 
 function Found({ aspect, items, total }) {
-  if (!total) return html`<${Empty} title=${`Nothing is ${aspect.key === "secrets" ? "a secret" : aspect.key === "duplicates" ? "there twice" : aspect.label}`} text=${aspect.none} command=${aspect.command} />`;
+  if (!total) return html`<${Empty}
+      title=${`Nothing is ${aspect.key === "secrets" ? "a secret" : aspect.key === "duplicates" ? "there twice" : aspect.label}`}
+        text=${aspect.none} command=${aspect.command} />`;
   const shown = items.slice(0, SHOWN);
   return html`<p class="quiet">${aspect.about}</p>
     <ul class="found">${shown.map((item, at) => html`<li key=${at}><${Item} aspect=${aspect.key} item=${item} /></li>`)}</ul>
@@ -45,7 +53,10 @@ function Found({ aspect, items, total }) {
 function Item({ aspect, item }) {
   if (aspect === "secrets") return html`<code>${item.file}:${item.line}</code> <span class="quiet">${item.rule}</span>`;
   const first = item.id ?? item.ids?.[0];
-  const rest = aspect === "stale" ? item.what : aspect === "unused" ? `injected ${number(item.injected)} times` : `${number(item.ids.length)} alike`;
-  return html`<a href=${`/memory/${encodeURIComponent(first)}`} data-link>${item.title || first}</a><span class="quiet found-rest">${rest}</span>
-    ${aspect === "duplicates" && item.ids.slice(1).map((id) => html`<a key=${id} class="found-twin" href=${`/memory/${encodeURIComponent(id)}`} data-link><code>${id}</code></a>`)}`;
+  const rest = aspect === "stale" ? item.what : aspect === "unused"
+    ? `injected ${number(item.injected)} times` : `${number(item.ids.length)} alike`;
+  return html`<a href=${`/memory/${encodeURIComponent(first)}`} data-link>${item.title || first}</a>
+        <span class="quiet found-rest">${rest}</span>
+    ${aspect === "duplicates" && item.ids.slice(1).map((id) =>
+        html`<a key=${id} class="found-twin" href=${`/memory/${encodeURIComponent(id)}`} data-link><code>${id}</code></a>`)}`;
 }

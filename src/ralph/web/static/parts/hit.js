@@ -1,5 +1,6 @@
 // One record as a row of a list, and what opens below it: why it was found, and the record at three levels of detail.
 import { html } from "../lib.js";
+import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";
 import { LayersOf } from "./layers.js";
 import { Marked } from "./markdown.js";
@@ -23,10 +24,11 @@ export function titleOf(row) {
 
 /** Marks that ask for attention: stale, not active, seen several times. Words, never colour alone. */
 export function Marks({ row }) {
+  const repeats = `Seen ${count(row.count, "time")} in the same words`;
   const state = USUAL.includes(row.status ?? "") ? "" : said(row.status);
   return html`${row.stale && html`<span class="badge warn" title=${row.stale}><${Icon} name="alert" />stale</span>`}
     ${state && html`<span class="badge">${state}</span>`}
-    ${row.count > 1 && html`<span class="badge num" title="Seen ${count(row.count, "time")} in the same words">×${number(row.count)}</span>`}`;
+    ${row.count > 1 && html`<span class="badge num" title=${repeats}>×${number(row.count)}</span>`}`;
 }
 
 /** A text from where the first of the words is, when that is far from its beginning. */
@@ -42,10 +44,14 @@ export function Hit({ row, words, open, onToggle }) {
   const titled = title === row.title;
   const text = (row.text ?? "").trim() || row.id;
   return html`<article class="hit">
-    <button type="button" class="icon-button hit-toggle" aria-expanded=${open ? "true" : "false"} aria-label="${open ? "Less" : "More"} of: ${title}"
-      onClick=${onToggle}><${Icon} name=${open ? "down" : "right"} /></button>
+    <button type="button" class="icon-button hit-toggle" aria-expanded=${open ? "true" : "false"}
+      aria-label="${open ? "Less" : "More"} of: ${title}" onClick=${onToggle}>
+      <${Icon} name=${open ? "down" : "right"} />
+    </button>
     <div class="hit-head ${titled ? "" : "hit-untitled"}">
-      <a class="hit-title" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1"><${Marked} text=${titled ? title : excerpt(text, words)} words=${words} /></a>
+      <a class="hit-title" href=${recordPath(row.id)} data-link tabindex="-1">
+        <${Marked} text=${titled ? title : excerpt(text, words)} words=${words} />
+      </a>
       <${Marks} row=${row} />
     </div>
     ${titled && html`<p class="hit-text"><${Marked} text=${excerpt(text, words)} words=${words} /></p>`}
@@ -55,7 +61,8 @@ export function Hit({ row, words, open, onToggle }) {
       <span class="num">${count(row.tokens ?? 0, "token")}</span>
       ${row.source && html`<span class="file hit-source" title=${row.source}><bdi>${row.source}</bdi></span>`}
       ${row.tags?.slice(0, 3).map((tag) => html`<span class="hit-tag" key=${tag}>#${tag}</span>`)}
-      ${row.tags?.length > 3 && html`<span class="hit-tag" title=${row.tags.slice(3).join(", ")}>+${row.tags.length - 3}</span>`}
+      ${row.tags?.length > 3 &&
+      html`<span class="hit-tag" title=${row.tags.slice(3).join(", ")}>+${row.tags.length - 3}</span>`}
     </p>
   </article>`;
 }
@@ -68,6 +75,6 @@ export function HitDetail({ row }) {
     ${why.length > 0 &&
     html`<div class="why"><p class="why-title">Why it was found</p><ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul></div>`}
     <${LayersOf} id=${row.id} />
-    <p><a href=${`/memory/${encodeURIComponent(row.id)}`} data-link>Open the record</a></p>
+    <p><a href=${recordPath(row.id)} data-link>Open the record</a></p>
   </div>`;
 }

@@ -30,8 +30,10 @@ export function Layers({ layers, start = "moment" }) {
     <div class="seg" role="tablist" aria-label="How much of it" onKeyDown=${onKeyDown}>
       ${NAMES.map(
         ([name, words]) => html`<button type="button" role="tab" class="seg-one" id="${id}-${name}" key=${name}
-          aria-selected=${chosen === name ? "true" : "false"} aria-controls="${id}-text" tabindex=${chosen === name ? 0 : -1}
-          onClick=${() => choose(name)}>${words} <span class="seg-note num">${count(layers[name]?.tokens ?? 0, "token")}</span></button>`,
+          aria-selected=${chosen === name ? "true" : "false"} aria-controls="${id}-text"
+          tabindex=${chosen === name ? 0 : -1} onClick=${() => choose(name)}>
+          ${words}${" "}<span class="seg-note num">${count(layers[name]?.tokens ?? 0, "token")}</span>
+        </button>`,
       )}
     </div>
     <pre class="layer" role="tabpanel" id="${id}-text" aria-labelledby="${id}-${chosen}" tabindex="0">${shown?.text}</pre>

@@ -9,7 +9,7 @@ import { isAbort } from "./api.js";
 import { bind } from "./keys.js";
 
 const MOST = 150;
-const AROUND = 8;
+const AROUND = 6;
 const mounted = new Set();
 let current = null;
 
@@ -26,6 +26,7 @@ export function rows(load, { size = 100 } = {}) {
   let stop = new AbortController();
   let ask = load;
   let wanted = new Set([0]);
+  let again = false;
   const count = signal(0);
   const error = signal(null);
   const loading = signal(false);
@@ -52,6 +53,7 @@ export function rows(load, { size = 100 } = {}) {
     stop.abort();
     const mine = (stop = new AbortController());
     loading.value = true;
+    again = false;
     try {
       const got = await Promise.all(list.map((page) => fetchPage(page, mine)));
       if (mine !== stop) return;
@@ -66,6 +68,13 @@ export function rows(load, { size = 100 } = {}) {
     }
     loading.value = false;
     version.value++;
+    if (again) refresh();
+  }
+
+  // The same question while its answer is on its way: asked after it, since together they would only be slower.
+  function refresh() {
+    if (loading.peek()) again = true;
+    else begin([...wanted].filter((page) => page * size < Math.max(1, count.peek())).sort((a, b) => a - b));
   }
 
   return {
@@ -82,7 +91,7 @@ export function rows(load, { size = 100 } = {}) {
       wanted.add(page);
       return found?.[i % size];
     },
-    refresh: () => begin([...wanted].filter((page) => page * size < Math.max(1, count.peek())).sort((a, b) => a - b)),
+    refresh,
     reset(other) {
       if (other) ask = other;
       wanted = new Set([0]);

@@ -16,6 +16,17 @@ export function onEvent(name, fn) {
   return () => listeners.get(name).delete(fn);
 }
 
+/** Tells the listeners of what this window has just done itself, without waiting for the server to notice it. */
+export function announce(name, told) {
+  for (const fn of [...listeners.get(name)]) {
+    try {
+      fn(told);
+    } catch (error) {
+      console.error(error); // one listener that fails is no reason for the others not to hear
+    }
+  }
+}
+
 function open() {
   source = new EventSource("/api/events");
   source.onopen = () => (connected.value = "live");
@@ -25,9 +36,6 @@ function open() {
     if (source.readyState === EventSource.CLOSED) setTimeout(open, 10000);
   };
   for (const name of NAMES) {
-    source.addEventListener(name, (event) => {
-      const told = JSON.parse(event.data);
-      for (const fn of [...listeners.get(name)]) fn(told);
-    });
+    source.addEventListener(name, (event) => announce(name, JSON.parse(event.data)));
   }
 }

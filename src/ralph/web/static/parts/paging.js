@@ -16,7 +16,8 @@ import { onEvent } from "./live.js";
  */
 export function useRows(path, params, { on = [], pick = (said) => said, size = 100 } = {}) {
   const list = useRef(null);
-  const ask = ({ offset, limit, signal }) => get(path, { ...params, offset, limit }, { signal }).then((said) => ({ ...said, ...pick(said) }));
+  const ask = ({ offset, limit, signal }) =>
+    get(path, { ...params, offset, limit }, { signal }).then((said) => ({ ...said, ...pick(said) }));
   list.current ??= rows(ask, { size });
   useEffect(() => {
     list.current.reset(ask);
@@ -35,5 +36,6 @@ export function Paged({ list, empty, label, rowHeight, render, onOpen }) {
   const failed = list.error.value && html`<${Failure} error=${list.error.value} retry=${() => list.refresh()} />`;
   if (list.answer.value === null) return failed || html`<${Loading} lines=${6} what=${label} />`;
   if (list.count.value === 0) return html`${failed}${empty}`;
-  return html`${failed}<${VirtualList} count=${list.count.value} rowHeight=${rowHeight} get=${list.get} render=${render} onOpen=${onOpen} label=${label} version=${version} />`;
+  return html`${failed}<${VirtualList} count=${list.count.value} rowHeight=${rowHeight} get=${list.get} render=${render}
+      onOpen=${onOpen} label=${label} version=${version} />`;
 }

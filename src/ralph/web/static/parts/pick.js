@@ -66,15 +66,19 @@ export function Pick({ label, nodes, all, value, onPick, search = false, placeho
   };
   return html`<div class="field pick">
     <label for=${own}>${label}</label>
-    <input id=${own} type="search" role="combobox" autocomplete="off" spellcheck="false" aria-autocomplete="list" data-search=${search || undefined}
-      aria-expanded=${open ? "true" : "false"} aria-controls=${`${own}-list`} aria-activedescendant=${open && options[at] ? `${own}-${at}` : undefined}
+    <input id=${own} type="search" role="combobox" autocomplete="off" spellcheck="false" aria-autocomplete="list"
+      data-search=${search || undefined}
+      aria-expanded=${open ? "true" : "false"}
+      aria-controls=${`${own}-list`} aria-activedescendant=${open && options[at] ? `${own}-${at}` : undefined}
       value=${words ?? value} placeholder=${placeholder} onInput=${type} onKeyDown=${key} onBlur=${() => setWords(null)} />
     <ul class="pick-list" id=${`${own}-list`} role="listbox" aria-label=${label} hidden=${!open}>
       ${options.map(
         (node, index) => html`<li key=${node.id} id=${`${own}-${index}`} role="option" aria-selected=${index === at ? "true" : "false"}
-          onMouseDown=${(event) => (event.preventDefault(), take(node))}><${Shape} kind=${node.kind} /><span class="pick-title">${node.title || node.id}</span><span class="quiet">${kindWord(node.kind)}</span></li>`,
+          onMouseDown=${(event) => (event.preventDefault(), take(node))}><${Shape} kind=${node.kind} />
+          <span class="pick-title">${node.title || node.id}</span><span class="quiet">${kindWord(node.kind)}</span></li>`,
       )}
-      ${open && !options.length && html`<li class="quiet pick-none" role="option" aria-disabled="true" aria-selected="false">No node has this in its name</li>`}
+      ${open && !options.length && html`<li class="quiet pick-none" role="option" aria-disabled="true"
+            aria-selected="false">No node has this in its name</li>`}
     </ul>
   </div>`;
 }

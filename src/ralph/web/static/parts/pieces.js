@@ -21,7 +21,8 @@ export function stateWord(state) {
 
 /** A state with its sign. */
 export function State({ state }) {
-  return html`<span class="state state-${state || "unknown"}">${SIGNS[state] && html`<span class="state-sign" aria-hidden="true">${SIGNS[state]}</span>`}${stateWord(state)}</span>`;
+  return html`<span class="state state-${state || "unknown"}">
+      ${SIGNS[state] && html`<span class="state-sign" aria-hidden="true">${SIGNS[state]}</span>`}${stateWord(state)}</span>`;
 }
 
 /** The mode of a chat: in "plan" nothing can be written. */
@@ -105,7 +106,8 @@ export function Line({ label, value, onInput, type = "text", placeholder, list, 
 export function Switches({ label, options, on, onToggle }) {
   return html`<div class="switches" role="group" aria-label=${label}>
     ${options.map(
-      (option) => html`<button key=${option.key} type="button" class="switch ${option.class ?? ""}" aria-pressed=${on.has(option.key) ? "true" : "false"}
+      (option) => html`<button key=${option.key} type="button" class="switch ${option.class ?? ""}"
+          aria-pressed=${on.has(option.key) ? "true" : "false"}
         onClick=${() => onToggle(option.key)}>${option.sign}${option.label}<span class="num">${option.count}</span></button>`,
     )}
   </div>`;

@@ -46,7 +46,8 @@ function axes(say, width) {
     ticks: { show: false },
   };
   return [
-    { ...axis, grid: { show: false }, size: 28, space: Math.max(56, width / 8), incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((n) => n * DAY), values: (_, stamps) => stamps.map(dayWord) },
+    { ...axis, grid: { show: false }, size: 28, space: Math.max(56, width / 8),
+      incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((n) => n * DAY), values: (_, stamps) => stamps.map(dayWord) },
     { ...axis, size: 52, space: 28, values: (_, values) => values.map((value) => say(value)) },
   ];
 }
@@ -103,7 +104,7 @@ function Numbers({ title, days, series, say }) {
   return html`<details class="plot-table">
     <summary>The numbers as a table</summary>
     <div class="scroller" tabindex="0" role="region" aria-label=${`${title}, as a table`}>
-      <table class="table">
+      <table>
         <thead>
           <tr><th scope="col">Day</th>${series.map((one) => html`<th key=${one.label} scope="col" class="num">${one.label}</th>`)}</tr>
         </thead>
@@ -133,11 +134,13 @@ export function Plot({ title, days, series, say = saidCount, height = 168, top }
     let gone = false;
     const make = (Plotter) => {
       plot?.destroy();
-      plot = new Plotter(options(Plotter, box.current, { series, say, height, top }), [days.map(seconds), ...series.map((one) => one.values)], box.current);
+      plot = new Plotter(options(Plotter, box.current, { series, say, height, top }),
+        [days.map(seconds), ...series.map((one) => one.values)], box.current);
       plot.over.addEventListener("mouseleave", () => setAt(null));
       plot.over.addEventListener("mousemove", () => setAt(plot.cursor.idx ?? null));
     };
-    const sizes = new ResizeObserver(() => plot && plot.width !== box.current.clientWidth && plot.setSize({ width: box.current.clientWidth, height }));
+    const sizes = new ResizeObserver(() => plot && plot.width !== box.current.clientWidth &&
+      plot.setSize({ width: box.current.clientWidth, height }));
     load().then((Plotter) => {
       if (gone) return;
       make(Plotter);

@@ -49,17 +49,25 @@ function Place({ place: [path, name, icon, key], onGo }) {
     title=${key ? `g ${key}` : undefined} onClick=${onGo}><${Icon} name=${icon} /><span>${name}</span></a>`;
 }
 
+const OLD = "What you see may be old. Is `ralph web` still running?";
+
 function Line() {
   const words = { live: "Live", waiting: "Not connected", off: "Connecting" }[connected.value];
-  return html`<p class="line line-${connected.value}" role="status"
-    title=${connected.value === "waiting" ? "What you see may be old. Is `ralph web` still running?" : "Changes in the files show by themselves"}
-    ><span class="line-dot" aria-hidden="true"></span>${words}</p>`;
+  const title = connected.value === "waiting" ? OLD : "Changes in the files show by themselves";
+  return html`<p class="line line-${connected.value}" role="status" title=${title}>
+    <span class="line-dot" aria-hidden="true"></span>${words}
+  </p>`;
 }
 
 function Help({ onClose }) {
   return html`<${Dialog} title="Keyboard" onClose=${onClose}>
     <dl class="keys">
-      ${KEYS.map(([key, what]) => html`<div key=${key}><dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd>`)}</dt><dd>${what}</dd></div>`)}
+      ${KEYS.map(
+        ([key, what]) => html`<div key=${key}>
+          <dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd>`)}</dt>
+          <dd>${what}</dd>
+        </div>`,
+      )}
     </dl>
   <//>`;
 }
@@ -89,8 +97,14 @@ function useProject() {
       get("/api/state").then((state) => mine === newest && (project.value = state), () => undefined);
     };
     ask();
-    return onEvent("changed", ask);
+    // A moment later: what the page itself shows is asked for first.
+    return onEvent("changed", () => setTimeout(ask, 400));
   }, []);
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
 }
 
 /** The whole window; the page is its child. */
@@ -115,7 +129,7 @@ export function Shell({ children }) {
   );
   const state = project.value;
   return html`<div class="shell">
-    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to the content</a>
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="rail">
       <a class="mark" href="/" data-link>
         <img src="/static/icon.svg" alt="" width="24" height="24" />
@@ -128,15 +142,21 @@ export function Shell({ children }) {
         <${Line} />
         <div class="rail-tools">
           <button type="button" class="icon-button" onClick=${toggleTheme} title="t"
-            aria-label=${shown.value === "dark" ? "Light colours" : "Dark colours"}><${Icon} name=${shown.value === "dark" ? "sun" : "moon"} /></button>
-          <button type="button" class="icon-button" onClick=${() => setOpen("help")} title="?" aria-label="Keyboard help"><${Icon} name="help" /></button>
+            aria-label=${shown.value === "dark" ? "Light colours" : "Dark colours"}>
+            <${Icon} name=${shown.value === "dark" ? "sun" : "moon"} />
+          </button>
+          <button type="button" class="icon-button" onClick=${() => setOpen("help")} title="?" aria-label="Keyboard help">
+            <${Icon} name="help" />
+          </button>
         </div>
       </div>
     </header>
     <main id="main" class="main" tabindex="-1">${children}</main>
     <nav class="bottom-bar" aria-label="Pages, short">
       ${PLACES.filter(([path]) => NARROW.includes(path)).map((place) => html`<${Place} key=${place[0]} place=${place} />`)}
-      <button type="button" class="place" aria-haspopup="dialog" onClick=${() => setOpen("more")}><${Icon} name="more" /><span>More</span></button>
+      <button type="button" class="place" aria-haspopup="dialog" onClick=${() => setOpen("more")}>
+        <${Icon} name="more" /><span>More</span>
+      </button>
     </nav>
     <${Toasts} />
     ${open === "help" && html`<${Help} onClose=${close} />`}
@@ -146,8 +166,8 @@ export function Shell({ children }) {
 
 /**
  * The head of a page: its h1, a line below, and what one can do.
- * @param {{title: any, sub?: any, actions?: any, back?: [string, string], name?: string}} props `back` is [path, words]; `name` is
- *   what the window is called when the title is no text.
+ * @param {{title: any, sub?: any, actions?: any, back?: [string, string], name?: string}} props `back` is
+ *   [path, words]; `name` is what the window is called when the title is no text.
  */
 export function PageHead({ title, sub, actions, back, name }) {
   const words = name ?? (typeof title === "string" ? title : "");

@@ -18,7 +18,8 @@ function isoOf(day) {
 }
 
 function words(day) {
-  return new Date(day * DAY).toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+  return new Date(day * DAY).toLocaleDateString("en-GB",
+    { weekday: "short", day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 }
 
 /** @param {{from: string, until: string, value: string, onChange: (day: string) => void}} props */
@@ -37,7 +38,8 @@ export function TimeSlider({ from, until, value, onChange }) {
   return html`<div class="field slider">
     <label for=${own}>As of</label>
     <div class="slider-line">
-      <input id=${own} type="range" name="as_of" min=${known ? first : 0} max=${known ? last : 1} step="1" value=${known ? at : 1} disabled=${!known}
+      <input id=${own} type="range" name="as_of" min=${known ? first : 0} max=${known ? last : 1} step="1"
+        value=${known ? at : 1} disabled=${!known}
         aria-valuetext=${said} onInput=${(event) => setAt(Number(event.currentTarget.value))} />
       <output for=${own} class="num slider-day">${said}</output>
     </div>

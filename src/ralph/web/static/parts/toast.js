@@ -1,6 +1,7 @@
 // Short messages at the edge: what was done, with a way back. They are spoken (role status), stay while they are
 // looked at or hold a button, and never cover what has the focus.
 import { html, signal } from "../lib.js";
+import { Button } from "./controls.js";
 import { Icon } from "./icons.js";
 
 const toasts = signal([]);
@@ -13,7 +14,8 @@ export function toast(text, { action = null, failed = false, seconds = action ? 
   const others = action ? toasts.value.filter((each) => !each.action) : toasts.value;
   toasts.value = [...others.slice(-2), one];
   const away = () => (toasts.value = toasts.value.filter((each) => each.key !== one.key));
-  const wait = () => setTimeout(() => (document.querySelector(".toast:hover, .toast:focus-within") ? wait() : away()), seconds * 1000);
+  const isLookedAt = () => document.querySelector(".toast:hover, .toast:focus-within");
+  const wait = () => setTimeout(() => (isLookedAt() ? wait() : away()), seconds * 1000);
   if (!failed) wait();
   one.away = away;
   return away;
@@ -26,7 +28,7 @@ export function Toasts() {
       (one) => html`<div class="toast ${one.failed ? "toast-failed" : ""}" key=${one.key}>
         <p>${one.text}</p>
         ${one.action &&
-        html`<button type="button" class="button small" onClick=${() => (one.away(), one.action.run())}>${one.action.label}</button>`}
+        html`<${Button} look="small" onClick=${() => (one.away(), one.action.run())}>${one.action.label}<//>`}
         <button type="button" class="icon-button" aria-label="Close this message" onClick=${() => one.away()}>
           <${Icon} name="close" />
         </button>

@@ -1,0 +1,139 @@
+"""What is on record of a task, each record as of the iteration in which it was seen.
+
+The journal knows the iterations; what hooks observed, the bullets of progress.txt and the entries of knowledge are put
+beside the one that they belong to: by its number where they bear it, else by the session, and where an agent calls
+every session by the same name, by the first iteration that ended after them. So what Ralph itself wrote down of an
+iteration (a block of progress, an entry of knowledge) has the place of that iteration and is no second sighting.
+With a run (and an iteration) only what belongs to these is given. `tests/app/test_insight.py` proves it.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph.app import index, journal, knowledge
+from ralph.app.knowledge import Change
+from ralph.capture.insights import of_origin, place
+from ralph.formats import progress
+from ralph.formats.journal import record_of
+from ralph.model.record import Family, Origin, Record
+from ralph.model.work import JournalEntry
+from ralph.store import files, rows
+from ralph.store.library import Stored
+
+MOST = 20_000
+"""Observations of a task that are looked at, the newest."""
+KNOWN = "knowledge"
+"""The member of a journal's entry that names the knowledge which its iteration gave: a name and what became of it."""
+_SESSION = "ralph://session/"
+
+
+@dataclass(frozen=True, slots=True)
+class OnRecord:
+    """The records of a task, and for each of its sessions the place of the first iteration that had it."""
+
+    records: tuple[Record, ...]
+    places: Mapping[str, str]
+
+
+def known(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
+    """What an iteration gave as knowledge, as the journal keeps it: the names of the entries and what became of them."""
+    return [{"name": name, "change": change.value} for name, change in learned if name]
+
+
+def of_task(root: Path, task_id: str, folder: Path, run: str = "", iteration: int | None = None) -> OnRecord:
+    """What is on record of a task, or of one run or iteration of it; `folder` is where its files stand."""
+    found, _ = journal.list_(root, journal.Which(run=run, task=task_id), limit=None)
+    entries = sorted(found, key=lambda each: (each.created_at, each.run, each.iteration))
+    chosen = [each for each in entries if iteration is None or each.iteration == iteration]
+    sessions = list(dict.fromkeys(each.session for each in chosen if each.session))
+    observed = index.ask(root, lambda connection: list(_observed(connection, task_id, sessions, narrow=bool(run))))
+    placed = [_placed(each, entries) for each in (*observed, *_learned(folder))]
+    if run:
+        wanted = {place(record_of(each)) for each in chosen}
+        placed = [each for each in placed if place(each) in wanted]
+    records = (*placed, *map(record_of, chosen), *_known(root, entries, chosen))
+    firsts = {each.session: place(record_of(each)) for each in reversed(entries) if each.session}
+    return OnRecord(records, firsts)
+
+
+def _placed(record: Record, entries: Sequence[JournalEntry]) -> Record:
+    """A record as of the iteration that its session belongs to; one that names its iteration, or none, stays."""
+    origin = record.origin
+    if not origin.session or (origin.run and origin.iteration is not None):
+        return record
+    held = [each for each in entries if each.session == origin.session]
+    after = [each for each in held if each.created_at >= record.created_at]
+    if not held:
+        return record
+    entry = (after or held[-1:])[0]
+    return replace(record, origin=replace(origin, run=entry.run, iteration=entry.iteration))
+
+
+def _observed(
+    connection: sqlite3.Connection, task_id: str, sessions: Sequence[str], *, narrow: bool
+) -> Iterator[Record]:
+    """The observations of a task, as they happened: those of its sessions, and those that name it."""
+    names = [*sessions]
+    if not narrow:
+        sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
+        own = connection.execute(sql, (f'"task":"{rows.safe(task_id)}"',))
+        names = list(dict.fromkeys([*names, *(row[0] for row in own)]))
+    keys: list[int] = []
+    for name in names:
+        sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
+        keys += (row[0] for row in connection.execute(sql, (rows.safe(name),)))
+    found = rows.records(connection, keys[-MOST:])
+    for key in keys[-MOST:]:
+        if key in found and found[key].origin.task in ("", task_id):
+            yield found[key]
+
+
+def _learned(folder: Path) -> Iterator[Record]:
+    """The learnings and patterns of a task's progress.txt, each as of the iteration or session that its block names."""
+    document = progress.parse(files.read(folder / "progress.txt") or "")
+    blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
+    for entry in document.entries:
+        record = entry.record
+        if record.family is Family.JOURNAL:
+            continue
+        name = next((link.target for link in record.links if link.relation == "learned_in"), "")
+        thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
+        session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
+        text = progress.unpointed(record.text) if progress.is_pattern(record) else record.text
+        yield replace(record, text=text, origin=replace(record.origin, session=session))
+
+
+def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
+    """Knowledge that came of iterations, once for each iteration that gave it in the words that it has now."""
+    for stored in knowledge.discover(root).entries if entries else ():
+        for each in _givers(stored, entries):
+            if each in chosen:
+                origin = Origin(session=each.session, run=each.run, iteration=each.iteration)
+                yield of_origin(stored.record, origin)
+
+
+def _givers(stored: Stored, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+    """The iterations that gave an entry its words, or the same words again.
+
+    What the journal does not say (an iteration that was killed, an older log) is told by the time: the first
+    iteration of the run that ended after the words were written.
+    """
+    record = stored.record
+    at = record.updated_at or record.created_at
+    later = [each for each in entries if each.created_at >= at]
+    named = [(each, changes) for each in later if (changes := _changes(each, stored.path.stem))]
+    worded = [number for number, (_, changes) in enumerate(named) if {*changes} != {Change.UNCHANGED}]
+    found = [each for each, _ in named[worded[-1] if worded else 0 :]]
+    if worded:
+        return found
+    first = next((each for each in later if each.run == str(record.extra.get("run", ""))), None)
+    return [first, *(each for each in found if each is not first)] if first is not None else found
+
+
+def _changes(entry: JournalEntry, name: str) -> list[str]:
+    """What became of an entry of knowledge in an iteration; nothing when that did not give it."""
+    value = entry.extra.get(KNOWN)
+    said = value if isinstance(value, list) else []
+    return [str(each.get("change", "")) for each in said if isinstance(each, dict) and each.get("name") == name]

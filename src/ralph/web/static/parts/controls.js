@@ -1,0 +1,28 @@
+// Buttons and links that many pages have: the same words, the same class, one place.
+import { html } from "../lib.js";
+import { Icon } from "./icons.js";
+
+const at = (folder) => (id) => `/${folder}/${encodeURIComponent(id)}`;
+
+/** The addresses of one record, one task, one session. */
+export const recordPath = at("memory");
+export const taskPath = at("tasks");
+export const sessionPath = at("sessions");
+
+/**
+ * A button with a drawing and words.
+ * @param {{icon?: string, look?: string, opens?: boolean, disabled?: boolean, title?: string, onClick: () => void,
+ *   children: any}} props
+ *   `look` is "primary", "danger", "plain" or "small"; `opens` says that a dialog follows.
+ */
+export function Button({ icon, look = "", opens = false, disabled = false, title, onClick, children }) {
+  return html`<button type="button" class="button ${look}" disabled=${disabled} title=${title}
+    aria-haspopup=${opens ? "dialog" : undefined} onClick=${onClick}>
+    ${icon && html`<${Icon} name=${icon} />`}${children}
+  </button>`;
+}
+
+/** An id as a link to its page. */
+export function IdLink({ path, id, small = false }) {
+  return html`<a class=${small ? "id small" : "id"} href=${path(id)} data-link>${id}</a>`;
+}

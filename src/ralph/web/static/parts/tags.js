@@ -1,0 +1,87 @@
+// Tags as chips with completion: Enter or a comma adds one, Backspace in the empty field takes the last one away, the
+// arrows choose among those that are in use.
+import { html, useEffect, useId, useRef, useState } from "../lib.js";
+import { get, isAbort } from "./api.js";
+import { Icon } from "./icons.js";
+import { number } from "./words.js";
+
+const MOST = 8;
+const CALM = 80;
+
+/** The tags in use that fit what is typed, without those that are chosen. */
+function useOffers(text, chosen) {
+  const [offers, setOffers] = useState([]);
+  useEffect(() => {
+    const stop = new AbortController();
+    const told = ({ items }) => setOffers(items.filter(([tag]) => !chosen.includes(tag)).slice(0, MOST));
+    const ask = () =>
+      get("/api/tags", { q: text }, { signal: stop.signal }).then(told, (error) => isAbort(error) || setOffers([]));
+    const timer = setTimeout(ask, CALM);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [text, chosen.join("\n")]);
+  return [offers, () => setOffers([])];
+}
+
+function Chip({ tag, onRemove }) {
+  return html`<button type="button" class="chip on" aria-label="Remove the tag ${tag}" onClick=${onRemove}>
+    ${tag}<${Icon} name="close" />
+  </button>`;
+}
+
+/** The field; `first` gives it the focus when its dialog opens. */
+export function Tags({ value, onChange, first = false }) {
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(-1);
+  const [offers, closeOffers] = useOffers(text, value);
+  const id = useId();
+  const field = useRef(null);
+  const open = text.trim() !== "" && offers.length > 0;
+
+  const add = (tag) => {
+    const clean = tag.trim().replace(/^#/, "").replace(/,+$/, "");
+    if (clean && !value.includes(clean)) onChange([...value, clean]);
+    setText("");
+    setAt(-1);
+    field.current.focus();
+  };
+  // One further than the last is none: what was typed.
+  const move = (step) => setAt((before) => ((before + 1 + step + offers.length + 1) % (offers.length + 1)) - 1);
+  const onKeyDown = (event) => {
+    if (event.isComposing) return;
+    const { key } = event;
+    if (key === "," || (key === "Enter" && text.trim())) add(open && at >= 0 ? offers[at][0] : text);
+    else if (open && key === "ArrowDown") move(1);
+    else if (open && key === "ArrowUp") move(-1);
+    else if (open && key === "Escape") closeOffers();
+    else {
+      if (key === "Backspace" && !text && value.length) onChange(value.slice(0, -1));
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  return html`<div class="field">
+    <label for=${id}>Tags</label>
+    <div class="tags-box">
+      ${value.map((tag) => html`<${Chip} key=${tag} tag=${tag} onRemove=${() => onChange(value.filter((one) => one !== tag))} />`)}
+      <input id=${id} ref=${field} data-first=${first ? "" : undefined} role="combobox" autocomplete="off"
+        aria-autocomplete="list" aria-expanded=${open ? "true" : "false"} aria-controls="${id}-list"
+        aria-activedescendant=${open && at >= 0 ? `${id}-${at}` : undefined}
+        placeholder=${value.length ? "" : "Add a tag"} value=${text} onKeyDown=${onKeyDown}
+        onInput=${(event) => setText(event.target.value)} onBlur=${() => text.trim() && add(text)} />
+    </div>
+    <ul class="offers plain" role="listbox" id="${id}-list" aria-label="Tags that are in use" hidden=${!open}>
+      ${offers.map(
+        ([tag, n], i) => html`<li key=${tag} role="option" id="${id}-${i}" aria-selected=${i === at ? "true" : "false"}
+          onMouseDown=${(event) => (event.preventDefault(), add(tag))}>
+          ${tag} <span class="quiet num">${number(n)}</span>
+        </li>`,
+      )}
+    </ul>
+    <p class="hint">Enter or a comma adds one.</p>
+  </div>`;
+}
