@@ -17,6 +17,7 @@ from tests.cli.runner import Block, page
 
 from ralph import paths
 from ralph.app import doctor, forget, graph, hook_settings, index, meaning, search
+from ralph.app.forgetting import Wanted
 from ralph.formats import jsonl
 from ralph.hooks import place as places
 from ralph.hooks.place import Place, Settings
@@ -198,7 +199,9 @@ def test_the_index_of_a_worktree_that_was_deleted_by_hand_is_told_and_pruned_and
         found(root)
     shutil.rmtree(checkouts.one)
     told = [each for each in doctor.examine(checkouts.main) if each.problem.code == "worktree-index"]
-    assert [(each.path.name, each.needs_a_person) for each in told] == [("one", False)]
+    assert [(each.path.name, each.needs_a_person) for each in told] == [("one", True)], (
+        "its own memory was not committed"
+    )
     assert [one.path.name for one in index.prune(checkouts.main)] == ["one"]
     assert caches(checkouts) == ["one", "two"]
     index.prune(checkouts.two, really=True)

@@ -154,9 +154,11 @@ def first_run() -> tuple[Step, ...]:
 def second_run() -> tuple[Step, ...]:
     """Works, fails twice, and says so."""
     return (
-        Step(say="<journal>Invoices need a sequence in the database.</journal>",
+        Step(say="<journal>Invoices need a sequence in the database.\n\nDecision: invoice numbers come "
+                 "from a sequence in Postgres, because counting rows gives gaps after a refund.</journal>",
              write={"services/billing/numbers.py": "def following(year):\n    raise NotImplementedError\n"}, cost=0.11),
-        Step(say="<journal>psycopg is missing, so that the sequence cannot be tested.</journal>", cost=0.05),
+        Step(say="<journal>psycopg is missing, so that the sequence cannot be tested.\n\nGotcha: the "
+                 "billing tests need `make services up` and psycopg 3, else they are skipped.</journal>", cost=0.05),
         Step(say="<journal>Nobody can make the sequence here.</journal>\n<task-failed>{task}: the database is not "
                  "reachable from here</task-failed>", cost=0.03),
         Step(say="<journal>The same once more.</journal>\n<task-failed>{task}: no database</task-failed>", cost=0.02),

@@ -127,9 +127,15 @@ class TestTasks:
         assert [step["to"] for step in told["log"]][-1] == "done"
         assert told["log"][0]["to"] == "added"
         assert [run["status"] for run in told["runs"]] == ["success"]
-        assert {each["status"] for each in told["insights"]} == {"proposed", "rejected"}
+        assert "rejected" in {each["status"] for each in told["insights"]}
         assert "<li>" in told["progress_html"]
         assert tags(told["progress_html"]) <= TAGS
+
+    def test_insights_are_told_with_how_they_were_judged(self, shop: Site) -> None:
+        told = shop.get(f"/api/tasks/{sample.shared().tasks['invoice']}")["insights"]
+        assert {each["status"] for each in told} == {"accepted", "proposed"}
+        listed = shop.get("/api/insights", task=sample.shared().tasks["invoice"])["items"]
+        assert told == listed
 
     def test_a_failure_is_told_with_its_reason(self, shop: Site) -> None:
         told = shop.get(f"/api/tasks/{sample.shared().tasks['soap']}")

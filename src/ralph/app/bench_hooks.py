@@ -3,9 +3,10 @@
 Everything is started in turns, round after round, because a machine is never equally busy: only the
 ratios mean something. The events run in a made-up project of their own, with payloads as Claude Code
 sends them; with `records` it has that many observations and a few hundred memories, and every answering
-event asks something else in a session of its own. Some run in worktrees of that project, which share its
-index and have settings of their own: the user's patterns and globs, or variables. Whoever calls brings the
-function that starts a process; a further command, such as another tool's hook, can be measured in the same rounds.
+event asks something else in a session of its own; the memories cite files, and many tasks are begun. Some
+events run in worktrees of that project, which have settings of their own: the user's patterns and globs, variables,
+or a task. Whoever calls brings the function that starts a process; a further command, such as another tool's hook,
+can be measured in the same rounds.
 `tests/hooks/test_bench.py` proves the counting.
 """
 
@@ -16,8 +17,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_settings, index
+from ralph.app import check, hook_settings, index, task
 from ralph.config import Loaded
+from ralph.formats import jsonl
 from ralph.search.measure import speed
 from ralph.search.measure.sessions import Words
 from ralph.settings import Config, Privacy
@@ -31,7 +33,7 @@ SESSION = "00000000-0000-4000-8000-000000000000"
 ANSWERING = 3.5
 """The bar of events that are answered, on up to so MANY records; on more it is 5."""
 MANY = 20_000
-_MEMORIES, _QUESTIONS = 300, 50
+_MEMORIES, _QUESTIONS, _TASKS = 300, 50, 25
 SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
 
 
@@ -42,10 +44,14 @@ class Where(StrEnum):
     WORKTREE = "worktree"
     RULES = "rules"
     VARIABLES = "variables"
+    TASK = "task"
 
 
 _SETTINGS = {Where.RULES: Config(privacy=Privacy((r"ACME-\d{6}", r"(?i)project falcon"), ("secrets/**", "*.pem")))}
-_VARIABLES = {Where.VARIABLES: {"RALPH_MEMORIES_BUDGET": "2000", "RALPH_RUN_ID": "1", "RALPH_TASK": "task-1"}}
+_VARIABLES = {
+    Where.VARIABLES: {"RALPH_MEMORIES_BUDGET": "2000", "RALPH_RUN_ID": "1"},
+    Where.TASK: {"RALPH_TASK": "t-000000"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ CASES = (
     Case("UserPromptSubmit in a worktree", "UserPromptSubmit", _ASKED, ANSWERING, Where.WORKTREE),
     Case("UserPromptSubmit, variables set", "UserPromptSubmit", _ASKED, ANSWERING, Where.VARIABLES),
     Case("UserPromptSubmit, patterns", "UserPromptSubmit", _ASKED, ANSWERING, Where.RULES),
+    Case("UserPromptSubmit in a task", "UserPromptSubmit", _ASKED, ANSWERING, Where.TASK),
     Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
     Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),
     Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
@@ -135,6 +142,10 @@ def measure(
     made_project(root)
     asked = _filled(root, records) if records else []
     envs = {where: made_project(folder / where, of=root, where=where) for where in Where}
+    for where in Where if records else ():
+        files.write(paths.memories_files(folder / where)[0], files.read(paths.memories_files(root)[0]) or "")
+        index.sync(folder / where)  # every checkout has its own
+        check.refresh(folder / where)
     for where in Where if asked else ():
         _remembering(folder / where, root)
     first = payload(CASES[0], root)
@@ -174,15 +185,30 @@ def _filled(root: Path, records: int) -> list[str]:
     words = Words(records)
     speed.write(root, records, words)
     entries = [
-        f"### mem-{1_700_000_000 + number}-{number % 65536:04x}\n> {words.prose(25)}\n"
+        f"### mem-{1_700_000_000 + number}-{number % 65536:04x}\n> {words.prose(25)} ({_cited(number)})\n"
         f"<!-- tags: {words.prose(2).split()[0]} | created: 2026-01-0{number % 9 + 1} -->\n"
         for number in range(_MEMORIES)
     ]
     half = len(entries) // 2
     text = "# Memories\n\n## Decisions\n\n" + "\n".join(entries[:half]) + "\n## Fixes\n\n" + "\n".join(entries[half:])
     files.write(paths.memories_files(root)[0], text)
-    index.sync(root)
+    for number in range(0, _MEMORIES, 2):
+        files.write(root / _cited(number), "# what a memory cites\n")
+    _work_beside(root)
     return [words.question() for _ in range(_QUESTIONS)]
+
+
+def _cited(number: int) -> str:
+    """The file that a memory cites; every second one is there, in the main checkout."""
+    return f"src/part{number}.py"
+
+
+def _work_beside(root: Path) -> None:
+    """Tasks that others are at, with some of the sessions."""
+    names = [task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)]
+    for number, log in enumerate(sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))[:: _TASKS // 5]):
+        line = jsonl.encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
+        files.append(log, line, root=root)
 
 
 def _remembering(side: Path, root: Path) -> None:

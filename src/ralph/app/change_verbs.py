@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import detail, guardrails, insight, knowledge, knowledge_edit, memory, promote
+from ralph.app import detail, guardrails, insight, knowledge, knowledge_edit, memory, promote, standing
 from ralph.app.detail import Action
 from ralph.app.entries import Added, Edited, kinds_named
 from ralph.app.knowledge import Written
@@ -132,7 +132,9 @@ def _accept(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -
 
 
 def _reject(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
-    return _told(root, "Rejected", insight.reject(root, wanted.id).stored)
+    done = insight.reject(root, wanted.id)
+    told = _told(root, "Rejected", done.stored)
+    return Done(told.record, told.summary, tuple(each.told(root) for each in standing.standings(root, done.record)))
 
 
 _ACTIONS: Mapping[Action, Callable[[Path, Wanted, Format, Sequence[str]], Done]] = {

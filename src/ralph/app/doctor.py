@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, index_trees, worktree
+from ralph.app import hook_health, hook_settings, index_trees, rescue, worktree
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.capture import privacy
@@ -287,9 +287,18 @@ def _worktrees(root: Path) -> list[Finding]:
         Finding(paths.state_root(root) / worktree.FOLDER, Problem(1, each.what, each.hint, "warning", "worktree"))
         for each in worktree.troubles(root)
     ]
-    what, hint = "the index of a worktree that is gone; nothing is lost with it", "`ralph index prune --yes` removes it"
-    left = [Finding(each.path, Problem(1, what, hint, "note", "worktree-index")) for each in index_trees.left(root)]
-    return wrong + left
+    return wrong + [_left(root, each) for each in index_trees.left(root)]
+
+
+def _left(root: Path, each: index_trees.Left) -> Finding:
+    """What is left of a worktree that is gone; a person should look when memory stands nowhere else."""
+    count = len(rescue.only_there(root, each.path.name))
+    what, hint = "the index of a worktree that is gone", "`ralph index prune --yes` removes it"
+    if not count:
+        return Finding(each.path, Problem(1, f"{what}; nothing is lost with it", hint, "note", "worktree-index"))
+    hint = f"`ralph index prune --yes` keeps them in {paths.shown(rescue.folder(root), root)}"
+    what = f"{what}, and of {count} memories that stand nowhere else: they were not committed"
+    return Finding(each.path, Problem(1, what, hint, "warning", "worktree-index"))
 
 
 def _second_stores(root: Path) -> Iterable[Finding]:

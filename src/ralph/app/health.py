@@ -163,10 +163,12 @@ def _stale(root: Path, records: Sequence[Record], notes: list[str]) -> list[Stal
 
 def _doubles(root: Path, state: State, texts: Sequence[tuple[str, Record]]) -> list[Double]:
     """Records of one shelf that say the same; looked for anew when a file has changed."""
-    if (root, state) not in _DOUBLES:
+    found = _DOUBLES.get((root, state))
+    if found is None:  # another thread may look at the same time: what it finds is the same
+        found = doubles(texts)
         _DOUBLES.clear()
-        _DOUBLES[root, state] = doubles(texts)
-    return _DOUBLES[root, state]
+        _DOUBLES[root, state] = found
+    return found
 
 
 _DOUBLES: dict[tuple[Path, State], list[Double]] = {}
@@ -229,15 +231,20 @@ def _secrets(root: Path, patterns: tuple[str, ...], notes: list[str]) -> list[Se
     logs = paths.log_folder(root)
     spent = unseen = 0
     for path in doctor.secret_places(root):
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError:  # it went away meanwhile
+            continue
         key = (path, status.st_mtime_ns, status.st_size, patterns)
-        if key not in _SEEN:
+        held = _SEEN.get(key)
+        if held is None:
             if path.is_relative_to(logs) and spent + status.st_size > SEARCHED:
                 unseen += 1
                 continue
             spent += status.st_size
-            _remember(key, tuple(_secret(root, each) for each in doctor.secrets_in(path, patterns)))
-        found += _SEEN[key]
+            held = tuple(_secret(root, each) for each in doctor.secrets_in(path, patterns))
+            _remember(key, held)
+        found += held
     if unseen:
         notes.append(f"{unseen} log(s) were not searched for secrets yet; `ralph doctor --secrets` searches all")
     return found

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import config, index_trees, logs
+from ralph.app import config, index_trees, logs, rescue
 from ralph.app.project import UNTIL_INIT
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
@@ -207,8 +207,19 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
         for one in found:
             files.delete(one.path)
         sync(root)
-    gone = index_trees.clear(root) if really else index_trees.left(root)
-    return [*found, *(Prunable(each.path, "the index of a worktree that is gone", each.size) for each in gone)]
+    return [*found, *_of_trees(root, really)]
+
+
+def _of_trees(root: Path, really: bool) -> list[Prunable]:
+    """What is left of worktrees that are gone; what stands nowhere else is kept when it goes."""
+    why = "the index of a worktree that is gone"
+    if not really:
+        return [Prunable(each.path, why, each.size) for each in index_trees.left(root)]
+    done = rescue.clear(root)
+    return [
+        Prunable(each.left.path, f"{why}{f'; its memories are in {each.kept}' if each.kept else ''}", each.left.size)
+        for each in done
+    ]
 
 
 def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
@@ -249,6 +260,23 @@ def one_look() -> Iterator[None]:
 _LOOKED: ContextVar[set[Path] | None] = ContextVar("looked", default=None)
 
 
+@contextmanager
+def patient() -> Iterator[None]:
+    """Within it an index that somebody is just bringing up to date is waited for.
+
+    Whoever is at it may have looked at a file before it was changed: who asks after a change must not be told what
+    stood there before. A command takes what there is; a server, whose own threads ask at the same time, waits.
+    """
+    before = _PATIENCE.set(PATIENCE)
+    try:
+        yield
+    finally:
+        _PATIENCE.reset(before)
+
+
+_PATIENCE: ContextVar[float] = ContextVar("patience", default=0.0)
+
+
 def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
     if outside(root) is not None:
         return _from_files(root)
@@ -259,7 +287,7 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
         looked = _LOOKED.get()
         if looked is None or root not in looked:
             keep_out_of_git(root)
-            if index.sync(progress=progress).busy and not index.built():
+            if index.sync(progress=progress, patience=_PATIENCE.get()).busy and not index.built():
                 index.sync(progress=progress, patience=PATIENCE)
             if looked is not None:
                 looked.add(root)

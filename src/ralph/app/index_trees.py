@@ -1,7 +1,8 @@
 """The indexes of a project's other checkouts: each worktree has one, in the main checkout's cache.
 
 They are derived, as every index is, and outlive a worktree that somebody deletes by hand; then they are of no more use,
-and go: with `ralph task drop`, with `ralph index prune`, and doctor tells of them until then. Whoever takes something
+and go: with `ralph task drop`, with `ralph index prune` (which keeps what stands nowhere else, see `rescue`), and doctor
+tells of them until then. Whoever takes something
 out of the files for good, or keeps a cache for all checkouts, has to think of all of them. No git is asked here: its
 own files say which worktrees there are (`paths.worktrees`). Proof: `tests/app/test_worktree_index.py`.
 """
@@ -33,20 +34,13 @@ def left(root: Path) -> list[Left]:
     return [Left(each, sum(path.lstat().st_size for path in each.glob("*"))) for each in gone if not each.is_symlink()]
 
 
-def clear(root: Path) -> list[Left]:
-    """Remove what is left of worktrees that are gone; gives what could be removed."""
-    done: list[Left] = []
-    for each in left(root):
-        with suppress(RalphError):
-            _remove(each.path)
-            done.append(each)
-    return done
-
-
-def _remove(folder: Path) -> None:
+def remove(root: Path, name: str) -> None:
+    """Remove what was made for a worktree that is gone, by git's name for it."""
+    folder = paths.tree_cache(root, name)
     for path in folder.glob("*"):
         files.delete(path)
-    files.remove_folder(folder)
+    if folder.is_dir():
+        files.remove_folder(folder)
 
 
 def discard_one(root: Path) -> None:

@@ -16,11 +16,10 @@ from ralph import paths
 from ralph.app import on_record, task_file
 from ralph.capture import insights as proposing
 from ralph.capture.alike import Shelf
-from ralph.capture.insights import COUNT, EVIDENCE, KEPT, PROMOTED, PROVEN, evidence, places, sightings
+from ralph.capture.insights import COUNT, EVIDENCE, KEPT, PROMOTED, PROVEN, REPEATS, evidence, places, sightings
 from ralph.capture.privacy import redact
-from ralph.errors import Conflict, NotFound, RalphError, UsageError
+from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError
 from ralph.formats import insights
-from ralph.formats.document import Problem
 from ralph.model import ids
 from ralph.model.record import Link, Record, Status
 from ralph.store import files, rows
@@ -78,8 +77,17 @@ def extract(
         done[:] = [Extracted(task_id, tuple(added), tuple(updated))]
         return str(document)
 
-    files.update(place / "memory" / "insights.json", edit, root=paths.state_root(root))
+    _update(root, place / "memory" / "insights.json", edit)
     return done[0]
+
+
+def _update(root: Path, path: Path, edit: Callable[[str], str]) -> str:
+    """Edit a file of insights; one that cannot be read stays as it is, and the error names it."""
+    try:
+        return files.update(path, edit, root=paths.state_root(root))
+    except Unreadable as error:
+        named = error.message.removeprefix(f"{path}: ")
+        raise Unreadable(f"{paths.shown(path, root)}: {named}", hint=error.hint) from error
 
 
 def merged(
@@ -127,7 +135,8 @@ def _joined(old: Record, new: Record, renamed: Mapping[str, str]) -> Record:
     count = old.extra.get(COUNT)
     if isinstance(count, int) and not corrected:  # a person may have counted more
         members[COUNT] = max(count, int(str(members[COUNT])))
-    extra = {**old.extra, EVIDENCE: ids_, **members, **proven}
+    kept = {key: value for key, value in old.extra.items() if key != REPEATS}
+    extra = {**kept, EVIDENCE: ids_, **members, **proven}
     if extra == dict(old.extra):
         return old
     newest = max(old.updated_at, new.updated_at or new.created_at)
@@ -150,12 +159,17 @@ def _clean(record: Record, patterns: Sequence[str]) -> Record:
 
 def list_(root: Path, *, task_id: str = "", status: Status | None = None) -> list[Insight]:
     """The insights of every task or of one, as their files have them; a file that cannot be read stops nobody."""
+    found = [each for name, path in _files(root, task_id) for each in _in(name, path)]
+    return [each for each in found if status is None or each.record.status is status]
+
+
+def _files(root: Path, task_id: str) -> list[tuple[str, Path]]:
+    """The tasks, or the one that is meant, with their files of insights."""
     if task_id:
         places_ = [(task_id, task_file.find(root, task_id).path.parent)]
     else:
         places_ = [(folder.name, folder) for folder in sorted(paths.tasks_folder(root).glob("*")) if folder.is_dir()]
-    found = [each for name, folder in places_ for each in _in(name, folder / "memory" / "insights.json")]
-    return [each for each in found if status is None or each.record.status is status]
+    return [(name, folder / "memory" / "insights.json") for name, folder in places_]
 
 
 def _in(task_id: str, path: Path) -> Iterator[Insight]:
@@ -167,13 +181,30 @@ def _in(task_id: str, path: Path) -> Iterator[Insight]:
         yield Insight(task_id, Stored(entry.record, path, entry.line))
 
 
+def troubles(root: Path, task_id: str = "") -> list[str]:
+    """What cannot be read of the files of insights: file, line, what is wrong and what to do, a sentence each."""
+    found: list[str] = []
+    for _, path in _files(root, task_id):
+        name = paths.shown(path, root)
+        try:
+            document = insights.parse(files.read(path) or "")
+        except RalphError as error:
+            found.append(f"{name}: {error.message.removeprefix(f'{path}: ')}; {error.hint or 'look at the file'}")
+            continue
+        wrong = [each for each in document.problems if each.level == "error"]
+        found += (f"{name}:{each.line}: {each.what}; {each.hint}" for each in wrong)
+    return found
+
+
 def find(root: Path, name: str) -> Insight:
     """One insight by its id; the beginning of it is enough where it means one."""
     everything = list_(root)
     exact = [each for each in everything if each.record.id == name]
     near = exact or [each for each in everything if name and each.record.id.startswith(name)]
     if not near:
-        raise NotFound(f"there is no insight {name}", hint="`ralph insight list` shows the ids")
+        wrong = troubles(root)
+        hint = f"not everything can be read: {wrong[0]}" if wrong else "`ralph insight list` shows the ids"
+        raise NotFound(f"there is no insight {name}", hint=hint)
     if len(near) > 1:
         names = ", ".join(f"{each.record.id} ({each.task})" for each in near[:_CANDIDATES])
         raise Conflict(f"{len(near)} insights are meant by {name}: {names}", hint="give more of the id")
@@ -208,7 +239,7 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
             document = document.replace(name, replace(after, updated_at=ids.timestamp()))
         return str(document)
 
-    text = files.update(path, edited, root=paths.state_root(root))
+    text = _update(root, path, edited)
     entry = next(entry for entry in insights.parse(text).entries if entry.record.id == name)
     return Insight(insight.task, Stored(entry.record, path, entry.line))
 
@@ -233,6 +264,8 @@ def is_promoted(record: Record) -> bool:
 
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
 """The words for what an insight can be."""
+PROMOTED_WORD = "promoted"
+"""The word for an accepted insight that stands in the project already."""
 
 
 def status_named(word: str) -> Status:
@@ -245,6 +278,11 @@ def status_named(word: str) -> Status:
 def status_word(record: Record) -> str:
     """The word for what an insight is."""
     return next((word for word, status in STATUSES.items() if status is record.status), record.status.value)
+
+
+def state(record: Record) -> str:
+    """The word for how far an insight has come: rejected, promoted, or what it is."""
+    return PROMOTED_WORD if is_promoted(record) and record.status is not REJECTED else status_word(record)
 
 
 def shape(insight: Insight) -> dict[str, object]:

@@ -22,7 +22,7 @@ from ralph.formats import jsonl
 from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion, CriterionKind
 from ralph.loop.limits import Limits, Step
-from ralph.loop.state import Reason, Run, ended
+from ralph.loop.state import Reason, Run, ended, fault
 from ralph.model import ids
 from ralph.model.agent import Agent, unheard
 from ralph.model.kinds import Outcome
@@ -231,8 +231,8 @@ def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[Step], *, fre
             run = engine.run(run, bench.parts(), bench.plan.limits, steps)
     except KeyboardInterrupt:
         run = _cut(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
-    except RalphError as error:
-        words = error.message
+    except BaseException as error:  # whatever it is, the run says so, and then the command
+        words = error.message if isinstance(error, RalphError) else fault(error)
         _at_least(lambda: _cut(bench, Reason.ERROR, words))
         raise
     finally:

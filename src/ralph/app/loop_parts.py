@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import alive, process
-from ralph.app import insight, journal, knowledge, loop_prompt, runs, task, task_file, task_memory, worktree
+from ralph.app import insight, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory, worktree
 from ralph.app.task_claims import LEASE
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
@@ -75,6 +75,7 @@ class Workbench:
         self.disk = changes.Disk(root, self._run, run.base)
         self._prompt = self._story = self._head = ""
         self._known: list[task_memory.Knowledge] = []
+        self._learned: list[dict[str, str]] = []
         self._first: Verdict | None = None
         self._checks: list[dict[str, object]] = []
 
@@ -168,7 +169,8 @@ class Workbench:
         iteration = run.iterations + 1
         told = [each.shown for each in self.plan.criteria]
         text = loop_prompt.text(self.root, self.config, run, work, told, self.plan.limits.max_iterations)
-        self._prompt, self._story, self._known = text, task_memory.current(self.root, work.id), []
+        self._prompt, self._story = text, task_memory.current(self.root, work.id)
+        self._known, self._learned = [], []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
         self.teller.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
@@ -205,6 +207,7 @@ class Workbench:
         )
         both = zip(worked.said.knowledge, learned, strict=True)
         self._known = [task_memory.Knowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
+        self._learned = on_record.known([(each.slug, each.change) for each in learned])
         for each in learned:
             self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
         for name in (*worked.said.done, *worked.said.failed):
@@ -248,8 +251,8 @@ class Workbench:
 
     def journal(self, entry: JournalEntry) -> None:
         """One entry an iteration, with what was checked, and what the task remembers of it."""
-        noted, self._checks = self._checks, []
-        entry = replace(entry, extra={**entry.extra, CHECKS: noted}) if noted else entry
+        noted, self._checks = {CHECKS: self._checks, on_record.KNOWN: self._learned}, []
+        entry = replace(entry, extra={**entry.extra, **{name: held for name, held in noted.items() if held}})
         journal.append(self.root, entry, self._patterns)
         self._remember(entry)
         cost = f", ${entry.cost:.4f}" if entry.cost else ""

@@ -8,8 +8,9 @@ With a run (and an iteration) only what belongs to these is given. `tests/app/te
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from ralph.app import index, journal, knowledge
@@ -38,7 +39,7 @@ class OnRecord:
 
 
 def known(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
-    """What an iteration gave as knowledge, as the journal keeps it: the names of the entries and what became of them."""
+    """What an iteration gave as knowledge, as the journal keeps it: names of entries and what became of them."""
     return [{"name": name, "change": change.value} for name, change in learned if name]
 
 
@@ -107,33 +108,43 @@ def _learned(folder: Path) -> Iterator[Record]:
 
 def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
     """Knowledge that came of iterations, once for each iteration that gave it in the words that it has now."""
-    for stored in knowledge.discover(root).entries if entries else ():
-        for each in _givers(stored, entries):
+    runs = {each.run for each in entries}
+
+    @cache
+    def of_run(run: str) -> list[JournalEntry]:
+        """The iterations of a run, whichever task they were about."""
+        found, _ = journal.list_(root, journal.Which(run=run), limit=None) if run in runs else ([], 0)
+        return sorted(found, key=lambda each: each.iteration)
+
+    for stored in knowledge.discover(root).entries if runs else ():
+        for each in _givers(stored, entries, of_run):
             if each in chosen:
                 origin = Origin(session=each.session, run=each.run, iteration=each.iteration)
                 yield of_origin(stored.record, origin)
 
 
-def _givers(stored: Stored, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+def _givers(
+    stored: Stored, entries: Sequence[JournalEntry], of_run: Callable[[str], list[JournalEntry]]
+) -> list[JournalEntry]:
     """The iterations that gave an entry its words, or the same words again.
 
-    What the journal does not say (an iteration that was killed, an older log) is told by the time: the first
-    iteration of the run that ended after the words were written.
+    Who worded it is told by the journal, and where that does not say it (an iteration that was killed, an older
+    log) by the time: it was the first iteration of the run that ended after the words were written.
     """
-    record = stored.record
+    record, name = stored.record, stored.path.stem
     at = record.updated_at or record.created_at
-    later = [each for each in entries if each.created_at >= at]
-    named = [(each, changes) for each in later if (changes := _changes(each, stored.path.stem))]
-    worded = [number for number, (_, changes) in enumerate(named) if {*changes} != {Change.UNCHANGED}]
-    found = [each for each, _ in named[worded[-1] if worded else 0 :]]
-    if worded:
-        return found
-    first = next((each for each in later if each.run == str(record.extra.get("run", ""))), None)
-    return [first, *(each for each in found if each is not first)] if first is not None else found
+    run = [each for each in of_run(str(record.extra.get("run", ""))) if each.created_at >= at]
+    worded = [each for each in run if _words(each, name)]
+    first = worded[-1:] or run[:1]
+    again = [each for each in entries if _words(each, name) is False and each.created_at >= at and each not in first]
+    for one in worded[-1:]:  # what was said before within the same second was something else
+        again = [each for each in again if each.run != one.run or each.iteration > one.iteration]
+    return [*first, *again]
 
 
-def _changes(entry: JournalEntry, name: str) -> list[str]:
-    """What became of an entry of knowledge in an iteration; nothing when that did not give it."""
+def _words(entry: JournalEntry, name: str) -> bool | None:
+    """Whether an iteration gave an entry of knowledge its words (else the same again); None when it did not give it."""
     value = entry.extra.get(KNOWN)
-    said = value if isinstance(value, list) else []
-    return [str(each.get("change", "")) for each in said if isinstance(each, dict) and each.get("name") == name]
+    said = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    changes = {each.get("change") for each in said if each.get("name") == name}
+    return changes != {Change.UNCHANGED.value} if changes else None

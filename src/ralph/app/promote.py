@@ -10,8 +10,9 @@ edit in memory and shows the difference. `tests/app/test_promote.py` proves it.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats import patterns as patterns_file
 from ralph.formats import region, sections
 from ralph.formats.lines import said
+from ralph.formats.patterns import PatternsDocument
 from ralph.model import ids
 from ralph.model.kinds import MemoryKind, ObservationKind
 from ralph.model.record import Family, Origin, Record
@@ -109,7 +111,7 @@ def _with_patterns(
     left: list[Left] = []
     for each in found:
         try:
-            after = document.add(each.record)
+            after = _with_pattern(document, each.record)
         except Refused as error:
             left.append(Left(each, error.message))
             continue
@@ -120,6 +122,26 @@ def _with_patterns(
             shelf.add(each.record.text)
             added.append(each)
     return str(document.stamped(ids.today(), task_id)) if added else text, added, there, left
+
+
+def _with_pattern(document: PatternsDocument, record: Record) -> PatternsDocument:
+    """The document with one more pattern, or itself when that is said there, with or without its name."""
+    if any(said(entry.record.text) == said(record.text) for entry in document.entries):
+        return document
+    heading = patterns_file.HEADINGS[record.kind] if isinstance(record.kind, MemoryKind) else ""
+    return document.add(_unnamed(record, heading))
+
+
+def _unnamed(record: Record, heading: str) -> Record:
+    """A record without the name at its beginning that its heading says already: `Gotcha: ...` below Gotchas."""
+    found = _NAME.match(record.text)
+    word = found[1].casefold() if found is not None else ""
+    if found is None or heading.casefold() not in (word, f"{word}s") or not record.text[found.end() :].strip():
+        return record
+    return replace(record, text=record.text[found.end() :])
+
+
+_NAME = re.compile(r"\s*[*_]{0,3}(\w{1,30})[*_]{0,3}:[*_]{0,3}\s+")
 
 
 def _objection(record: Record, patterns: Sequence[str]) -> str:
@@ -204,7 +226,7 @@ _PAGES = {Target.AGENTS: "AGENTS.md", Target.CLAUDE: "CLAUDE.md"}
 
 def _pattern(text: str, record: Record) -> str:
     document = patterns_file.parse(text)
-    after = document.add(record)
+    after = _with_pattern(document, record)
     return text if after is document else str(after.stamped(ids.today(), record.origin.task or BY_HAND))
 
 
@@ -217,12 +239,14 @@ def _memories(root: Path, record: Record) -> tuple[Path, Edit]:
     def edit(text: str) -> str:
         document = sections.parse(text, shelf.layout)
         there = [*(entry.record for entry in document.entries), *others]
-        if any(said(each.text) == said(record.text) or each.id == record.id for each in there):
-            return text
         kind = MemoryKind(record.kind)
+        words = _unnamed(record, kind.value).text
+        told = {said(record.text), said(words)}
+        if any(said(each.text) in told or each.id == record.id for each in there):
+            return text
         name = entries.fresh_id(shelf, kind, there)
         made = Record(
-            name, kind, record.text, label=kind.value, tags=entries.tidy_tags(record.tags),
+            name, kind, words, label=kind.value, tags=entries.tidy_tags(record.tags),
             origin=Origin(by=record.origin.by), created_at=ids.today(), extra={"source": record.id},
         )  # fmt: skip
         return str(document.add(made))

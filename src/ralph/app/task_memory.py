@@ -382,6 +382,8 @@ def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[P
         insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
         done = promote.promoted(paths.state_root(root), work.id, patterns=patterns)
         graph_export.export(root, task=work.id)
-        return done, ""
+        wrong = insight.troubles(root, work.id)
+        return done, f"not everything that {work.id} taught can be read: {wrong[0]}" if wrong else ""
     except RalphError as error:
-        return None, f"what {work.id} taught was not promoted: {error.message}"
+        way_on = f"; {error.hint}" if error.hint else ""
+        return None, f"what {work.id} taught was not promoted: {error.message}{way_on}"

@@ -32,7 +32,7 @@ _FOOTER = re.compile(r"[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by [^\s_*]+[_*]+")
 
 
 def joined(name: str, base: str, ours: str, theirs: str) -> str | None:
-    """A file of the project with what both sides added to it; None when it is not that kind of file, or more changed."""
+    """A file of the project with what both sides added; None when it is not that kind of file, or more has changed."""
     if name == _PATTERNS:
         return _patterns(base, ours, theirs)
     parse = _PARSERS.get(name)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, index_trees, task_file
+from ralph.app import board, index_trees, rescue, task_file
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line, listed
@@ -132,7 +132,7 @@ def trouble(root: Path, task: Task, *, is_quick: bool = False) -> Trouble | None
     if paths.state_root(at) != main:
         what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
         return Trouble(task.id, what, f"{again} mends it (`git worktree repair {task.worktree}`); nothing is lost")
-    return None if is_quick else _rewritten(main, task)
+    return None if is_quick else _rewritten(main, task) or _stranded(at, task)
 
 
 def _rewritten(main: Path, task: Task) -> Trouble | None:
@@ -142,13 +142,32 @@ def _rewritten(main: Path, task: Task) -> Trouble | None:
         return Trouble(
             task.id, f"its branch {branch} is gone", f"`git branch {branch} {tip or 'COMMIT'}` brings it back"
         )
-    if not tip or git.has(f"refs/heads/{branch}", tip):
+    if not tip or git.has(f"refs/heads/{branch}", tip) or _is_kept(git, tip):
         return None
     if not git.commit(tip):
         what = f"its branch {branch} was rewritten, and {tip[:12]} is no longer in this repository"
         return Trouble(task.id, what, "another clone or its reflog may have it")
     what = f"its branch {branch} was rewritten: {tip[:12]} is no longer in it"
     return Trouble(task.id, what, f"`git branch rescued-{task.id} {tip}` keeps what was there before")
+
+
+def _is_kept(git: Repository, commit: str) -> bool:
+    """Whether some branch or tag has a commit, so that git never throws it away."""
+    return bool(git.answer("for-each-ref", "--count=1", "--contains", commit))
+
+
+def stranded(at: Path) -> list[str]:
+    """Logs within a worktree: they belong into the main checkout, and were written while git's pointers were broken."""
+    return sorted(path.relative_to(at).as_posix() for path in (at / ".ralph" / "log").rglob("*.jsonl"))
+
+
+def _stranded(at: Path, task: Task) -> Trouble | None:
+    found = stranded(at)
+    if not found:
+        return None
+    what = f"its worktree {task.worktree} has logs of its own, written while it led to another place: {listed(found)}"
+    hint = "move what is in its .ralph/log to the same places in the main checkout; they are read there"
+    return Trouble(task.id, what, hint)
 
 
 def troubles(root: Path) -> list[Trouble]:
@@ -180,6 +199,8 @@ def make(root: Path, task_id: str) -> Made:
     inside = main.resolve().relative_to(above.resolve())
     folder = top(root, task_id)
     hide_from_git(main / FOLDER, main)
+    if not folder.exists():
+        rescue.clear(root)  # what was staged there: the new index would not have it
     new = not _is_there(git, folder)
     made = new and _checked_out(git, folder, branch)
     where = (folder / inside).relative_to(main).as_posix()
@@ -188,7 +209,9 @@ def make(root: Path, task_id: str) -> Made:
         begun = member(old, "base") if old.worktree and old.branch == branch else head
         after = replace(old, worktree=where, branch=branch)
         owner = "ralph" if made else member(old, "branch_by") if old.branch == branch else ""
-        return _with(after, base=begun, tip=git.commit(f"refs/heads/{branch}"), branch_by=owner)
+        tip = member(old, "tip")
+        seen_last = tip if old.branch == branch and git.commit(tip) and not _is_kept(git, tip) else ""
+        return _with(after, base=begun, tip=seen_last or git.commit(f"refs/heads/{branch}"), branch_by=owner)
 
     return Made(task_file.change(root, task_id, edit), main / where, branch, new)
 
@@ -302,7 +325,8 @@ def losses(root: Path, task_id: str) -> Losses:
         own = Repository(folder)
         if own.top is None or os.path.realpath(own.top) != os.path.realpath(folder):
             return Losses(commits=commits, unseen=f"{FOLDER}/{task_id} is no worktree of this repository any more")
-        return Losses((*uncommitted(own), *hidden(own)), commits)
+        at = place(root, task)
+        return Losses((*uncommitted(own), *hidden(own), *(stranded(at) if at is not None else ())), commits)
     except RalphError as error:
         return Losses(commits=commits, unseen=error.message)
 
@@ -334,6 +358,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None) -> Task:
         raise Refused(f"this would be lost with the worktree of {task_id}: {lost.told}",
                       hint=f"`ralph task merge {task_id}` first; --yes drops it all the same")  # fmt: skip
     git, folder = Repository(paths.state_root(root)), top(root, task_id)
+    name = paths.worktree_name(folder) if folder.exists() else ""
     if folder.exists() or os.path.realpath(folder) in _registered(git):
         if folder.exists():
             git.tell("worktree", "repair", str(folder))
@@ -344,7 +369,9 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None) -> Task:
         ran = git.tell("branch", "--quiet", "-D", task.branch)
         if ran.code != 0:
             raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
-    index_trees.clear(root)
+    if name:
+        index_trees.remove(root, name)  # what was only there has been agreed to
+    rescue.clear(root)
     return task_file.change(root, task_id, _without)
 
 

@@ -27,6 +27,7 @@ from ralph.search.terms import query_terms
 
 _CALL, _HOW, _DETAIL, _SAID = 120, 200, 110, 300
 _LINE = 500  # characters of a line that are looked at
+_TELLING = 4  # characters that a line of settings must have to be quoted
 _MANY = 6  # commands and files of which nobody can say any more what helped
 _ACTIONS = 3  # commands and files that are named
 _SHARED = 2  # words of the error and what was done that an explanation has
@@ -98,7 +99,7 @@ class Fix:
         if self.files:
             steps.append(f"after a change of {', '.join(self.files[:_ACTIONS])}")
         told = f"{how} It passed {' and '.join(steps)}."
-        more = [f"({'; '.join(self.details)})"] if self.details else []
+        more = [f"New there: {', '.join(f'`{each}`' for each in self.details)}."] if self.details else []
         return " ".join([told, *more, *([self.said] if self.said else [])])
 
 
@@ -267,14 +268,15 @@ def _counts(record: Record, commands: Sequence[str]) -> bool:
 
 
 def _details(edits: Sequence[Record]) -> Iterator[str]:
-    """What was written into files of settings, a line each."""
+    """What was written into files of settings, a line each; a letter or two tell nobody anything."""
     for edit in edits[:_ACTIONS]:
         if any(junk.is_around(file) for file in edit.origin.files):
             lines = [line for line in edit.text.splitlines() if line.strip() and line.strip() not in edit.origin.files]
             added = [line[1:] for line in lines if line.startswith("+")]
             added = added or [line for line in lines if not line.startswith("-")]
-            if added:
-                yield first_line(added[0], _DETAIL)
+            telling = [line for line in added if len(line.strip()) >= _TELLING]
+            if telling:
+                yield first_line(telling[0].replace("`", "'"), _DETAIL)
 
 
 def _explained(records: Sequence[Record], at: int, passed: int, error: str) -> str:

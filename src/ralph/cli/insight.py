@@ -30,7 +30,11 @@ def cli() -> None:
 
 @cli.command("list")
 @click.option("--task", default="", metavar="TASK", help="Only of this task.")
-@click.option("--status", type=click.Choice(list(STATUSES)), help="Only with this status.")
+@click.option(
+    "--status",
+    type=click.Choice([*STATUSES, verbs.PROMOTED_WORD]),
+    help="Only with this status; promoted are those accepted ones that stand in the project already.",
+)
 @format_option("table", "json", "quiet")
 @click.pass_context
 def list_(ctx: click.Context, task: str, status: str | None, form: str) -> None:
@@ -44,26 +48,30 @@ def list_(ctx: click.Context, task: str, status: str | None, form: str) -> None:
       ralph insight list
       ralph insight list --task t-1a2b3c --status proposed --format json
     """
-    wanted = STATUSES[status] if status else None
-    found = verbs.list_(invocation(ctx).root, task_id=task, status=wanted)
+    root = invocation(ctx).root
+    found = verbs.list_(root, task_id=task, status=STATUSES.get(status or ""))
+    if status == verbs.PROMOTED_WORD:
+        found = [each for each in found if verbs.state(each.record) == status]
+    wrong = verbs.troubles(root, task)
+    for each in wrong:
+        warn(one_line(each))
     if form == "json":
         click.echo(json_text([verbs.shape(each) for each in found]))
     elif form == "quiet":
-        for each in found:
-            click.echo(each.record.id)
+        for one in found:
+            click.echo(one.record.id)
     elif not found:
-        click.echo(
-            "No insights found." if task or status else "No insights yet. `ralph insight extract` looks for some."
-        )
+        none = "No insights found." if task or status else "No insights yet. `ralph insight extract` looks for some."
+        click.echo("No insights that can be read." if wrong else none)
     else:
-        click.echo(table(_HEADINGS, [_row(each) for each in found]))
+        click.echo(table(_HEADINGS, [_row(one) for one in found]))
 
 
 def _row(each: Insight) -> list[str]:
     record = each.record
     star = "*" if is_well_evidenced(record) else ""
     seen = f"{record.extra.get(COUNT, 1)}x{star}"
-    state = "promoted" if verbs.is_promoted(record) else verbs.status_word(record)
+    state = verbs.state(record)
     return [one_line(record.id), one_line(each.task), state, one_line(record.label), seen, one_line(record.text)]
 
 
@@ -122,13 +130,20 @@ def accept(ctx: click.Context, names: tuple[str, ...]) -> None:
 def reject(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Say that insights are none: they are kept as rejected, so that they are not proposed again.
 
+    What was promoted already stays where it stands; the place and what takes it out are told.
+
     \b
     Examples:
       ralph insight reject ins-1791000000-a3f81c
     """
+    from ralph.app import standing  # noqa: PLC0415  (only who rejects looks into the pages)
+
     root = invocation(ctx).root
     for name in names:
-        click.echo(f"Rejected {one_line(verbs.reject(root, name).record.id)}")
+        found = verbs.reject(root, name).record
+        click.echo(f"Rejected {one_line(found.id)}")
+        for each in standing.standings(root, found):
+            warn(one_line(each.told(root)))
 
 
 @cli.command("refine")

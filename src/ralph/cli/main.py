@@ -63,7 +63,6 @@ EXTRAS = {
     "mcp": "mcp",
     "starlette": "web",
     "uvicorn": "web",
-    "sse_starlette": "web",
     "markdown_it": "web",
 }
 """Packages that come with an extra, so that a missing one can be named."""

@@ -7,6 +7,7 @@ here. A reason decides the run's status and the command's exit code, in one tabl
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import PurePath
 
 from ralph.model.work import RunStatus
 
@@ -65,7 +66,7 @@ MEANINGS = {
     Reason.STOPPED: "somebody asked it to stop",
     Reason.DIED: "its process was killed",
     Reason.INTERRUPTED: "Ctrl-C",
-    Reason.ERROR: "something it needs failed: a full disk, a file that cannot be read",
+    Reason.ERROR: "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
 }
 """Each reason in words, for people and for the documentation."""
 
@@ -119,6 +120,15 @@ def ended(run: Run, reason: Reason, words: str, at: str) -> Run:
     """The run with its end; a claim on a task is no longer its own."""
     status = _STATUS.get(reason, RunStatus.FAILED)
     return replace(run, status=status, reason=reason.value, words=words, ended_at=at, step="")
+
+
+def fault(error: BaseException) -> str:
+    """What went wrong that nobody had foreseen, and where: the words of a run that ended by it."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    where = f" ({PurePath(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})" if at is not None else ""
+    return f"a fault in Ralph: {type(error).__name__}: {error}{where}"
 
 
 def exit_code(run: Run) -> int:

@@ -185,7 +185,8 @@ def _ordered(
             stand = lookup.standing(connection, first)
             first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
         found += first
-        size *= 2  # where few pass, few questions are better than short ones
+        if 2 * len(first) < size:  # where few pass, few questions are better than short ones
+            size *= 2
     return found[:most]
 
 

@@ -60,11 +60,11 @@ def _without_others(copy: sqlite3.Connection, present: Iterable[Source], terms: 
     with db.atomic(copy):
         for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
             path = own.get(row["path"])
-            if path is None or (not _is_shared(row["path"]) and _digest(path) != row["digest"]):
+            if path is None or (not is_shared(row["path"]) and _digest(path) != row["digest"]):
                 writer.clear(row["key"])
 
 
-def _is_shared(name: str) -> bool:
+def is_shared(name: str) -> bool:
     """Whether a source stands in the main checkout for all of its worktrees."""
     return name.startswith((".ralph/log/", ".ralph/tasks/"))
 

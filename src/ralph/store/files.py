@@ -18,23 +18,17 @@ import errno
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.store import watching
+from ralph.store import locks, watching
 from ralph.store.watching import Change
 
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
-LOCK_NAME = ".ralph-lock"
 
-_LOCK_TRIES = 3000
-_LOCK_PAUSE = 0.01
 _UPDATE_TRIES = 20
-_NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
 
 
 def read(path: Path) -> str | None:
@@ -209,7 +203,7 @@ def lock(path: Path) -> Iterator[None]:
         return
     folder = Path(os.path.realpath(path)).parent
     try:
-        handle = _lock_handle(folder)
+        handle = locks.of_folder(folder)
     except OSError as error:
         raise WriteFailed(f"{folder}: cannot be locked: {error.strerror}", hint=_hint(error)) from error
     try:
@@ -246,9 +240,9 @@ def _hold(real: Path, words: str) -> int:
     while True:
         handle = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
-            if not _is_free(handle):
+            if not locks.is_free(handle):
                 raise Held(real, read(real) or "")
-            if _is_current(real, handle):  # whoever held it has deleted it since we opened it, or nobody did
+            if locks.is_current(real, handle):  # whoever held it has deleted it since we opened it, or nobody did
                 os.ftruncate(handle, 0)
                 os.write(handle, _bytes(real, words))
                 return handle
@@ -375,69 +369,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock_handle(folder: Path) -> int:
-        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
-        return _acquire(folder, handle, lambda: msvcrt.locking(handle, msvcrt.LK_NBLCK, 1))
-
-    def _is_free(handle: int) -> bool:
-        return True  # a file that is locked there could not be read
-
-    def _is_current(path: Path, handle: int) -> bool:
-        return path.exists()
-
-else:
-    import fcntl
-
-    def _lock_handle(folder: Path) -> int:
-        try:
-            return _locked(folder, folder, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            if error.errno not in _NO_FOLDER_LOCKS:
-                raise
-        return _locked(folder, folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
-
-    def _locked(folder: Path, path: Path, flags: int) -> int:
-        while True:
-            handle = os.open(path, flags, 0o666)
-            _acquire(folder, handle, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            if _is_current(path, handle):
-                return handle
-            os.close(handle)
-
-    def _is_free(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _is_current(path: Path, handle: int) -> bool:
-        """Whether what was opened still stands there: git or a person may have replaced it while we waited."""
-        try:
-            return os.path.samestat(os.fstat(handle), path.stat())
-        except FileNotFoundError:
-            return False
-
-
-def _acquire(folder: Path, handle: int, attempt: Callable[[], None]) -> int:
-    """Try until the lock is ours; the pause is short, a writer holds it for milliseconds."""
-    for _ in range(_LOCK_TRIES):
-        try:
-            attempt()
-        except (BlockingIOError, PermissionError):
-            time.sleep(_LOCK_PAUSE)
-        except BaseException:
-            os.close(handle)
-            raise
-        else:
-            return handle
-    os.close(handle)
-    raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
 
 
 def _hint(error: OSError) -> str:

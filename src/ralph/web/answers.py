@@ -3,7 +3,8 @@
 A handler is a plain function from `Asked` to something that JSON can hold; `route` runs it in a thread, since the
 core is synchronous, and puts every error into the command's own words. Nothing else in the web part catches errors
 or knows of status codes. The config is read again when one of its files changes, since people edit it while the
-pages are open. Lists are paged here, once. `tests/web/test_site.py` and `tests/web/test_guard.py` prove it.
+pages are open; the index is waited for, so that an answer knows every change that was made before its question
+(`tests/web/test_fresh.py`). Lists are paged here, once. `tests/web/test_site.py` and `test_guard.py` prove the rest.
 """
 
 import json
@@ -21,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralph import __version__
+from ralph.app import index
 from ralph.config import load, sources, trust_file
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.settings import Config
@@ -135,7 +137,8 @@ def _answered(request: Request, handler: Handler, body: bytes) -> Response:
     asked = Asked(
         state.root, settings.config(), request.query_params, request.path_params, _object(body), request
     )  # fmt: skip
-    return shaped(handler(asked))
+    with index.patient():
+        return shaped(handler(asked))
 
 
 def _object(body: bytes) -> Mapping[str, object]:

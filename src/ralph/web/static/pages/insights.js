@@ -19,7 +19,7 @@ const FROM =
 /** Evidence is an id of a record, or words. */
 function Proof({ one }) {
   const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
-  return /^[a-z]+-[0-9]+-[0-9a-f]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
+  return /^(mem|obs|ins|jrn|know|pat)-[\w-]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
 }
 
 function Evidence({ items }) {

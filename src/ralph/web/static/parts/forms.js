@@ -28,7 +28,7 @@ const isMemory = (record) => record.id.startsWith("mem-");
 
 /** What a form begins with. */
 export function start(action, record) {
-  if (action === "add") return { noun: "memory", kind: "pattern", title: "", text: "", tags: [] };
+  if (action === "add") return { family: "memory", kind: "pattern", title: "", text: "", tags: [] };
   if (action === "edit") return { text: record.text, ...(isPage(record) ? { title: record.title } : { kind: record.kind }) };
   if (action === "retag") return { tags: [...(record.tags ?? [])] };
   if (action === "promote") return { to: isMemory(record) ? "agents" : "memory", text: "", page: "", kind: "" };
@@ -81,9 +81,9 @@ function KindField({ value, set, open = false }) {
 }
 
 function Add({ values, set }) {
-  return html`<${Choice} legend="What it is" name="noun" options=${NOUNS} value=${values.noun}
-      onChange=${(noun) => set({ noun })} />
-    ${values.noun === "knowledge"
+  return html`<${Choice} legend="What it is" name="family" options=${NOUNS} value=${values.family}
+      onChange=${(family) => set({ family })} />
+    ${values.family === "knowledge"
       ? html`<${LineField} label="Title" value=${values.title} set=${(title) => set({ title })} />`
       : html`<${KindField} value=${values.kind} set=${(kind) => set({ kind })} />`}
     <${TextField} label="Text" first=${true} value=${values.text} set=${(text) => set({ text })} hint=${PRIVATE} />

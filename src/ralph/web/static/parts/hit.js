@@ -73,7 +73,10 @@ export function HitDetail({ row }) {
   return html`<div class="hit-detail">
     ${row.stale && html`<p class="notice">${sentence(row.stale)}</p>`}
     ${why.length > 0 &&
-    html`<div class="why"><p class="why-title">Why it was found</p><ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul></div>`}
+    html`<div class="why">
+      <p class="why-title">Why it was found</p>
+      <ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul>
+    </div>`}
     <${LayersOf} id=${row.id} />
     <p><a href=${recordPath(row.id)} data-link>Open the record</a></p>
   </div>`;

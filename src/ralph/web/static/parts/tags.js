@@ -47,6 +47,7 @@ export function Tags({ value, onChange, first = false }) {
     setAt(-1);
     field.current.focus();
   };
+  const remove = (tag) => onChange(value.filter((one) => one !== tag));
   // One further than the last is none: what was typed.
   const move = (step) => setAt((before) => ((before + 1 + step + offers.length + 1) % (offers.length + 1)) - 1);
   const onKeyDown = (event) => {
@@ -67,7 +68,7 @@ export function Tags({ value, onChange, first = false }) {
   return html`<div class="field">
     <label for=${id}>Tags</label>
     <div class="tags-box">
-      ${value.map((tag) => html`<${Chip} key=${tag} tag=${tag} onRemove=${() => onChange(value.filter((one) => one !== tag))} />`)}
+      ${value.map((tag) => html`<${Chip} key=${tag} tag=${tag} onRemove=${() => remove(tag)} />`)}
       <input id=${id} ref=${field} data-first=${first ? "" : undefined} role="combobox" autocomplete="off"
         aria-autocomplete="list" aria-expanded=${open ? "true" : "false"} aria-controls="${id}-list"
         aria-activedescendant=${open && at >= 0 ? `${id}-${at}` : undefined}
