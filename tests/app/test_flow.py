@@ -1,7 +1,9 @@
 """Many tasks side by side, from start to merge: what each learns stays its own until it is done, and then reaches all.
 
-Two loops run at once in two worktrees of a real repository, with the scripted agent; each works in two iterations, so
-that what it says twice is well evidenced. They meet in the middle, so that both are surely at work at the same time.
+Two loops run at once in two worktrees of a real repository, with the scripted agent; each works in two iterations and
+calls its session by the same name in both, as the scripted agent of the command line does. What it says in both is
+well evidenced and promoted unaided; what it says in one is not. They meet in the middle, so that both are surely at
+work at the same time.
 """
 
 import threading
@@ -16,15 +18,20 @@ from tests.app.looping import Workshop, done, git, project
 from ralph import paths
 from ralph.app import insight, search, task_file, task_memory, task_merge, worktree
 from ralph.app.loop import Wish
-from ralph.formats import progress, region
+from ralph.capture.insights import places
+from ralph.formats import patterns, progress, region
 from ralph.loop.state import Run
 from ralph.model.agent import Ask, Reply
 from ralph.model.query import Query
-from ralph.model.record import Family
+from ralph.model.record import Family, Status
 
 LESSONS = {
     "refunds": "The ledger rejects refunds older than 90 days with LedgerClosedError",
     "dark mode": "ThemeProvider caches its palette, so toggleTheme must bump paletteVersion",
+}
+ONCE = {
+    "refunds": "Gotcha: the RefundPolicy cache must be emptied after each change of policy.yaml",
+    "dark mode": "Gotcha: the contrast of `--muted` must stay above 4.5, otherwise axe fails the build",
 }
 KNOWLEDGE = {
     "refunds": ("Ledger windows", "Refunds are booked by LedgerWriter.append in ledger.py, never by sql."),
@@ -42,7 +49,9 @@ class Side:
 
     def steps(self, meet: Callable[[], object]) -> list[Callable[[Ask], Reply]]:
         """Two iterations: the first says what it learned, the second says it again and is done."""
-        noted = f"<journal>worked on {self.title}\n\nLearnings:\n- {LESSONS[self.title]}\n</journal>"
+        lesson, once = f"- {LESSONS[self.title]}\n", f"- {ONCE[self.title]}\n"
+        noted = f"<journal>worked on {self.title}\n\nLearnings:\n{lesson}</journal>"
+        more = noted.replace(lesson, lesson + once)
         title, text = KNOWLEDGE[self.title]
         known = f'<knowledge tags="{self.title.split()[0]}" title="{title}">{text}</knowledge>'
         name = self.title.replace(" ", "_")
@@ -51,7 +60,7 @@ class Side:
             self.asks.append(ask)
             (ask.folder / f"{name}.py").write_text("half = True\n", encoding="utf-8", newline="")
             meet()
-            return Reply(f"{noted}\n{known}\n", session=f"{name}-1")
+            return Reply(f"{more}\n{known}\n", session="scripted")
 
         def second(ask: Ask) -> Reply:
             self.asks.append(ask)
@@ -59,7 +68,7 @@ class Side:
             (ask.folder / f"{name}.py").write_text("whole = True\n", encoding="utf-8", newline="")
             git(ask.folder, "add", f"{name}.py")
             git(ask.folder, "commit", "-q", "-m", self.title)
-            return Reply(f"{noted}\n{done(ask)}\n", session=f"{name}-2")
+            return Reply(f"{noted}\n{done(ask)}\n", session="scripted")
 
         return [first, second]
 
@@ -144,7 +153,7 @@ def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_h
     document = progress.parse(text)
     blocks = [each.record for each in document.entries if each.record.family is Family.JOURNAL]
     assert text.startswith("## Codebase Patterns\n")
-    assert [block.extra["thread"] for block in blocks] == ["ralph://session/refunds-1", "ralph://session/refunds-2"]
+    assert [block.extra["thread"] for block in blocks] == ["ralph://session/scripted"] * 2
     assert [block.extra["journal"] for block in blocks] == [f"jrn-{run.id}-1", f"jrn-{run.id}-2"]
     assert all(LESSONS["refunds"] in block.text for block in blocks)
     patterns = [each.record.text for each in document.entries if progress.is_pattern(each.record)]
@@ -155,13 +164,39 @@ def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_h
     assert not [hit for hit in hits if hit.record.id.startswith("prog-")]
 
 
-def test_what_is_well_evidenced_is_promoted_and_agents_md_is_merged(both: Both) -> None:
-    patterns = paths.global_patterns(both.root).read_text(encoding="utf-8")
+def promoted(both: Both) -> list[str]:
+    """What stands in the project's patterns."""
+    document = patterns.parse(paths.global_patterns(both.root).read_text(encoding="utf-8"))
+    return sorted(entry.record.text for entry in document.entries)
+
+
+def test_what_was_said_in_two_iterations_is_promoted_unaided_and_what_was_said_once_is_not(both: Both) -> None:
+    assert promoted(both) == sorted(LESSONS.values())
+    for side, run in zip(both.sides, both.runs, strict=True):
+        found = {each.record.text: each.record for each in insight.list_(both.root, task_id=side.task)}
+        twice = found.pop(LESSONS[side.title])
+        assert (places(twice), twice.extra["count"]) == ((f"{run.id}#1", f"{run.id}#2"), 2)
+        assert insight.is_promoted(twice)
+        title, text = KNOWLEDGE[side.title]
+        assert sorted(found) == sorted([ONCE[side.title], f"{title}: {text}"])
+        for once in found.values():
+            assert (places(once), once.extra["count"], once.status) == ((f"{run.id}#1",), 1, Status.PROPOSED)
+            assert not insight.is_due(once)
+
+
+def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_nothing_more(both: Both) -> None:
     for side in both.sides:
-        assert patterns.count(LESSONS[side.title]) == 1
-        assert KNOWLEDGE[side.title][1] not in patterns, "once is not well evidenced"
-        found = insight.list_(both.root, task_id=side.task)
-        assert any(insight.is_promoted(each.record) for each in found)
+        for root in (both.root, worktree.top(both.root, side.task)):
+            again = insight.extract(root, side.task)
+            assert (again.added, again.updated) == ((), ())
+    merged(both)
+    for side in both.sides:
+        assert insight.extract(both.root, side.task).updated == ()
+        assert task_memory.finish(both.root, side.task).promotion is not None
+    assert promoted(both) == sorted(LESSONS.values())
+
+
+def test_what_was_learned_is_merged_into_agents_md(both: Both) -> None:
     merged(both)
     page = (both.root / "AGENTS.md").read_text(encoding="utf-8")
     assert page.startswith("# Working here\n\nBe kind.\n")

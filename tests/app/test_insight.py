@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.capture.situations import TEACHING, session
+from tests.capture.situations import NOTE, TEACHING, observed, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insight, journal, knowledge, task
+from ralph.app import insight, journal, knowledge, on_record, task
 from ralph.capture.insights import evidence, is_well_evidenced, places
-from ralph.errors import Conflict, NotFound, UsageError
+from ralph.errors import Conflict, NotFound, Unreadable, UsageError
 from ralph.formats import insights, jsonl
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.model.kinds import Outcome
@@ -21,6 +21,7 @@ from ralph.store import files
 
 TOKEN = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
 BUILD = "a build that the tests need"
+RESET = "The staging database is reset at 02:00, so never keep fixtures there."
 
 
 @pytest.fixture
@@ -92,7 +93,111 @@ def test_knowledge_belongs_to_the_iteration_that_gave_it(root: Path, name: str) 
     journal.append(root, entry)
     journal.append(root, replace(entry, iteration=2, task=other, session="h2", created_at="2999-01-02T00:00:00Z"))
     assert [each.tags for each in insight.extract(root, name).added] == [("db",)]
-    assert places(stored(root, name)[0]) == ("h1",)
+    assert places(stored(root, name)[0]) == ("run-1a2b3c4d#1",)
+    assert insight.extract(root, other).added == ()
+
+
+def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -> None:
+    """An iteration that gave this as knowledge under one title, and ended within the same second as all others."""
+    learned = knowledge.learn(root, [KnowledgeSigil("Nightly reset", ("db",), text)], run="run-1a2b3c4d")
+    said = on_record.known([(each.slug, each.change) for each in learned])
+    entry = JournalEntry(
+        "run-1a2b3c4d", iteration, Outcome.DONE, task_id or name, session="scripted",
+        created_at="2999-01-01T00:00:00Z", extra={on_record.KNOWN: said},
+    )  # fmt: skip
+    journal.append(root, entry)
+    insight.extract(root, name, run=entry.run, iteration=iteration)
+
+
+def test_the_same_knowledge_in_two_iterations_was_seen_twice(root: Path, name: str) -> None:
+    given(root, name, 1, RESET)
+    assert not is_well_evidenced(stored(root, name)[0])
+    given(root, name, 2, RESET)
+    found = stored(root, name)
+    assert [(each.extra["count"], places(each)) for each in found] == [(2, ("run-1a2b3c4d#1", "run-1a2b3c4d#2"))]
+    insight.extract(root, name)
+    assert stored(root, name) == found
+
+
+def test_other_knowledge_under_the_same_title_was_seen_once(root: Path, name: str) -> None:
+    given(root, name, 1, RESET)
+    given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.")
+    insight.extract(root, name)
+    assert [(each.extra["count"], len(places(each))) for each in stored(root, name)] == [(1, 1), (1, 1)]
+
+
+def test_knowledge_of_another_tasks_iteration_is_not_this_ones(root: Path, name: str) -> None:
+    other = task.add(root, "Something else").task.id
+    given(root, name, 1, RESET, other)
+    given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.", other)
+    note(root, name, 3, "")
+    assert insight.extract(root, name).added == ()
+
+
+def test_what_hooks_observed_in_a_session_belongs_to_the_iteration_that_ended_after_it(root: Path, name: str) -> None:
+    for number in (1, 2):
+        entry = JournalEntry(
+            "run-1a2b3c4d", number, Outcome.DONE, name, session="scripted", notes=PROTO if number == 1 else "",
+            created_at=f"2026-10-0{number}T12:00:00Z",
+        )  # fmt: skip
+        journal.append(root, entry)
+    said = observed(NOTE, f"Gotcha: {PROTO}", by="agent")  # on the first day at ten
+    observe(root, [said], "scripted")
+    insight.extract(root, name)
+    assert [(each.extra["count"], places(each)) for each in stored(root, name)] == [(1, ("run-1a2b3c4d#1",))]
+    later = replace(said, id="obs-9", created_at="2026-10-02T10:00:00Z")
+    observe(root, [later], "scripted")
+    insight.extract(root, name)
+    assert places(stored(root, name)[0]) == ("run-1a2b3c4d#1", "run-1a2b3c4d#2")
+
+
+def test_a_count_that_held_copies_and_sessions_as_places_is_put_right(root: Path, name: str) -> None:
+    note(root, name, 1, PROTO)
+    insight.extract(root, name)
+    wrong = {"count": 7, "places": ["host-d1", "found-5b0519cc"], "repeats": {"host-d1": 5}}
+    insight.change(root, insight.list_(root)[0], lambda record: replace(record, extra={**record.extra, **wrong}))
+    assert is_well_evidenced(stored(root, name)[0])
+    insight.extract(root, name)
+    after = stored(root, name)[0]
+    assert (places(after), is_well_evidenced(after)) == (("run-1a2b3c4d#1",), False)
+    insight.extract(root, name)
+    assert stored(root, name)[0] == after
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ('{\n  "insights": [\n    {"id" "x"}\n  ]\n}\n', 3, "this is not JSON"),
+        ("[]\n", 1, "the file should hold one object"),
+        ('{"insights": {"a": 1}}\n', 1, "`insights` should be a list"),
+    ],
+)
+def test_a_damaged_file_is_told_with_its_line_and_never_written_over(
+    root: Path, name: str, text: str, line: int, what: str
+) -> None:
+    path = paths.tasks_folder(root) / name / "memory" / "insights.json"
+    files.write(path, text)
+    note(root, name, 1, PROTO)
+    shown = f".ralph/tasks/{name}/memory/insights.json"
+    assert insight.list_(root) == []
+    (told,) = insight.troubles(root, name)
+    assert told.startswith(f"{shown}:{line}: {what}")
+    assert insight.troubles(root) == [told]
+    with pytest.raises(Unreadable, match=f"{shown}: line {line}: {what}"):
+        insight.extract(root, name)
+    with pytest.raises(NotFound) as missing:
+        insight.find(root, "ins-1")
+    assert shown in (missing.value.hint or "")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_an_insight_that_cannot_be_read_is_told_and_the_others_are_listed(root: Path, name: str) -> None:
+    path = paths.tasks_folder(root) / name / "memory" / "insights.json"
+    files.write(path, '{"insights": [\n{"id": "a"},\n{"id": "b", "kind": "fix", "text": "One"}]}\n')
+    assert [each.record.id for each in insight.list_(root)] == ["b"]
+    assert [told.partition(";")[0] for told in insight.troubles(root)] == [
+        f".ralph/tasks/{name}/memory/insights.json:2: an insight without a text is not read"
+    ]
 
 
 def test_a_second_extraction_changes_nothing(root: Path, name: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.app.looping import GOAL, PASSES, Workshop, ends, project, says_done
 
+from ralph import paths
 from ralph.app import board, runs, task
 from ralph.app.board import status_of
 from ralph.app.loop import Wish
@@ -196,6 +197,42 @@ def test_a_second_ctrl_c_right_after_the_journal_loses_nothing_that_was_done(sho
     assert (run.reason, run.done, shop.outcomes(run)) == ("interrupted", run.only, ["done"])
     assert status_of(board.read(shop.root).tasks[0]) is TaskStatus.DONE
     assert shop.resume().reason == "success"
+
+
+def breaks(ask: Ask) -> Reply:
+    """A step in which something fails that nobody had foreseen."""
+    raise ZeroDivisionError("no carts to divide by")
+
+
+def test_a_fault_that_nobody_foresaw_is_the_runs_end_and_the_commands_error(shop: Workshop) -> None:
+    with pytest.raises(ZeroDivisionError):
+        shop.start(writing(1), breaks)
+    run = runs.current(shop.root, "")
+    assert (run.status, run.reason, run.iterations) == (RunStatus.FAILED, "error", 2)
+    assert run.words.startswith("a fault in Ralph: ZeroDivisionError: no carts to divide by (test_loop_ends.py:")
+    assert shop.outcomes(run) == ["blocked", "interrupted"]
+    assert f"Ended: failed, error: {run.words}" in runs.conclude(shop.root, run).text
+    assert all(each.claim is None for each in board.read(shop.root).tasks)
+    again = shop.resume(writing(1), writing(2), says_done(), PASSES)
+    assert (again.id, again.reason) == (run.id, "success")
+    assert not [line for line in shop.said if "was killed" in line]
+
+
+def test_a_fault_that_comes_again_while_it_is_journaled_ends_the_run_all_the_same(shop: Workshop) -> None:
+    def spoils(ask: Ask) -> Reply:
+        path = paths.run_folder(shop.root, ask.environment["RALPH_RUN"]) / "0001.md"
+        path.unlink()
+        path.mkdir()  # what the agent was asked is needed to journal what it said
+        paths.run_output(shop.root, ask.environment["RALPH_RUN"]).write_text(
+            "ralph: iteration 1: scripted\n", encoding="utf-8", newline=""
+        )
+        return breaks(ask)
+
+    with pytest.raises(ZeroDivisionError):
+        shop.start(spoils)
+    run = runs.current(shop.root, "")
+    assert (run.status, run.reason) == (RunStatus.FAILED, "error")
+    assert "ZeroDivisionError" in run.words
 
 
 def test_resume_adds_feedback_for_the_next_prompt(shop: Workshop) -> None:

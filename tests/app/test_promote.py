@@ -75,6 +75,44 @@ def test_what_was_said_once_or_rejected_stays_behind(root: Path, name: str) -> N
     assert by_text(root, name, "vite").extra["promoted_to"] is None
 
 
+LABELLED = "Gotcha: csv.writer needs newline='' or Excel shows blank rows between all others"
+
+
+@pytest.mark.parametrize("named", [LABELLED, LABELLED.replace("Gotcha:", "**Gotcha:**")])
+def test_a_name_that_the_heading_says_already_is_said_once(root: Path, name: str, named: str) -> None:
+    note(root, name, 3, f"Did it.\n\n{LABELLED}")
+    note(root, name, 4, f"Did more.\n\n{LABELLED}")
+    insight.extract(root, name)
+    found = insight.find(root, by_text(root, name, "csv.writer").id)
+    insight.change(root, found, lambda record: replace(record, text=named))
+    promote.promoted(root, name)
+    assert f"\n- {LABELLED.removeprefix('Gotcha: ')}\n" in written(root)
+    assert "Gotcha:" not in written(root)
+    assert by_text(root, name, "csv.writer").text == named, "the insight keeps its words"
+    assert not promote.promote(root, found.record.id, Target.PATTERNS).changed
+
+
+def test_what_stands_there_with_its_name_is_not_said_again(root: Path, name: str) -> None:
+    files.write(root / ".ralph" / "global-patterns.md", f"## Gotchas\n\n- {LABELLED}\n")
+    note(root, name, 3, LABELLED)
+    note(root, name, 4, LABELLED)
+    insight.extract(root, name)
+    promote.promoted(root, name)
+    assert written(root).count("csv.writer") == 1
+
+
+def test_a_name_that_the_heading_does_not_say_stays(root: Path, name: str) -> None:
+    note(root, name, 3, LABELLED)
+    insight.extract(root, name)
+    found = by_text(root, name, "csv.writer").id
+    promote.promote(root, found, Target.PATTERNS, kind=MemoryKind.PATTERN)
+    assert f"\n- {LABELLED}\n" in written(root)
+    promote.promote(root, found, Target.AGENTS)
+    assert f"- {LABELLED}\n" in (root / "AGENTS.md").read_text(encoding="utf-8")
+    promote.promote(root, found, Target.MEMORY, text="Decision: keep csv", kind=MemoryKind.DECISION)
+    assert memory.list_(root)[0].record.text == "keep csv"
+
+
 def test_promoting_twice_adds_nothing(root: Path, name: str) -> None:
     promote.promoted(root, name)
     before = marks(root)

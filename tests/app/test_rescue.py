@@ -55,13 +55,13 @@ def test_doctor_tells_of_memory_that_only_the_index_of_a_deleted_worktree_has_an
     shutil.rmtree(place)
     [told] = [each for each in doctor.examine(shop.root) if each.problem.code == "worktree-index"]
     assert told.needs_a_person
-    assert "2 memories that stand nowhere else" in told.problem.what
+    assert "2 memories that nothing else has" in told.problem.what
     assert ".ralph/log/rescued" in told.problem.hint
     [done] = index.prune(shop.root, really=True)
     assert f"its memories are in {rescue.folder(shop.root) / work.id}.md" in done.why
     assert rescued(shop.root, work.id) == ONLY_THERE
-    assert paths.log_folder(shop.root).exists()
-    assert not [each for each in doctor.examine(shop.root) if each.problem.code == "worktree-index"]
+    later = [each for each in doctor.examine(shop.root) if each.problem.code in ("worktree-index", "rescued")]
+    assert [(each.path.name, each.needs_a_person) for each in later] == [(f"{work.id}.md", False)]
 
 
 def test_a_worktree_that_is_made_again_costs_none_of_what_was_staged(shop: Workshop) -> None:

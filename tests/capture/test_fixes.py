@@ -37,9 +37,15 @@ def test_a_lesson_says_what_failed_how_and_what_resolved_it() -> None:
     assert "with `--legacy-peer-deps`" in fix.text
     fix = only(session(*TEACHING["a setting that was wrong"]))
     assert "jest.config.js" in fix.text
-    assert "testEnvironment: 'jsdom'" in fix.text
+    assert fix.text.endswith("It passed after a change of jest.config.js. New there: `testEnvironment: 'jsdom',`.")
     fix = only(session(*TEACHING["code around a trap that the agent explains"]))
     assert "must flush before closing" in fix.text
+
+
+def test_a_letter_that_was_written_into_a_file_of_settings_is_not_quoted() -> None:
+    failed = ("fail", "npx jest", "ReferenceError: document is not defined")
+    fix = only(session(failed, ("edit", "jest.config.js", "+ y"), ("ok", "npx jest")))
+    assert fix.text.endswith("It passed after a change of jest.config.js.")
 
 
 def test_the_evidence_is_the_failure_what_was_done_and_the_pass() -> None:

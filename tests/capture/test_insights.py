@@ -10,12 +10,14 @@ from tests.capture.situations import EMPTY, NOTE, TEACHING, observed, session
 from ralph.capture.insights import (
     COUNT,
     EVIDENCE,
+    REPEATS,
     evidence,
     is_proven,
     is_well_evidenced,
     of_origin,
     places,
     propose,
+    sightings,
 )
 from ralph.formats.journal import record_of
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
@@ -87,8 +89,44 @@ def test_the_files_that_were_touched_go_with_an_insight() -> None:
 
 def test_what_says_the_same_is_one_insight_with_the_words_of_the_oldest_and_a_count() -> None:
     found = propose([learning(PROTO_AGAIN, "s2", 5), learning(PROTO, "s1", 1), learning(PROTO, "s1", 2)])
-    assert [(each.text, each.extra[COUNT], places(each)) for each in found] == [(PROTO, 3, ("s1", "s2"))]
+    assert [(each.text, each.extra[COUNT], places(each)) for each in found] == [(PROTO, 2, ("s1", "s2"))]
     assert len(evidence(found[0])) == 3
+
+
+def test_two_iterations_are_two_places_although_their_session_has_one_name() -> None:
+    found = propose([noted(PROTO, 1, "scripted"), noted(PROTO, 2, "scripted")])
+    assert [(each.extra[COUNT], places(each)) for each in found] == [(2, ("run-1#1", "run-1#2"))]
+    assert is_well_evidenced(found[0])
+
+
+def test_what_one_iteration_said_is_one_sighting_wherever_it_was_written_down() -> None:
+    origin = Origin("agent", "s1", "run-1", 1)
+    copies = [
+        noted(f"Did it.\n\n{PROTO}", 1, "s1"),
+        of_origin(learning(PROTO, number=1), origin),
+        of_origin(known("Protobuf", PROTO, "proto"), origin),
+        replace(observed(NOTE, f"Gotcha: {PROTO}", by="agent", number=3), origin=origin),
+    ]
+    found = propose(copies)
+    assert [(each.extra[COUNT], places(each)) for each in found] == [(1, ("run-1#1",))]
+    assert len(evidence(found[0])) == 4
+    assert not is_well_evidenced(found[0])
+
+
+def test_a_pattern_at_the_top_of_progress_is_no_sighting() -> None:
+    pattern = Record("found-1", MemoryKind.PATTERN, PROTO, label="Codebase Patterns")
+    alone = propose([pattern])
+    assert [(each.text, each.extra[COUNT], places(each)) for each in alone] == [(PROTO, 1, ())]
+    assert not is_well_evidenced(alone[0])
+    both = propose([pattern, noted(PROTO_AGAIN, 1)])
+    assert [(each.text, places(each)) for each in both] == [(PROTO_AGAIN, ("run-1#1",))]
+
+
+def test_what_was_observed_counts_as_often_as_it_happened() -> None:
+    steps = TEACHING["a migration before the tests"]
+    found = propose([*session(*steps, *steps, *steps), *session(*steps, name="s2")])
+    assert [(each.extra[COUNT], sightings(each)) for each in found] == [(4, {"s1": 3, "s2": 1})]
+    assert found[0].extra[REPEATS] == {"s1": 3}
 
 
 def test_seen_in_two_sessions_is_well_evidenced_and_twice_in_one_is_not() -> None:

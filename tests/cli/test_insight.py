@@ -34,6 +34,46 @@ def test_insights_are_extracted_listed_shown_and_judged(ralph: Project, name: st
     assert [each["status"] for each in ralph("insight", "list", "--format", "json").json] == ["accepted", "rejected"]
 
 
+def test_who_rejects_what_was_promoted_is_told_where_it_stands(ralph: Project, name: str) -> None:
+    ralph("insight", "extract")
+    found = ralph("insight", "list", "--format", "json").ids[0]
+    ralph("promote", found, "--to", "patterns")
+    ralph("promote", found, "--to", "agents")
+    assert ralph("insight", "list", "--status", "promoted", "--format", "quiet").out == f"{found}\n"
+    said = ralph("insight", "reject", found)
+    assert (said.code, said.out) == (0, f"Rejected {found}\n")
+    assert "it still stands in .ralph/global-patterns.md:" in said.err
+    assert "it still stands in AGENTS.md:3; take the line out in an editor" in said.err
+    command = said.err.split("`")[1].split()
+    assert ralph(*command[1:]).code == 0
+    assert PROTO not in ralph.read(".ralph/global-patterns.md")
+    assert ralph("insight", "list", "--status", "promoted").out == "No insights found.\n"
+    assert "rejected" in ralph("insight", "list").out
+
+
+def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, name: str) -> None:
+    where = f".ralph/tasks/{name}/memory/insights.json"
+    ralph.put(where, '{\n"insights": [oops]\n}\n')
+    listed = ralph("insight", "list")
+    assert listed.out == "No insights that can be read.\n"
+    assert listed.err.startswith(f"warning: {where}:2: this is not JSON")
+    assert "mend the file by hand" in listed.err
+    assert ralph("insight", "list", "--format", "json").json == []
+    assert where in ralph("insight", "show", "ins-1").err
+    assert f"error: {where}: line 2" in ralph("insight", "extract").err
+    done = ralph("task", "done", name)
+    assert done.code == 0
+    assert f"what {name} taught was not promoted: {where}: line 2: this is not JSON" in done.err
+    assert ralph.read(where) == '{\n"insights": [oops]\n}\n'
+
+
+def test_a_damaged_file_of_a_task_that_taught_nothing_is_told_when_it_is_done(ralph: Project) -> None:
+    made = task.add(ralph.root, "Nothing learned").task.id
+    ralph.put(f".ralph/tasks/{made}/memory/insights.json", "[]\n")
+    said = ralph("task", "done", made).err
+    assert f"can be read: .ralph/tasks/{made}/memory/insights.json:1: the file should hold one object" in said
+
+
 def test_json_is_valid_when_there_is_nothing(ralph: Project) -> None:
     assert ralph("insight", "list", "--format", "json").json == []
     assert ralph("insight", "extract", "--format", "json").json == []

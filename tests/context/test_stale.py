@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ralph.context import stale
 from ralph.context.stale import Known
 
-
 NAMES = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=3)
 
 

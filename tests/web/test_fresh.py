@@ -4,7 +4,6 @@ That other one may have looked at the file before the change. So an answer waits
 held here until the question stands before it (which Linux tells: the file is open twice) or was answered without it.
 """
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -29,9 +28,9 @@ def shop(tmp_path: Path) -> Sample:
 def openings(path: Path) -> int:
     """How many times this process has a file open."""
     found = 0
-    for handle in os.listdir("/proc/self/fd"):
+    for handle in Path("/proc/self/fd").iterdir():
         try:
-            found += os.readlink(f"/proc/self/fd/{handle}") == str(path)
+            found += handle.readlink() == path
         except OSError:  # closed by another thread meanwhile
             continue
     return found

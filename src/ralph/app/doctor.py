@@ -287,7 +287,11 @@ def _worktrees(root: Path) -> list[Finding]:
         Finding(paths.state_root(root) / worktree.FOLDER, Problem(1, each.what, each.hint, "warning", "worktree"))
         for each in worktree.troubles(root)
     ]
-    return wrong + [_left(root, each) for each in index_trees.left(root)]
+    what, hint = "memories of a worktree that is gone", "take over what you want, then delete the file"
+    kept = [
+        Finding(path, Problem(1, what, hint, "note", "rescued")) for path in sorted(rescue.folder(root).glob("*.md"))
+    ]
+    return wrong + [_left(root, each) for each in index_trees.left(root)] + kept
 
 
 def _left(root: Path, each: index_trees.Left) -> Finding:
@@ -297,7 +301,7 @@ def _left(root: Path, each: index_trees.Left) -> Finding:
     if not count:
         return Finding(each.path, Problem(1, f"{what}; nothing is lost with it", hint, "note", "worktree-index"))
     hint = f"`ralph index prune --yes` keeps them in {paths.shown(rescue.folder(root), root)}"
-    what = f"{what}, and of {count} memories that stand nowhere else: they were not committed"
+    what = f"{what}, and of {count} {'memory' if count == 1 else 'memories'} that nothing else has: never committed"
     return Finding(each.path, Problem(1, what, hint, "warning", "worktree-index"))
 
 

@@ -1,10 +1,10 @@
 """The indexes of a project's other checkouts: each worktree has one, in the main checkout's cache.
 
-They are derived, as every index is, and outlive a worktree that somebody deletes by hand; then they are of no more use,
-and go: with `ralph task drop`, with `ralph index prune` (which keeps what stands nowhere else, see `rescue`), and doctor
-tells of them until then. Whoever takes something
-out of the files for good, or keeps a cache for all checkouts, has to think of all of them. No git is asked here: its
-own files say which worktrees there are (`paths.worktrees`). Proof: `tests/app/test_worktree_index.py`.
+They are derived, as every index is, and outlive a worktree that somebody deletes by hand; then they go with `ralph task
+drop` and `ralph index prune` (which keeps what stands nowhere else: `rescue`), and doctor tells of them until then.
+Whoever takes something out of the files for good, or keeps a cache for all checkouts, has to think of all of them. No
+git is asked here: its own files say which worktrees there are (`paths.worktrees`).
+Proof: `tests/app/test_worktree_index.py`.
 """
 
 import sqlite3

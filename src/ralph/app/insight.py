@@ -191,7 +191,8 @@ def troubles(root: Path, task_id: str = "") -> list[str]:
         except RalphError as error:
             found.append(f"{name}: {error.message.removeprefix(f'{path}: ')}; {error.hint or 'look at the file'}")
             continue
-        wrong = [each for each in document.problems if each.level == "error"]
+        serious = ("error",) if document.entries else ("error", "warning")  # which explain why there is nothing
+        wrong = [each for each in document.problems if each.level in serious]
         found += (f"{name}:{each.line}: {each.what}; {each.hint}" for each in wrong)
     return found
 

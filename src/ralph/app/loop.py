@@ -233,7 +233,11 @@ def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[Step], *, fre
         run = _cut(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
     except BaseException as error:  # whatever it is, the run says so, and then the command
         words = error.message if isinstance(error, RalphError) else fault(error)
-        _at_least(lambda: _cut(bench, Reason.ERROR, words))
+        try:
+            _at_least(lambda: _cut(bench, Reason.ERROR, words))
+        finally:  # also when what failed fails again
+            if bench.run.status is RunStatus.RUNNING:
+                _at_least(lambda: bench.save(ended(bench.run, Reason.ERROR, words, ids.timestamp())))
         raise
     finally:
         _at_least(lambda: task.release_run(root, bench.run.id))

@@ -36,8 +36,10 @@ SHOWN = 100
 _CANDIDATES = 30
 _ALL = rank.Recipe(handed=_CANDIDATES)
 _TITLE = 160
-_NAMED = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
-"""How a record begins that stands in a prompt (`context/render.py`)."""
+_SPEAKERS = ("prompt", "answer")
+"""What is said in a session is titled by who said it, which tells nothing in a list."""
+_NAMED = re.compile(r"^- \[([^\]\s]{2,200})\] ", re.MULTILINE)
+"""How a record begins that stands in a prompt (`context/render.py`); `- [x]` is a story that is done."""
 _SECTIONS = (
     "Assigned Task", "Stories", "Specification", "Plan", "Retry Information", "Guardrails", "Run Journal",
     "Task Progress", "Project Knowledge", "Memories", "Scratchpad", "Global Patterns", "Memory",
@@ -132,7 +134,7 @@ def _switched_off(root: Path, config: Config, event: Event) -> Iterable[str]:
 
 def title_of(title: str, text: str) -> str:
     """A record's name on one line."""
-    line = " ".join((title or text).split())
+    line = " ".join((text if title in _SPEAKERS and text.strip() else title or text).split())
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 

@@ -1,13 +1,16 @@
 """Whether two texts say the same in other words: by their stems, without a model.
 
 Every word counts by how much it tells: a name, a path or a number most, a word of everybody's hardly. Two texts
-are alike when the shorter one's weight is mostly in the other as well, and the other is not about much else. That
-finds a gotcha which a second session met and worded anew; it does not know that two words mean the same, and it
-does not have to: what is not found alike stands twice and is seen by a person. `Shelf` finds the likeness of one
-text among many by the terms that they share. `tests/capture/test_alike.py` holds the pairs on both sides.
+are alike when the shorter one's weight is mostly in the other as well, and the other is not about much else. Among
+many texts it is also known which words are rare there: two of them that share several words which hardly any other
+has are about one thing, however differently they put it, and in whatever language the rest is. What is not found
+alike stands twice and is seen by a person. `Shelf` finds the likeness of one text among many by the terms that they
+share. `tests/capture/test_alike.py` holds the pairs on both sides.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ralph.capture.values import words_of
 from ralph.search.everyday import WORDS as EVERYDAY
@@ -22,6 +25,12 @@ _WHOLE = 0.25
 """How much of the heavier text's weight it must be."""
 _LEAST = 3.0
 """Weight that must be shared in all: of two texts of three words nothing can be told."""
+_FEW, _SHARE_OF_ALL = 2, 1 / 40
+"""A term is rare when no more texts than these have it, and this part of all texts."""
+_RARE_WORDS, _RARE_WEIGHT, _RARE_SHARE = 3, 3.0, 0.22
+"""Words and weight of rare terms that two texts share, and the part of the lighter one that they are."""
+_MANY_TEXTS, _RARE_SHARE_OF_FEW = 24, 0.4
+"""Among fewer texts than this everything seems rare, and more must be shared."""
 _COMMON_WORDS = words_of(
     """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
     running file files code need needs must always never because otherwise before after make sure work works add
@@ -70,12 +79,47 @@ def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     return shared / light
 
 
+@dataclass(slots=True)
+class Rarity:
+    """How many of some texts have a term."""
+
+    texts: int = 0
+    having: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Rarity":
+        """What is rare among these texts; the same text twice is one."""
+        unique = dict.fromkeys(texts)
+        return cls(len(unique), Counter(term for text in unique for term in weights(text)))
+
+    def alike(self, one: Mapping[str, float], other: Mapping[str, float]) -> float:
+        """How alike two texts are by the rare terms that they share: 0 when these are too few."""
+        few = _FEW + self.texts * _SHARE_OF_ALL
+        rare = {
+            term: min(weight, other[term]) for term, weight in one.items() if term in other and self.having[term] <= few
+        }
+        shared = sum(rare.values())
+        light = min(sum(one.values()), sum(other.values()))
+        wanted = _RARE_SHARE if self.texts >= _MANY_TEXTS else _RARE_SHARE_OF_FEW
+        if shared < _RARE_WEIGHT or shared / light < wanted or _distinct(rare) < _RARE_WORDS:
+            return 0.0
+        return shared / light
+
+
+def _distinct(rare: Mapping[str, float]) -> float:
+    """How many words these terms are: the parts of an identifier are not words of their own, pairs of signs are half."""
+    telling = [term for term, weight in rare.items() if weight > _COMMON]
+    whole = [term for term in telling if not any(term != other and term in other for other in telling)]
+    return sum(0.5 if rare[term] == _PAIR else 1.0 for term in whole)
+
+
 class Shelf:
     """Texts by their terms, each under a number, to find the one that says the same as another."""
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
+    def __init__(self, texts: Iterable[str] = (), among: Iterable[str] = ()) -> None:
         self._held: list[dict[str, float]] = []
         self._by_term: dict[str, list[int]] = {}
+        self._rarity = Rarity.of(among)
         for text in texts:
             self.add(text)
 
@@ -96,7 +140,10 @@ class Shelf:
         )
         best, found = 0.0, None
         for number in sorted(near):
-            score = alike(wanted, self._held[number])
+            score = alike(wanted, self._held[number]) or self._by_rarity(wanted, number)
             if score > best:
                 best, found = score, number
         return found
+
+    def _by_rarity(self, wanted: Mapping[str, float], number: int) -> float:
+        return self._rarity.alike(wanted, self._held[number]) if self._rarity.texts else 0.0

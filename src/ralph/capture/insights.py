@@ -88,7 +88,7 @@ class _Gathered:
 def propose(records: Iterable[Record]) -> list[Record]:
     """The insights that these records give, the oldest first; what says the same is one of them."""
     found = sorted(candidates(list(records)), key=lambda each: each.at)
-    shelf = Shelf()
+    shelf = Shelf(among=(each.text for each in found))
     gathered: list[_Gathered] = []
     for each in found:
         same = shelf.nearest(each.text)

@@ -35,6 +35,13 @@ _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
 _CHANGES = frozenset({"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"})
 """Tools that write what they name; the first word of an observation's title."""
 _TASKS = ".ralph/tasks/"
+_SESSIONS = """
+SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
+    SELECT o.content FROM observations o
+    WHERE o.session_id = s.id AND o.source = s.source AND o.title = 'prompt' ORDER BY o.seq LIMIT 1
+) FROM sessions s WHERE s.source = ?
+"""
+"""Sessions with what was asked first, which says more than an id."""
 
 
 def told(index: sqlite3.Connection, source: int, path: str) -> Told:
@@ -63,13 +70,19 @@ def node_of(record: Record, task: str = "") -> Node:
     return Node(
         record.id,
         kind,
-        " ".join((record.title or record.text.strip().partition("\n")[0])[: 2 * _NAME].split())[:_NAME],
+        _name(record.title or record.text.strip().partition("\n")[0]),
         record.created_at,
         since if isinstance(since, str) else "",
         record.valid_until,
         retired=record.status is Status.RETIRED,
         task=record.origin.task or task,
     )
+
+
+def _name(words: str) -> str:
+    """A name on one line, and not too long for a picture."""
+    line = " ".join(words[: 3 * _NAME].split())
+    return line if len(line) <= _NAME else f"{line[: _NAME - 1]}…"
 
 
 def memory(record: Record, task: str = "") -> Iterator[Fact]:
@@ -151,7 +164,7 @@ def _tasks(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[
     sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
     for task, title, blocked_by, parent, created in index.execute(sql, (source,)):
         own, at = named(NodeType.TASK, task), created or ""
-        node = Node(own, NodeType.TASK, " ".join(title.split())[:_NAME] or task, at, task=task)
+        node = Node(own, NodeType.TASK, _name(title) or task, at, task=task)
         facts = [Fact(own, Relation.DEPENDS_ON, named(NodeType.TASK, other), at) for other in _list(blocked_by)]
         if parent:
             facts.append(Fact(own, Relation.RELATED_TO, named(NodeType.TASK, parent), at))
@@ -159,11 +172,10 @@ def _tasks(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[
 
 
 def _sessions(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
-    sql = "SELECT id, task_id, coalesce(started_at, created_at, '') FROM sessions WHERE source = ?"
-    for session, task, at in index.execute(sql, (source,)):
+    for session, task, at, asked in index.execute(_SESSIONS, (source,)):
         own = named(NodeType.SESSION, session)
         facts = [Fact(own, Relation.RELATED_TO, named(NodeType.TASK, task), at)] if task else []
-        yield Node(own, NodeType.SESSION, session, at, task=task or ""), facts
+        yield Node(own, NodeType.SESSION, _name(asked or "") or session, at, task=task or ""), facts
 
 
 def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:

@@ -20,7 +20,7 @@ from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
 from ralph.store import db
 from ralph.store.lookup import marks
 
-VERSION = 1
+VERSION = 2
 _NODE = ", ".join(
     f"n.{name}" for name in "key id type name recorded valid_from valid_until since replaced retired task".split()
 )

@@ -29,7 +29,7 @@ def one(asked: Asked) -> Mapping[str, object]:
     found = closeup.session_seen(asked.root, asked.path["id"], offset=asked.offset, limit=limit)
     return {
         "session": asdict(found.row),
-        "summary_html": html(found.summary) if found.summary.strip() else "",
+        "summary_html": html(found.summary, lines=True) if found.summary.strip() else "",
         "turns": [_turn(each) for each in found.turns],
         "timeline": {
             "items": [{**row_shape(row), "at": row.record.created_at} for row in found.happened],

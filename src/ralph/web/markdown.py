@@ -2,8 +2,8 @@
 
 What is remembered was written by agents, tools and strangers' pages. Raw HTML is text here, links lead to http, https,
 mail or relative addresses and nowhere else, images are links, so that looking at a record asks no other host for
-anything. No attribute holds style or script; headings begin below those of the page. It is markdown-it with its HTML
-off, and a pass over its tokens: what is not on the lists is never rendered.
+anything. No attribute holds style or script; headings begin below those of the page and leave no level out. It is
+markdown-it with its HTML off, and a pass over its tokens: what is not on the lists is never rendered.
 `tests/web/test_markdown.py` throws arbitrary texts at it and looks at every tag and attribute that comes out.
 """
 
@@ -31,12 +31,12 @@ _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206
 """What a browser may leave out of an address before it looks at the scheme, and more."""
 
 
-def html(text: str) -> str:
-    """The HTML of a markdown text."""
+def html(text: str, *, lines: bool = False) -> str:
+    """The HTML of a markdown text; with `lines` each line of it is one, as in a list of facts."""
     if len(text) > LONGEST:
         return f"<pre><code>{escape(text)}</code></pre>\n"
-    parser = _parser()
-    return str(parser.renderer.render(list(map(_plain, parser.parse(text))), parser.options, {}))
+    parser = _parser(lines)
+    return str(parser.renderer.render(list(map(_plain, _levelled(parser.parse(text)))), parser.options, {}))
 
 
 class _Parser(MarkdownIt):
@@ -51,16 +51,26 @@ class _Parser(MarkdownIt):
         return ":" not in re.split(r"[/?#]", bare, maxsplit=1)[0]
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    made = _Parser("commonmark", {"html": False, "linkify": False, "typographer": False})
+@lru_cache(maxsize=2)
+def _parser(lines: bool) -> MarkdownIt:
+    made = _Parser("commonmark", {"html": False, "linkify": False, "typographer": False, "breaks": lines})
     return made.enable(["table", "strikethrough"])
+
+
+def _levelled(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Headings each one level below the one that they belong to: a text may begin with its third level, or skip one."""
+    above: list[int] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            level = int(token.tag[1:])
+            above = [*(each for each in above if each < level), level]
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(len(above) + _ABOVE, 6)}"
+        yield token
 
 
 def _plain(token: Token) -> Token:
     """A token without anything that a page of ours does not have."""
-    if token.type in ("heading_open", "heading_close"):
-        token.tag = f"h{min(int(token.tag[1:]) + _ABOVE, 6)}"
     if token.type in ("th_open", "td_open"):
         side = str(token.attrs.pop("style", "")).removeprefix("text-align:")
         if side in ("left", "center", "right"):

@@ -106,6 +106,8 @@ class Reader:
             name, value = site.cookie
             self.context.add_cookies([{"name": name, "value": value, "url": site.origin, "sameSite": "Strict"}])
         self.troubles: list[str] = []
+        self.excused: list[str] = []
+        """Words of troubles that a test causes on purpose, such as "status of 409"."""
         self.page: Page = self.context.new_page()
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.troubles.append(f"page error: {error}"))
@@ -129,7 +131,7 @@ class Reader:
         self.context.close()
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and not any(words in message.text for words in self.excused):
             self.troubles.append(f"console {message.type}: {message.text}")
 
     def _request(self, request: Request) -> None:
@@ -138,7 +140,7 @@ class Reader:
 
     def _response(self, response: Response) -> None:
         if response.status >= 500:
-            self.troubles.append(f"{response.status} from {response.url}")
+            self.troubles.append(f"{response.status} from {response.url}: {response.text()[:500]}")
 
 
 def keep(page: Page, name: str) -> Path:

@@ -86,7 +86,7 @@ function Both({ said, kind }) {
       <ol class="pairs">
         ${paired.map(
           ([one, other], at) => html`<li key=${at} class="pair">
-            <h3 class="pair-num num">${at + 1}</h3><${Side} one=${one} name="First" /><${Side} one=${other} name="Second" />
+            <h3 class="pair-num num"><span class="pair-word">Iteration </span>${at + 1}</h3><${Side} one=${one} name="First" /><${Side} one=${other} name="Second" />
           </li>`,
         )}
       </ol>

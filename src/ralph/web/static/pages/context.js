@@ -12,7 +12,7 @@ import { Choice, Section } from "../parts/pieces.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { useWords } from "../parts/use.js";
-import { Kind, number } from "../parts/words.js";
+import { Kind, number, sentence } from "../parts/words.js";
 
 const EVENTS = [
   ["UserPromptSubmit", "with a prompt"],
@@ -122,6 +122,8 @@ function Item({ item }) {
     ${item.text && html`<details class="item-text"><summary>Its words</summary><pre class="code">${item.text}</pre></details>`}`;
 }
 
+const SHOWN = 5;
+
 /** What was left out, by reason: the same reason is said once. */
 function LeftOut({ items }) {
   if (!items.length) return html`<p class="quiet">Nothing that fits was left out.</p>`;
@@ -129,11 +131,18 @@ function LeftOut({ items }) {
   for (const item of items) reasons.set(item.why, [...(reasons.get(item.why) ?? []), item]);
   return [...reasons].map(
     ([why, group]) => html`<div key=${why} class="left">
-      <h3>${why}</h3>
-      <ul class="found">${group.slice(0, 30).map((item) =>
-            html`<li key=${item.id}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a>
-            <span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}</ul>
-      ${group.length > 30 && html`<p class="quiet">and ${number(group.length - 30)} more</p>`}
+      <h3>${sentence(why)}</h3>
+      <${Named} items=${group.slice(0, SHOWN)} />
+      ${group.length > SHOWN && html`<details class="more-of"><summary>${number(group.length - SHOWN)} more</summary>
+        <${Named} items=${group.slice(SHOWN)} /></details>`}
     </div>`,
   );
+}
+
+function Named({ items }) {
+  return html`<ul class="found">
+    ${items.map((item) => html`<li key=${item.id}>
+      <a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a>
+      <span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}
+  </ul>`;
 }

@@ -176,7 +176,7 @@ function Neighbours({ id, items }) {
     <div class="card-head">
       <h2>Around it</h2>
       ${items?.length > 0 &&
-      html`<a class="small" href=${`/graph?q=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
+      html`<a class="small" href=${`/graph?node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
     </div>
     ${items?.length
       ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} />`)}</ul>`
@@ -255,7 +255,8 @@ function Whole({ told }) {
     ${record.stale && html`<p class="notice record-stale">${sentence(record.stale)}</p>`}
     <div class="record-columns">
       <div class="stack">
-        <section class="card" aria-label="Content">
+        <section class="card" aria-labelledby="record-content">
+          <h2 id="record-content" class="visually-hidden">Content</h2>
           ${record.html ? html`<${Html} html=${record.html} />` : html`<p class="quiet">It has no text.</p>`}
         </section>
         <section class="card">

@@ -41,7 +41,7 @@ function Session({ said, path }) {
       ${chosen === "messages" && html`<${Messages} turns=${said.turns} />`}
       ${chosen === "timeline" && html`<${Timeline} path=${path} />`}
       ${chosen === "injected" && html`<${Injected} items=${said.injected} />`}
-      ${chosen === "summary" && html`<${Html} class="prose" html=${said.summary_html} />`}
+      ${chosen === "summary" && html`<h2 class="visually-hidden">Summary</h2><${Html} html=${said.summary_html} />`}
     <//>`;
 }
 
@@ -65,7 +65,8 @@ const SHOWN = 100;
 /** A chat's messages; long ones in steps, so that the page stays small. */
 function Messages({ turns }) {
   const [most, setMost] = useState(SHOWN);
-  return html`<ol class="turns">
+  return html`<h2 class="visually-hidden">Messages</h2>
+    <ol class="turns">
       ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.speaker}"><${Turn} turn=${turn} /></li>`)}
     </ol>
     ${turns.length > most && html`<button type="button" class="button"
@@ -129,16 +130,14 @@ function Injected({ items }) {
   return html`<${Section} title="What the agent was handed">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
       <table class="is-tight">
-        <thead><tr><th scope="col">When</th><th scope="col">Event</th><th scope="col">Record</th>
-            <th scope="col" class="num">Tokens</th><th scope="col">Used</th></tr></thead>
+        <thead><tr><th scope="col">Record</th><th scope="col">Used</th><th scope="col" class="num">Tokens</th>
+            <th scope="col">Event</th><th scope="col">When</th></tr></thead>
         <tbody>
           ${items.slice(0, 200).map(
             (item, at) => html`<tr key=${at}>
-              <td><${Time} at=${item.at} /></td><td>${item.event}</td>
               <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a></td>
-              <td class="num">${number(item.tokens)}</td>
-              <td>${item.used ? html`<span class="state state-done">
-                    <span class="state-sign" aria-hidden="true">✓</span>used</span>` : html`<span class="quiet">not used</span>`}</td>
+              <td>${item.used ? html`<${State} state="used" />` : html`<span class="quiet">not used</span>`}</td>
+              <td class="num">${number(item.tokens)}</td><td>${item.event}</td><td><${Time} at=${item.at} /></td>
             </tr>`,
           )}
         </tbody>

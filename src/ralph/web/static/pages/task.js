@@ -23,7 +23,7 @@ function Task({ said }) {
       sub=${html`<span class="head-states"><${State} state=${task.status} />
             ${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}<code>${task.id}</code></span>`} />
     <${Facts} of=${facts(task)} />
-    ${task.html && html`<${Html} class="prose" html=${task.html} />`}
+    ${task.html && html`<h2 class="visually-hidden">Description</h2><${Html} html=${task.html} />`}
     <div class="columns">
       <div>
         <${Children} tasks=${said.children ?? []} />

@@ -15,10 +15,15 @@ export function Command({ command }) {
     }
     setTimeout(() => setTold(""), 2000);
   };
-  return html`<span class="command"><code>${command}</code
+  return html`<span class="command"><code>${unbroken(command)}</code
     ><button type="button" class="icon-button" onClick=${copy} aria-label="Copy the command: ${command}">
       <${Icon} name=${told === "Copied" ? "check" : "copy"} /></button
     ><span class="visually-hidden" role="status">${told}</span></span>`;
+}
+
+/** Each word on one line: "--task" must not be broken behind its first dash. */
+function unbroken(command) {
+  return command.split(" ").map((word, at) => html`${at > 0 && " "}<span key=${at} class="nowrap">${word}</span>`);
 }
 
 /** An empty state: what is not there, why, and what to do. `command` is shown to be copied, `action` is any element. */

@@ -66,6 +66,7 @@ function drawNode(node, canvas, look) {
   canvas.globalAlpha = 1;
 }
 
+const MARGIN = 36;
 const NAMED = 60;
 const NAMED_MOVING = 12;
 
@@ -75,15 +76,16 @@ function drawNames(nodes, canvas, scale, look) {
   canvas.font = `${font}px system-ui, sans-serif`;
   canvas.textAlign = "center";
   canvas.textBaseline = "top";
+  const view = look.view();
   const taken = nodes.map((node) => boxOf(node));
   let left = look.moving() ? NAMED_MOVING : NAMED * Math.max(1, scale);
   for (const node of nodes) {
     if (left <= 0) break;
     const wanted = look.marked(node.id) || look.hovered() === node.id;
-    if (!wanted && look.dimmed(node.id)) continue;
+    if ((!wanted && look.dimmed(node.id)) || !meets(boxOf(node), view)) continue;
     const text = short(node.title || node.id, wanted ? 40 : 28);
     const width = canvas.measureText(text).width + font * 0.6;
-    const places = placesFor(node, width, font * 1.35);
+    const places = placesFor(node, width, font * 1.35).map((box) => within(box, view));
     const box = wanted ? freest(places, taken) : places[0];
     if (!wanted && taken.some((other) => meets(box, other))) continue;
     left -= 1;
@@ -102,6 +104,13 @@ function placesFor(node, width, height) {
     { ...size, left: node.x + away, top: node.y - height / 2 },
     { ...size, left: node.x - away - width, top: node.y - height / 2 },
   ];
+}
+
+/** A box moved as far as it must be to be seen whole: no name is cut by the edge. */
+function within(box, view) {
+  const left = Math.max(view.left, Math.min(box.left, view.left + view.width - box.width));
+  const top = Math.max(view.top, Math.min(box.top, view.top + view.height - box.height));
+  return { ...box, left, top };
 }
 
 /** The place that hides least; what comes first among those taken counts more. */
@@ -130,8 +139,10 @@ function meets(one, other) {
     && one.top < other.top + other.height && other.top < one.top + one.height;
 }
 
-/** A pull to the middle, so that what is joined to nothing does not drift out of sight; weaker along the wide side. */
-function gravity(across = 0.035, down = 0.09) {
+/** A pull to the middle, so that what is joined to nothing does not drift out of sight; weaker along the long side. */
+function gravity(host) {
+  const shape = (host.clientWidth / Math.max(1, host.clientHeight)) ** 0.8;
+  const [across, down] = [0.056 / shape, 0.056 * shape];
   let nodes = [];
   const pull = (alpha) => {
     for (const node of nodes) {
@@ -173,7 +184,7 @@ function begin(ForceGraph, host, look, events) {
     .maxZoom(8);
   graph.d3Force("charge").strength(-90).distanceMax(320);
   graph.d3Force("link").distance(44);
-  graph.d3Force("gravity", gravity());
+  graph.d3Force("gravity", gravity(host));
   return graph;
 }
 
@@ -196,8 +207,16 @@ function looking(state, current) {
       current().pathEdges.has(`${link.source.id} ${link.target.id}`) || current().pathEdges.has(`${link.target.id} ${link.source.id}`),
     hovered: () => current().hovered,
     moving: () => state.moving,
+    view: () => viewOf(state),
     ordered: () => current().ordered,
   };
+}
+
+/** What of the graph is in sight, as a box in its own measure. */
+function viewOf({ graph, host }) {
+  const { x: left, y: top } = graph.screen2GraphCoords(0, 0);
+  const { x: right, y: bottom } = graph.screen2GraphCoords(host.clientWidth, host.clientHeight);
+  return { left, top, width: right - left, height: bottom - top };
 }
 
 /** A node and those one step away; null when none is chosen. */
@@ -268,10 +287,22 @@ function repaint(state) {
   redraw(state.graph);
 }
 
-/** As big as its box; the library forgets its place when it is told the size that it has. */
-function fill(graph, host) {
+/**
+ * As big as its box, and all of it in sight again, unless somebody has moved the picture: then its middle stays.
+ * The library forgets its place when it is told the size that it has, so it is told of changes only.
+ */
+function fill(state) {
+  const { graph, host } = state;
+  if (graph.width() === host.clientWidth && graph.height() === host.clientHeight) return;
   if (graph.width() !== host.clientWidth) graph.width(host.clientWidth);
   if (graph.height() !== host.clientHeight) graph.height(host.clientHeight);
+  if (state.fitted && !state.moved) graph.zoomToFit(0, MARGIN);
+}
+
+/** Notes that somebody has dragged the picture, or come nearer. */
+function watchMoves(host, state) {
+  host.addEventListener("pointermove", (event) => (state.moved ||= event.buttons !== 0), { passive: true });
+  host.addEventListener("wheel", (event) => (state.moved ||= event.ctrlKey || event.metaKey), { passive: true });
 }
 
 function mount(host, state, now, control) {
@@ -285,7 +316,8 @@ function mount(host, state, now, control) {
       redraw(state.graph);
     },
   };
-  const sizes = new ResizeObserver(() => fill(state.graph, host));
+  const sizes = new ResizeObserver(() => fill(state));
+  watchMoves(host, state);
   load().then((ForceGraph) => {
     if (gone) return;
     state.look = look;
@@ -306,13 +338,22 @@ function mount(host, state, now, control) {
 
 function controls(state) {
   const time = () => (still() ? 0 : 240);
+  const zoom = (times) => {
+    state.moved = true;
+    state.graph.zoom(Math.min(8, Math.max(0.15, state.graph.zoom() * times)), time());
+  };
   return {
-    fit: () => state.graph.zoomToFit(time(), 36),
-    nearer: () => state.graph.zoom(Math.min(8, state.graph.zoom() * 1.4), time()),
-    farther: () => state.graph.zoom(Math.max(0.15, state.graph.zoom() / 1.4), time()),
+    fit: () => {
+      state.moved = false;
+      state.graph.zoomToFit(time(), MARGIN);
+    },
+    nearer: () => zoom(1.4),
+    farther: () => zoom(1 / 1.4),
     centre: (id) => {
       const node = state.known.get(id);
-      if (node?.x !== undefined) state.graph.centerAt(node.x, node.y, time());
+      if (node?.x === undefined) return;
+      state.moved = true;
+      state.graph.centerAt(node.x, node.y, time());
     },
   };
 }
@@ -324,9 +365,10 @@ function feed(state, nodes, edges, now) {
   state.known = next;
   now.current.ordered = byWeight(next, now.current);
   const calm = still();
-  const whole = Math.round(Math.min(240, 40000 / Math.max(1, next.size)));
+  // Without motion all of it is one task, which must not be felt.
+  const whole = Math.round(Math.min(240, (calm ? 28000 : 40000) / Math.max(1, next.size)));
   moves(state, true);
-  const fit = (time) => next.size > 0 && state.graph?.zoomToFit(time, 36);
+  const fit = (time) => next.size > 0 && state.graph?.zoomToFit(time, MARGIN);
   let began = !first;
   state.graph
     .warmupTicks(calm ? whole : first ? Math.round(whole / 5) : 0)

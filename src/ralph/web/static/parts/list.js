@@ -212,6 +212,14 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
     act.move(to);
   };
 
+  // Whoever comes with Tab must see where they are: on the first row, as long as they were on none.
+  const onFocusIn = (event) => {
+    current = box;
+    if (event.target !== box.current || state.active >= 0 || !box.current.matches(":focus-visible")) return;
+    state.active = state.first + Math.min(AROUND, state.first);
+    redraw();
+  };
+
   // Scrolling alone draws no row anew: the same element as before is skipped by Preact.
   if (drawn.render !== render) [drawn.render, drawn.rows] = [render, new Map()];
   const draw = (row, i) => {
@@ -238,7 +246,7 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
     aria-activedescendant=${state.active >= 0 ? `${id}-${state.active}` : undefined}
     style=${{ height: `${total}px` }}
     onKeyDown=${onKeyDown}
-    onFocusIn=${() => (current = box)}
+    onFocusIn=${onFocusIn}
   >
     ${shown.map((i) => {
       const row = get(i);

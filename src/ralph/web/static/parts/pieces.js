@@ -8,7 +8,7 @@
 import { html, useId, useRef } from "../lib.js";
 
 const SIGNS = {
-  done: "✓", success: "✓", passed: "✓", accepted: "✓",
+  done: "✓", success: "✓", passed: "✓", accepted: "✓", used: "✓",
   failed: "✕", gone: "✕", crashed: "✕", rejected: "✕",
   blocked: "◼", retried: "↻", interrupted: "⏸", stopped: "◼",
   running: "▶", in_progress: "▶", pending: "○", ready: "●", open: "▶", ended: "✓", retired: "–", proposed: "○",

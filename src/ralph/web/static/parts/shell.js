@@ -154,7 +154,8 @@ export function Shell({ children }) {
     <main id="main" class="main" tabindex="-1">${children}</main>
     <nav class="bottom-bar" aria-label="Pages, short">
       ${PLACES.filter(([path]) => NARROW.includes(path)).map((place) => html`<${Place} key=${place[0]} place=${place} />`)}
-      <button type="button" class="place" aria-haspopup="dialog" onClick=${() => setOpen("more")}>
+      <button type="button" class="place" aria-haspopup="dialog" aria-current=${PLACES.some(([path]) => !NARROW.includes(path) && isHere(path)) ? "true" : undefined}
+        onClick=${() => setOpen("more")}>
         <${Icon} name="more" /><span>More</span>
       </button>
     </nav>
