@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import graph, loop, mcp_server, parse, retrieval, startup
+from bench import graph, loop, mcp_server, parse, retrieval, startup, web
 
 
 def main() -> int:
@@ -23,7 +23,15 @@ def main() -> int:
     said = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     lines: list[str] = []
-    for run in (startup.run, parse.run, loop.run, graph.run, mcp_server.run, partial(retrieval.run, said.data, save=said.save)):
+    for run in (
+        startup.run,
+        parse.run,
+        loop.run,
+        graph.run,
+        mcp_server.run,
+        web.run,
+        partial(retrieval.run, said.data, save=said.save),
+    ):
         print("\n".join(found := ["", *run()]), flush=True)
         lines += found
     return 1 if any(line.endswith("BROKEN") for line in lines) else 0

@@ -7,7 +7,11 @@ import pytest
 from tests.app.looping import git, project, says_done
 from tests.app.test_check import LONG, NEW, OLD, Repository
 
-from ralph.app import briefing, check
+from ralph.app import briefing, check, check_look
+from ralph.app.check_git import Git
+from ralph.model.kinds import MemoryKind
+from ralph.model.record import Origin, Record
+from ralph.search import citations
 from ralph.settings import Config
 
 
@@ -93,6 +97,16 @@ def test_where_git_does_not_answer_in_time_what_is_there_is_verified_and_nothing
     assert repo.marks() == ["cited file is gone: src/a.py", "cited file is gone: src/b.py"]
     repo.check()
     assert len(repo.marks()) == 3
+
+
+def test_of_what_git_was_not_asked_in_time_nobody_says_that_it_is_gone(repo: Repository) -> None:
+    repo.put("src/a.py", LONG)
+    repo.commit(OLD)
+    origin = Origin(files=("src/b.py",), commit="abcdef012345")
+    record = Record("m", MemoryKind.FIX, "see src/a.py", origin=origin)
+    for patience, verdicts in ((0, ["gone", "fresh", "gone"]), (1e-9, ["unverifiable", "fresh", "unverifiable"])):
+        [looked] = check_look.look(Git(repo.root, patience), [(record, citations.of(record))])
+        assert [each.verdict.value for each in looked] == verdicts
 
 
 def test_who_never_checks_is_told_at_the_start_of_a_session_and_in_the_answer_to_a_prompt(repo: Repository) -> None:

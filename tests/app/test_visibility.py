@@ -33,6 +33,7 @@ from ralph.formats import jsonl
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
 from ralph.settings import Config, Memories
+from ralph.store import lookup
 
 PLAIN = Config(memories=Memories(skill_injection=False))
 SEEN_ID, MEMORY_ID = "obs-1762000001-0001", "mem-1705751401-a001"
@@ -219,13 +220,20 @@ def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> N
     assert context(here.two) <= {PROJECT, *TWO, *WHEN_DONE}
 
 
-def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both) -> None:
-    lines = [
-        jsonl.encode(replace(observed(6, f"{ONE_SEEN} {number}", "s-one", here.one), id=f"obs-{number}"))
-        for number in range(400)
-    ]
+@pytest.mark.parametrize("mostly_theirs", [True, False])
+def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both, mostly_theirs: bool) -> None:
+    made = observed(6, ONE_SEEN, "s-one", here.one)
+    lines = [jsonl.encode(replace(made, id=f"obs-{number}", text=f"{ASKED} {ONE_SEEN}")) for number in range(400)]
     write(paths.log_folder(here.root) / "sessions" / "s-one.jsonl", "".join(lines))
     write(paths.tasks_folder(here.root) / here.two / "memory" / "insights.json", "")
     write(here.root / ".agent" / "memories.md", page())
-    assert seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text) == {TWO_SEEN}
+    for number in range(0 if mostly_theirs else 9):
+        line = jsonl.encode_line("session", {"id": f"s-{number}", "updated_at": "2026-11-13T10:05:00Z"})
+        write(paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl", line)
+        journal.append(here.root, entry("nothing", "", number, run="run-0009"))
+    hidden = index.ask(here.root, lambda connection: lookup.beside(connection, here.two))
+    assert hidden is not None
+    assert hidden.crowding == mostly_theirs, "whether it is tried in haste first"
+    assert TWO_SEEN in seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text)
+    assert not seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text) & ONE
     assert TWO_INSIGHT not in briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text

@@ -206,7 +206,7 @@ def _put_back(root: Path, kept: Sequence[Kept]) -> list[Change]:
     wanted = [(each, text) for each, text in there if stamp(text) == each.after or not each.appended]
     for each, text in wanted:
         if stamp(text) != each.after:
-            raise watching.changed(each.path)
+            raise watching.changed(Path(name_of(each.path, root)))
     done: list[Change] = []
     for each, text in reversed(wanted):
         try:

@@ -91,7 +91,7 @@ def _update(root: Path, path: Path, edit: Callable[[str], str]) -> str:
 
 
 def merged(
-    there: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str]
+    there: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Record], list[Record]]:
     """Which of these are new beside those that are there, and which of those have more evidence now.
 
@@ -111,7 +111,7 @@ def merged(
             names.append(record.id)
             held[record.id] = added[record.id] = record
             continue
-        after = _joined(held[name], record, renamed)
+        after = _joined(held[name], record, renamed or {})
         if after != held[name]:
             held[name] = after
             (added if name in added else updated)[name] = after

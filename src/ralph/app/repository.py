@@ -38,15 +38,17 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def ask(self, *words: str, stdin: str = "") -> Finished:
-        """Look at something."""
+    def ask(self, *words: str, stdin: str = "", index: Path | None = None) -> Finished:
+        """Look at something; with `index`, through an index of our own instead of the checkout's."""
         safe = [word for each in _SAFE for word in ("-c", each)]
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs", *safe, *words]
-        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment(), timeout=_LOOKING)
+        own = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
+        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=_LOOKING)
 
-    def tell(self, *words: str) -> Finished:
+    def tell(self, *words: str, stdin: str = "") -> Finished:
         """Do something, as the user would."""
-        return process.run(["git", "--no-pager", *words], cwd=self.folder, env=_environment(), timeout=_DOING)
+        argv = ["git", "--no-pager", *words]
+        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment(), timeout=_DOING)
 
     def answer(self, *words: str) -> str:
         """What git says to a question, without the line end; "" where it has no answer."""
@@ -85,6 +87,11 @@ class Repository:
         if ran.code != 0:
             raise Refused(f"{self.folder}: git does not say what is uncommitted: {first_line(ran)}")
         return [Dirt(entry[3:], entry[:2] != "??") for entry in ran.out.split("\0") if len(entry) > 3]
+
+    def names(self, *words: str) -> list[str]:
+        """The paths that git says to a question, from the top; it is asked for zeros between them (`-z`)."""
+        ran = self.ask(*words)
+        return [name for name in ran.out.split("\0") if name] if ran.code == 0 else []
 
     def text(self, name: str) -> str | None:
         """A file of a commit or of the index (`HEAD:a`, `:2:a`); None when it is not there."""

@@ -1,25 +1,32 @@
 """`ralph task merge`: a task's branch into the branch of the main checkout, with what was learned on the way.
 
 Memory files that were written in the worktree are committed there first; other uncommitted work is named and stops the
-merge, unless it is to be committed, too. The merge is the user's own git. Where both sides only added entries (to the
-marked region of AGENTS.md, to memories, guardrails, global patterns), both sides' entries are kept (`task_union`);
-every other conflict is shown, and the merge taken back: no text is ever chosen away. A dry run asks git for the result
-without touching a file. What git was told to ignore is carried over by itself. `tests/app/test_task_merge.py`.
+merge, unless it is to be committed, too. The merge is the user's own git, in a checkout of its own (`merge_bench`), and
+the main checkout gets its result as a whole. Where both sides only added entries (to the marked region of AGENTS.md, to
+memories, guardrails, global patterns), both sides' entries are kept (`task_union`); every other conflict is shown with
+both sides' words, and nothing is merged: no text is ever chosen away. A dry run goes the same way up to the last step,
+with commits that no branch knows of. What git was told to ignore is carried over by itself.
+`tests/app/test_task_merge.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index_trees, promote, task_file, task_union, worktree
+from ralph.app import index_trees, merge_bench, promote, task_file, task_union, tree_hold, worktree
+from ralph.app.merge_bench import Landing
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import PAGE
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import region
+from ralph.model.agent import unheard
 from ralph.model.work import Task
 from ralph.store import db, files
+
+_PLAIN = ("-c", "merge.conflictStyle=merge")
+_UNHOOKED = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class Merged:
     """Memory files that were committed first, and those that git ignores and that were carried over."""
     diff: str = ""
     notes: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    """Of a dry run: why the real one would be refused."""
 
     @property
     def is_new(self) -> bool:
@@ -46,7 +55,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A task's branch and the branch it goes into."""
+    """A task's branch and the branch it goes into; `tip` is what is merged."""
 
     task: Task
     main: Repository
@@ -54,6 +63,7 @@ class _Sides:
     into: str
     inside: str
     """The project's folder within the repository, with a slash at its end; "" at the top."""
+    tip: str
 
     @property
     def ref(self) -> str:
@@ -61,7 +71,7 @@ class _Sides:
 
     def base(self) -> str:
         """Where the two parted; "" when they have no past in common."""
-        return self.main.answer("merge-base", "HEAD", self.ref)
+        return self.main.answer("merge-base", "HEAD", self.tip)
 
     def named(self, path: str) -> str:
         """A path within the project; "" for one outside of it."""
@@ -70,27 +80,83 @@ class _Sides:
     def versions(self, path: str) -> tuple[str, str, str]:
         """A file where the sides parted, here and there; "" where it is not."""
         base = self.base()
-        names = (f"{base}:{path}" if base else "", f"HEAD:{path}", f"{self.ref}:{path}")
+        names = (f"{base}:{path}" if base else "", f"HEAD:{path}", f"{self.tip}:{path}")
         first, ours, theirs = ((self.main.text(name) or "") if name else "" for name in names)
         return first, ours, theirs
 
 
-def merge(root: Path, task_id: str, *, dry_run: bool = False, commit: bool = False) -> Merged:
+@dataclass(frozen=True, slots=True)
+class _Dirt:
+    """What is uncommitted in a worktree that is on its task's branch: memory files, and others."""
+
+    own: Repository
+    memory: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def merge(
+    root: Path, task_id: str, *, dry_run: bool = False, commit: bool = False, tell: Callable[[str], None] = unheard
+) -> Merged:
     """Merge a task's branch; `commit` commits first what is uncommitted in its worktree."""
-    sides = _sides(root, task_id)
-    wrong = worktree.trouble(root, sides.task)
-    notes = (*worktree.summed([wrong] if wrong is not None else []), *_astray(root, sides))
-    if dry_run:
-        return _tried(root, sides, notes)
-    kept = _committed(root, sides, commit=commit)
-    carried, left = _carried(root, sides)
-    outcome = _outlook(root, sides, (*notes, *left), (*kept, *carried))
+    with tree_hold.held(root, f"merging {task_id}", tell=tell):
+        sides = _sides(root, task_id)
+        wrong = worktree.trouble(root, sides.task)
+        notes = worktree.summed([wrong] if wrong is not None else [])
+        dirt = _dirt(root, sides)
+        return _tried(root, sides, dirt, notes, commit) if dry_run else _done(root, sides, dirt, notes, commit)
+
+
+def _done(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool) -> Merged:
+    """The merge itself."""
+    if stop := _unwanted(sides, dirt, commit):
+        raise stop
+    _check_clean(_with_tip(sides, _as_committed(sides, dirt)))
+    _commit(sides, dirt)
+    sides = _with_tip(sides, sides.main.commit(sides.ref))
+    outcome = _outlook(root, sides)
     if not outcome.commits:
-        return outcome
-    _check_clean(sides, outcome.files)
-    _merged(sides)
-    _tidied(root, sides)
-    return outcome
+        _check_astray(root, sides)
+    else:
+        state, before = paths.state_root(root), sides.main.commit("HEAD")
+        with merge_bench.checkout(sides.main, state, before) as bench:
+            after = _merged(sides, bench)
+        merge_bench.land(sides.main, state, Landing(sides.task.id, before, after))
+    carried, left = _carried(root, sides)
+    if outcome.commits:
+        _tidied(root, sides)
+    return _outcome(outcome, kept=(*dirt.memory, *carried), notes=(*notes, *left))
+
+
+def _tried(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool) -> Merged:
+    """What a merge would do, up to its last step; what would refuse it is told."""
+    unwanted = _unwanted(sides, dirt, commit)
+    stops = [unwanted] if unwanted is not None else []
+    taken = _Dirt(dirt.own, dirt.memory, dirt.others if commit else ())
+    sides = _with_tip(sides, _as_committed(sides, taken))
+    outcome = _outlook(root, sides)
+    try:
+        if not outcome.commits:
+            _check_astray(root, sides)
+        else:
+            _check_clean(sides)
+            with merge_bench.checkout(sides.main, paths.state_root(root), "HEAD") as bench:
+                _merged(sides, bench, is_dry=True)
+    except (Refused, Conflict) as error:
+        stops.append(error)
+    pages = [promote.difference(name, sides.versions(name)[1], text) for name, text in _page(sides).items()]
+    stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.tip)
+    diff = "\n".join(filter(None, [stat, *pages]))
+    return _outcome(outcome, kept=dirt.memory, notes=tuple(notes), diff=diff, stops=tuple(e.message for e in stops))
+
+
+def _outcome(
+    done: Merged, *, kept: tuple[str, ...], notes: tuple[str, ...], diff: str = "", stops: tuple[str, ...] = ()
+) -> Merged:
+    return Merged(done.task, done.branch, done.into, done.commits, done.files, done.learned, kept, diff, notes, stops)
+
+
+def _with_tip(sides: _Sides, tip: str) -> _Sides:
+    return _Sides(sides.task, sides.main, sides.branch, sides.into, sides.inside, tip)
 
 
 def _tidied(root: Path, sides: _Sides) -> None:
@@ -103,7 +169,7 @@ def _tidied(root: Path, sides: _Sides) -> None:
 
 def _sides(root: Path, task_id: str) -> _Sides:
     task = task_file.find(root, task_id).task
-    worktree.check_free(task)
+    worktree.check_free(root, task)
     at = paths.state_root(root)
     top = Repository(at).top
     if top is None:
@@ -119,45 +185,80 @@ def _sides(root: Path, task_id: str) -> _Sides:
         raise Refused(f"{branch} is checked out in the main checkout", hint="check out the branch to merge into")
     if main.commit("MERGE_HEAD"):
         raise Refused("a merge is going on in the main checkout", hint="`git merge --abort`, or end it with a commit")
+    merge_bench.complete(main, at)
     inside = at.resolve().relative_to(top.resolve()).as_posix()
-    return _Sides(task, main, branch, into, "" if inside == "." else f"{inside}/")
+    tip = main.commit(f"refs/heads/{branch}")
+    return _Sides(task, main, branch, into, "" if inside == "." else f"{inside}/", tip)
 
 
-def _astray(root: Path, sides: _Sides) -> list[str]:
-    """A note when somebody has checked out another branch in the worktree: what is uncommitted there stays there."""
-    folder = worktree.top(root, sides.task.id)
-    there = Repository(folder).branch() if folder.is_dir() else sides.branch
-    if there == sides.branch:
-        return []
-    where = f"{worktree.FOLDER}/{folder.name} is on {there or 'no branch'}"
-    return [f"{where}: what is uncommitted there does not belong to {sides.branch}"]
+def _check_astray(root: Path, sides: _Sides) -> None:
+    """Refuse to say that there is nothing to merge while the worktree is elsewhere, with commits of its own."""
+    there = worktree.astray(root, sides.task)
+    if there is None:
+        return
+    commits = sides.main.answer("log", "--format=%h %s", there.head, "--not", "HEAD", sides.ref).splitlines()
+    if commits:
+        raise Refused(
+            f"{sides.into} has all of {sides.branch}, but the worktree is on {there.named}, with commits that neither "
+            f"has: {listed(commits)}",
+            hint=f"`git merge {there.branch or there.head[:12]}` in {worktree.FOLDER}/{sides.task.id}, on "
+            f"{sides.branch}; then run this again",
+        )
 
 
 # --- before ------------------------------------------------------------------------------------
 
 
-def _committed(root: Path, sides: _Sides, *, commit: bool) -> tuple[str, ...]:
-    """Commit the memory files of the worktree on its branch, and all else if that is wanted; Refused if it is not."""
+def _dirt(root: Path, sides: _Sides) -> _Dirt:
     folder = worktree.top(root, sides.task.id)
     own = Repository(folder)
     if not folder.is_dir() or own.branch() != sides.branch:
-        return ()
+        return _Dirt(own)
     dirty = worktree.uncommitted(own)
     memory = tuple(path for path in dirty if _is_memory(own, sides, path))
-    others = [path for path in dirty if path not in memory]
-    if others and not commit:
-        raise Refused(
-            f"the worktree of {sides.task.id} has uncommitted changes: {listed(others)}",
-            hint=f"commit them in {worktree.FOLDER}/{sides.task.id}, or let --commit do it",
-        )
-    for some, words in ((memory, f"What {sides.task.id} learned"), (tuple(others), sides.task.title)):
-        if some:
-            names = [f":(top,literal){path}" for path in some]
-            for ran in (own.tell("add", "--", *names), own.tell("commit", "--quiet", "-m", words, "--", *names)):
-                if ran.code != 0:
-                    raise Refused(f"nothing was merged: git did not commit {listed(some)}: {first_line(ran)}",
-                                  hint=f"commit it by hand in {folder}")  # fmt: skip
-    return memory
+    return _Dirt(own, memory, tuple(path for path in dirty if path not in memory))
+
+
+def _unwanted(sides: _Sides, dirt: _Dirt, commit: bool) -> Refused | None:
+    """Why uncommitted work stops a merge; None where there is none, or where it is to be committed."""
+    if not dirt.others or commit:
+        return None
+    return Refused(
+        f"the worktree of {sides.task.id} has uncommitted changes: {listed(dirt.others)}",
+        hint=f"commit them in {worktree.FOLDER}/{sides.task.id}, or let --commit do it",
+    )
+
+
+def _portions(sides: _Sides, dirt: _Dirt) -> list[tuple[tuple[str, ...], str]]:
+    """What is committed together, and with which words."""
+    both = ((dirt.memory, f"What {sides.task.id} learned"), (dirt.others, sides.task.title))
+    return [(some, words) for some, words in both if some]
+
+
+def _commit(sides: _Sides, dirt: _Dirt) -> None:
+    """Commit what is uncommitted in the worktree on its branch."""
+    for some, words in _portions(sides, dirt):
+        names = [f":(top,literal){path}" for path in some]
+        for ran in (dirt.own.tell("add", "--", *names), dirt.own.tell("commit", "--quiet", "-m", words, "--", *names)):
+            if ran.code != 0:
+                raise Refused(f"nothing was merged: git did not commit {listed(some)}: {first_line(ran)}",
+                              hint=f"commit it by hand in {dirt.own.folder}")  # fmt: skip
+
+
+def _as_committed(sides: _Sides, dirt: _Dirt) -> str:
+    """The commit that the branch would have if that were committed; no branch and no index of anybody knows of it."""
+    tip = sides.tip
+    index = paths.cache_folder(paths.state_root(dirt.own.folder)) / "merging-index"
+    try:
+        for some, words in _portions(sides, dirt):
+            dirt.own.ask("read-tree", tip, index=index)
+            dirt.own.ask("add", "--", *some, index=index)
+            tree = dirt.own.ask("write-tree", index=index).out.strip()
+            named = ("-c", "user.name=Ralph", "-c", "user.email=ralph@localhost")
+            tip = dirt.own.answer(*named, "commit-tree", tree, "-p", tip, "-m", words) or tip
+    finally:
+        files.delete(index)
+    return tip
 
 
 def _is_memory(own: Repository, sides: _Sides, path: str) -> bool:
@@ -189,9 +290,9 @@ def _carried(root: Path, sides: _Sides) -> tuple[list[str], list[str]]:
     return carried, notes
 
 
-def _check_clean(sides: _Sides, changed: Sequence[str]) -> None:
+def _check_clean(sides: _Sides) -> None:
     """Refuse while files that the merge writes have uncommitted changes in the main checkout."""
-    names = set(changed)
+    names = set(_touched(sides))
     dirty = [each.path for each in sides.main.dirt() if each.path in names]
     if dirty:
         raise Refused(
@@ -200,76 +301,47 @@ def _check_clean(sides: _Sides, changed: Sequence[str]) -> None:
         )
 
 
-def _outlook(root: Path, sides: _Sides, notes: tuple[str, ...] = (), kept: tuple[str, ...] = ()) -> Merged:
+def _touched(sides: _Sides) -> list[str]:
+    return sides.main.names("diff", "--name-only", "-z", "--no-renames", sides.base() or "HEAD", sides.tip)
+
+
+def _outlook(root: Path, sides: _Sides) -> Merged:
     """What the merge brings."""
-    base = sides.base()
-    names = sides.main.answer("diff", "--name-only", "-z", "--no-renames", base or "HEAD", sides.ref)
-    commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.ref}")
+    commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.tip}")
     learned = task_union.new(region.parse, *sides.versions(f"{sides.inside}{PAGE}"))
     return Merged(
         task_file.find(root, sides.task.id).task, sides.branch, sides.into, tuple(commits.splitlines()),
-        tuple(name for name in names.split("\0") if name), tuple(each.text for each in learned), kept, notes=notes,
+        tuple(_touched(sides)), tuple(each.text for each in learned),
     )  # fmt: skip
-
-
-def _tried(root: Path, sides: _Sides, notes: tuple[str, ...]) -> Merged:
-    """What a merge would do; conflicts that would stop it are notes."""
-    folder = worktree.top(root, sides.task.id)
-    own = Repository(folder)
-    dirty = worktree.uncommitted(own) if folder.is_dir() and own.branch() == sides.branch else []
-    memory = [path for path in dirty if _is_memory(own, sides, path)]
-    told = [f"would be committed first: {listed(memory)}"] if memory else []
-    if others := [path for path in dirty if path not in memory]:
-        told.append(f"is uncommitted in the worktree and stops the merge: {listed(others)}")
-    ran = sides.main.ask("merge-tree", "--write-tree", "--name-only", "-z", "--no-messages", "HEAD", sides.ref)
-    if ran.code == 1:
-        open_ = [name for name in ran.out.split("\0")[1:] if name and _united(sides, name) is None]
-        told += [f"would be in conflict and stop the merge: {listed(open_)}"] if open_ else []
-    elif ran.code != 0:
-        told.append(f"git cannot tell whether there are conflicts: {first_line(ran)}")
-    outcome = _outlook(root, sides, (*notes, *told))
-    pages = [promote.difference(name, sides.versions(name)[1], text) for name, text in _page(sides).items()]
-    stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.ref)
-    return Merged(outcome.task, outcome.branch, outcome.into, outcome.commits, outcome.files, outcome.learned,
-                  diff="\n".join(filter(None, [stat, *pages])), notes=outcome.notes)  # fmt: skip
 
 
 # --- the merge ---------------------------------------------------------------------------------
 
 
-def _merged(sides: _Sides) -> None:
-    """The merge itself, ended by a commit or taken back."""
-    git = sides.main
+def _merged(sides: _Sides, bench: Repository, *, is_dry: bool = False) -> str:
+    """The commit that the merge ends with, made where nobody works; Conflict where both sides have changed words."""
+    unhooked = _UNHOOKED if is_dry else ()
     wanted = _page(sides)
-    ran = git.tell("merge", "--no-ff", "--no-commit", "--quiet", sides.ref)
-    if not git.commit("MERGE_HEAD"):
+    ran = bench.tell(*unhooked, *_PLAIN, "merge", "--no-ff", "--no-commit", "--quiet", sides.tip)
+    if not bench.commit("MERGE_HEAD"):
         raise Refused(f"git merged nothing: {first_line(ran)}", hint=f"try `git merge {sides.branch}` by hand")
-    try:
-        open_ = _unmerged(git)
-        wanted |= {name: text for name in open_ if (text := _united(sides, name)) is not None}
-        if left := [name for name in open_ if name not in wanted]:
-            raise Conflict(
-                f"{sides.branch} and {sides.into} both changed {listed(left)}; the merge was taken back",
-                hint=f"merge {sides.into} into the worktree ({worktree.FOLDER}/{sides.task.id}) and settle it there, "
-                f"or `git merge {sides.branch}` here; then run this again",
-            )
-        for name, text in wanted.items():
-            _put(git, name, text)
-        words = f"Merge {sides.branch}: {sides.task.title}"
-        ran = git.tell("commit", "--quiet", "-m", words)
-        if ran.code != 0:
-            raise Refused(f"git did not commit the merge, which was taken back: {first_line(ran)}",
-                          hint=f"`git merge {sides.branch}` by hand tells more")  # fmt: skip
-    except BaseException:
-        if git.commit("MERGE_HEAD"):
-            git.tell("merge", "--abort")
-        raise
-
-
-def _put(git: Repository, name: str, text: str) -> None:
-    """Write a file of the merge."""
-    files.update(git.folder / name, lambda _: text, root=git.folder)
-    git.tell("add", "--", f":(top,literal){name}")
+    open_ = bench.names("diff", "--name-only", "-z", "--diff-filter=U")
+    wanted |= {name: text for name in open_ if (text := _united(sides, name)) is not None}
+    if left := [name for name in open_ if name not in wanted]:
+        raise Conflict(
+            f"{sides.branch} and {sides.into} both changed {listed(left)}; nothing was merged"
+            f"{merge_bench.words_of_both(bench, left, sides.into, sides.branch)}",
+            hint=f"merge {sides.into} into the worktree ({worktree.FOLDER}/{sides.task.id}) and settle it there, "
+            f"or `git merge {sides.branch}` here; then run this again",
+        )
+    for name, text in wanted.items():
+        files.update(bench.folder / name, lambda _, text=text: text, root=bench.folder)
+        bench.tell("add", "--", f":(top,literal){name}")
+    ran = bench.tell(*unhooked, "commit", "--quiet", "-m", f"Merge {sides.branch}: {sides.task.title}")
+    if ran.code != 0:
+        raise Refused(f"git did not commit the merge, and nothing was merged: {first_line(ran)}",
+                      hint=f"hooks ran in a fresh checkout; `git merge {sides.branch}` runs them here")  # fmt: skip
+    return bench.commit("HEAD")
 
 
 def _page(sides: _Sides) -> dict[str, str]:
@@ -278,11 +350,6 @@ def _page(sides: _Sides) -> dict[str, str]:
     base, _, theirs = sides.versions(path)
     text = _united(sides, path) if theirs and theirs != base else None
     return {path: text} if text is not None else {}
-
-
-def _unmerged(git: Repository) -> list[str]:
-    out = git.answer("diff", "--name-only", "-z", "--diff-filter=U")
-    return [name for name in out.split("\0") if name]
 
 
 def _united(sides: _Sides, path: str) -> str | None:

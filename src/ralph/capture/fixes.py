@@ -18,20 +18,18 @@ from pathlib import PurePosixPath
 
 from ralph.capture import junk
 from ralph.capture.commands import Check, Part, Words, check_of, kind_of, parts, programs
-from ralph.capture.statements import Meant, is_remark, worth
+from ralph.capture.reasons import details, said_in, said_near
+from ralph.capture.statements import is_test_first
 from ralph.capture.trim import first_line
 from ralph.capture.values import words_of
 from ralph.model.kinds import ObservationKind
 from ralph.model.record import Record
-from ralph.search.terms import query_terms
 
-_CALL, _HOW, _DETAIL, _SAID = 120, 200, 110, 300
+_CALL, _HOW = 120, 200
 _LINE = 500  # characters of a line that are looked at
-_TELLING = 4  # characters that a line of settings must have to be quoted
 _MANY = 6  # commands and files of which nobody can say any more what helped
 _ACTIONS = 3  # commands and files that are named
-_SHARED = 2  # words of the error and what was done that an explanation has
-_AFTER = 3  # records after the pass in which the agent may still explain it
+_BEFORE = 3  # records before a failure in which the agent may announce it
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
 _VERBOSE = words_of(
     "-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf"
@@ -237,8 +235,9 @@ def _fix(records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int
     added = tuple(word for word in success.key if word not in failure.key)
     front = tuple(each for each in (*success.front, *added) if each not in failure.front) if until == passed else ()
     error = error_line(failure.record)
-    said = _explained(records, at, passed, error)
-    done = _Done(failure, error, commands, files, front, said, _driven(records, runs, first, failure))
+    reason, said = said_in(edits), said_near(records, at, passed, error)
+    driven = _driven(records, runs, first, failure)
+    done = _Done(failure, error, commands, files, front, said.text or reason, said.reason or bool(reason), driven)
     if not done.teaches:
         return None
     return Fix(
@@ -247,8 +246,8 @@ def _fix(records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int
         tuple(first_line(each, _CALL) for each in commands[-_ACTIONS:]),
         files,
         tuple(first_line(each, _CALL) for each in front),
-        tuple(_details(edits)),
-        said,
+        tuple(details(edits)),
+        " ".join(f"{each.rstrip('.')}." for each in (reason, said.text) if each),
         (failure.record, *(each for each in records[at + 1 : until] if _counts(each, commands)), success.record),
     )
 
@@ -267,50 +266,11 @@ def _counts(record: Record, commands: Sequence[str]) -> bool:
     return is_edit(record) or " ".join(str(record.extra.get("command", "")).split()) in commands
 
 
-def _details(edits: Sequence[Record]) -> Iterator[str]:
-    """What was written into files of settings, a line each; a letter or two tell nobody anything."""
-    for edit in edits[:_ACTIONS]:
-        if any(junk.is_around(file) for file in edit.origin.files):
-            lines = [line for line in edit.text.splitlines() if line.strip() and line.strip() not in edit.origin.files]
-            added = [line[1:] for line in lines if line.startswith("+")]
-            added = added or [line for line in lines if not line.startswith("-")]
-            telling = [line for line in added if len(line.strip()) >= _TELLING]
-            if telling:
-                yield first_line(telling[0].replace("`", "'"), _DETAIL)
-
-
-def _explained(records: Sequence[Record], at: int, passed: int, error: str) -> str:
-    """What the agent said about it: between the failure and the pass, or a little later and about the same."""
-    end = passed + 1 + _AFTER
-    notes = [
-        number
-        for number in range(at + 1, min(end, len(records)))
-        if records[number].kind is ObservationKind.NOTE and records[number].origin.by != "human"
-    ]
-    if not notes:
-        return ""
-    around = _terms(error)
-    for record in records[at : passed + 1]:
-        if record.kind is not ObservationKind.NOTE:
-            around |= _terms(f"{record.title} {' '.join(record.origin.files)} {record.text}")
-    best = ""
-    for number in notes:
-        text = records[number].text
-        lasting = worth(text, Meant.NOTED)
-        if len(_terms(lasting or text) & around) < (1 if number < passed else _SHARED):
-            continue
-        if lasting:
-            return first_line(lasting, _SAID)
-        best = best or (first_line(text, _SAID) if is_remark(text) else "")
-    return best
-
-
-def _terms(text: str) -> set[str]:
-    return {term for word in query_terms(text) for term in word.terms}
-
-
 def _driven(records: Sequence[Record], runs: Sequence[Run | None], first: int, failure: Run) -> bool:
-    """Whether a test was written just before it failed: the last change before the failure is one of a test."""
+    """Whether a test was written just before it failed: the last change is one of a test, or somebody says so."""
+    said = (each.text for each in records[max(0, first - _BEFORE) : first] if each.kind is ObservationKind.NOTE)
+    if any(map(is_test_first, said)):
+        return True
     for number in range(first - 1, -1, -1):
         run = runs[number]
         if run is not None and run.key == failure.key:
@@ -330,6 +290,8 @@ class _Done:
     files: tuple[str, ...]
     front: tuple[str, ...]
     said: str
+    reasoned: bool
+    """Whether the edit itself says why it was made, or the agent did before the pass."""
     driven: bool
 
     @property
@@ -357,7 +319,8 @@ class _Done:
         """Whether a command line or a file was typed wrongly, and then rightly."""
         if self.commands or self.front:
             return False
-        named = any(PurePosixPath(file).name in text for file in self.files)
+        shown = f"{self.failure.command}\n{text}"
+        named = any(PurePosixPath(file).stem in shown for file in self.files)
         wrong = junk.is_syntax(self.error) and (named or bool(self._code))
         return wrong or junk.is_mistyped(self.error) or junk.misspelt(self.error)
 
@@ -376,7 +339,11 @@ class _Done:
 
     def _is_more_than_work(self, outside: bool) -> bool:
         """Whether a failure that also code was edited for was more than code that was not finished yet."""
-        if self.driven or not self.error or _BARE_COUNT.match(self.error):
+        if self.driven:
+            return False
+        if self.reasoned:
+            return True
+        if not self.error or _BARE_COUNT.match(self.error):
             return False
         if junk.is_deep(self.error):
             return True

@@ -21,7 +21,7 @@ from ralph.capture.alike import Shelf
 from ralph.capture.commands import check_of, programs
 from ralph.capture.fixes import Fix, fixes
 from ralph.capture.observation import when
-from ralph.capture.statements import Meant, is_again, is_remark, label, named, paragraphs, worth
+from ralph.capture.statements import Meant, is_again, is_remark, label, named, paragraphs, stands, worth
 from ralph.capture.trim import trim
 from ralph.formats.lines import said
 from ralph.model.kinds import MemoryKind, ObservationKind, kind_of
@@ -78,11 +78,11 @@ class _Gathered:
 
     @property
     def counts(self) -> bool:
-        """Whether it was written down as a lesson, or met in one session and met again in another."""
+        """Whether it was written down as a lesson, or met at two places and told in words of its own at each."""
         if any(not each.talk for each in self.all):
             return True
-        again = any(is_again(each.text) for each in self.others)
-        return again and len({place(each.evidence[0]) for each in self.all}) > 1
+        worded = {said(each.text): place(each.evidence[0]) for each in reversed(self.all)}
+        return len({*worded.values()}) > 1
 
 
 def propose(records: Iterable[Record]) -> list[Record]:
@@ -195,12 +195,13 @@ def _taught(record: Record) -> Iterator[Candidate]:
 
 
 def _called(record: Record) -> Iterator[Candidate]:
-    """What the agent said: under a name of its own (`Gotcha: ...`) it is a lesson, else it is talk."""
+    """What the agent said: a lesson by its name (`Gotcha: ...`) or by what it says, else it is talk."""
     if record.origin.by == "human":
         return
     for paragraph in paragraphs(record.text):
-        talk = not named(paragraph)
-        kept = worth(paragraph, Meant.NOTED if talk else Meant.LESSON)
+        called = bool(named(paragraph))
+        kept = worth(paragraph, Meant.LESSON if called else Meant.NOTED)
+        talk = not (called or stands(paragraph))
         kept = kept or (paragraph if is_remark(paragraph) else "")
         if kept:
             yield Candidate(kept, label(kept), (record,), talk=talk)

@@ -145,7 +145,7 @@ _DEEP = re.compile(
 _SYNTAX = re.compile(
     r"""(?ix)\bSyntaxError\b | \bIndentationError\b | \bsyntax\ error\b | \bparse\ error\b | unterminated
     | invalid\ syntax
-    | \bunexpected\ (?:token|end\ of|indent) | expected\ (?:token\ )?[`'"]?(?:[;:)}\]]|end\ of)"""
+    | \bunexpected\ (?:token|end\ of|indent|['"`]?[^\w\s'"`]) | expected\ (?:token\ )?[`'"]?(?:[;:)}\]]|end\ of)"""
 )
 _MISTYPED = re.compile(
     r"""(?ix)\byaml:\ line | mapping\ values\ are\ not\ allowed | \bJSONDecodeError\b | trailing\ comma

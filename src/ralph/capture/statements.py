@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from ralph.capture.values import words_of
 from ralph.search.everyday import WORDS as EVERYDAY
-from ralph.search.terms import STOP_WORDS, is_cjk, words
+from ralph.search.terms import STOP_WORDS, is_cjk, word_terms, words
 
 
 class Meant(IntEnum):
@@ -40,6 +40,8 @@ _LASTING = re.compile(
     |should|beforehand|lives?\ in|is\ pinned|are\ pinned|belongs?\ (?:in|to)|go(?:es)?\ (?:in|into|under|through)
     |as\ \S+\ (?:is|are|has|does)|since|so\ (?:the|we|it|a|any|every|do|use|run|keep|never|always|tests?|set|call
     |pass|add))\b
+    |\b(?:forbidden|banned|not\ allowed|no\ longer|any\ ?more|from\ now\ on|on\ (?:its|their)\ own|by\ itself
+    |by\ default|nothing\ (?:but|else)|wrongly|without|stillschweigend|verboten|nicht\ mehr|von\ selbst)\b
     |,\ not\b|\(not\b|\b(?:only|until|every|each|learned\ that|found\ out|discovered|noticed\ that|reali[sz]ed
     |all\ (?:\w+\ ){1,3}(?:are|go
     |use|live|have|need))\b
@@ -52,8 +54,10 @@ _LASTING = re.compile(
     |必须|总是|始终|永远|不要|不能|因为|否则|需要|注意|决定|而不是|只有|务必|之前|先|禁止|避免|约定|原因|才能|一律
     |不得|会导致|由于|以免
     |必ず|常に|決して|しないと|ため|代わりに|前に|注意|必要|なければ
-    |\b(?:toujours|jamais|doit|doivent|parce\ que|sinon|au\ lieu|avant\ de|siempre|nunca|debe|porque|antes\ de
-    |en\ vez)\b
+    |[가-힣]야\ ?(?:한다|함|합니다|해|됨|된다)|대신에?|면\ 안
+    |以后|改为|统一|只能|只用|应该|不会|才会
+    |\b(?:toujours|jamais|doit|doivent|parce\ que|sinon|au\ lieu|avant\ de|siempre|nunca|deben?|porque|antes\ de
+    |en\ vez|hay\ que|si\ no|ya\ que|para\ que|solo|sólo|no\ se\ puede|se\ decidió|decidimos|cuidado)\b
     """
 )
 _RULE = re.compile(
@@ -99,8 +103,29 @@ _PASSING = re.compile(
     |\b(?:worked|passed|fine|green|ok|succeeded)\ (?:on|after|at)\ (?:the\ |a\ )?(?:re-?run|re-?try|second|next
     |another)
     |\b(?:retr(?:y|ied|ying)|re-?r[au]n(?:ning)?)\b.{0,40}\b(?:worked|passed|fixed|helped|fine|ok|succeeded|green)\b
+    |\b(?:re-?boot(?:ed|ing)?|maintenance|vpn|hiccup)\b|\bwas\ (?:re-?started|still\ starting)\b|\bse\ cayó\b
+    |잠깐|끊겼|断了|抖了一下
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )
+_TEST_FIRST = re.compile(
+    r"""(?ix)\b(?:tests?|specs?)[-\ ]first\b | \bTDD\b | \btest[-\ ]driven\b | \bred[-\ ,]*(?:then\ )?green\b
+    | ^\W*red\b | \(red\)
+    | \b(?:tests?|specs?|asserts?)\b[^.]{0,60}\b(?:is|are|be|both|still|all|stays?|goes)\ red\b
+    | \b(?:write|writ\w+|wrote|add\w*|commit\w*|start\w*|with)\b[^.]{0,30}\b(?:failing|red)\ (?:tests?|specs?)\b
+    | \b(?:failing|red)\ (?:tests?|specs?)\b[^.]{0,30}\b(?:first|committed|written|added|before)\b
+    | \b(?:tests?|specs?)\ (?:for|of)\b[^.]{0,60}\bfirst\b | \bfirst\ (?:the|a)\ (?:\w+\ )?(?:test|spec)\b
+    | \b(?:tests?|specs?)\b[^.]{0,20}\bmust\ (?:be\ red|fail)\b
+    | \bfails?\ (?:since|because|as|until)\b[^.]{0,60}\b(?:no-op|stub|yet|not\ (?:written|implemented))\b
+    | \breproduc\w+\b[^.]{0,30}\bin\ a\ (?:test|spec)\b
+    | \b(?:erst|zuerst)\b[^.]{0,30}\bTests?\b | \bTests?\b[^.]{0,20}\b(?:zuerst|rot)\b | 先写[^。]{0,12}测试
+    | (?:실패하는|먼저)[^.]{0,12}테스트 | 테스트[^.]{0,8}먼저 | \bprimero\b[^.]{0,30}\b(?:tests?|pruebas?)\b"""
+)
+"""Somebody who writes the test before the code: that it fails then is what was wanted."""
+_OWN = re.compile(
+    r"""(?ix)^\W*(?:(?:ok(?:ay)?|now|so|and|then|first)[\ ,]+)*(?:i|i['’](?:m|ll|ve|d)|let\ me|let['’]s|ich|je|voy|vamos
+    |estoy|he|please\ (?:wait|look|check)|저는|제가|我(?!们))\b|(?:겠습니다|드립니다|할게요)\W*$"""
+)
+"""Somebody who tells what they do themselves."""
 _PART = (
     r"(?:functions?|methods?|class(?:es)?|components?|modules?|files?|constructors?|hooks?|endpoints?|structs?|enums?"
     r"|interfaces?|helpers?|types?|variables?|constants?|routes?|handlers?|propert(?:y|ies)|fields?|params?|parameters?"
@@ -114,7 +139,7 @@ _SAYS = (
     r"|is\ (?:a|an|the|defined|declared|located|called|used|in|imported|exported|responsible|named)|are\ (?:defined|in)"
     r"|delegates|filters|sorts|triggers|emits|dispatches|registers|initiali[sz]es|raises|throws|yields|generates"
     r"|joins|splits|counts|increments|compares|updates|deletes|removes|inserts|saves|queries"
-    r"|expects|provides|represents|builds|formats|lists|declares)"
+    r"|expects|provides|represents|builds|formats|lists|declares|includes|describes|combines)"
 )
 _CODE_NAME = (
     r"(?:`[^`]{1,80}`|\w+(?:\.\w+)+(?:\(\))?|\w+\(\w{0,40}[^)]{0,40}\)|\w+_\w+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+"
@@ -137,6 +162,9 @@ _RESTATED = re.compile(
     |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出)
     """
 )
+_SUBJECT = re.compile(rf"\W*(?:The\ |This\ )?({_CODE_NAME}|[A-Z][a-z]+[A-Z]\w+)\ [a-z]+s\b")
+_THE_USES = re.compile(rf"(?x)\W*(?:The|This|A|An|Our)\ (?:[\w-]+\ ){{1,3}}{_SAYS}\b[^,;:]*$")
+_CLAUSE = re.compile(r"[;:,.–—]\s+|\s[-–—(]\s?|[，。；：]")
 _LEANS = re.compile(
     r"(?i)(?:it|its|this|that|they|these|those|otherwise|so|because|hence|therefore|reason|without it|das|es|daher"
     r"|deshalb|sonst|grund)\b|그래서|이것|이유|따라서|因此|所以|这|否则|原因"
@@ -198,6 +226,14 @@ _LONGEST, _SENTENCE_LONGEST = 20_000, 1_000
 """Characters that are looked at: of a text, as the journal keeps them, and of one sentence."""
 _ENOUGH = 1.3
 """How particular a sentence must be, for which one name or four rare words are enough."""
+_ALONE = 2.0
+"""How particular a note in passing must be."""
+_WHOLE = 2.5
+"""How particular a paragraph must be whose rule names nothing itself."""
+_CLAUSES_LEAST, _CLAUSE_LEAST, _SIGNS = 8, 6, 5
+"""Words of a reason in two clauses and in one, and signs of a clause without blanks."""
+_REPEATED = 0.4
+"""The part of a sentence's words that are its subject's own."""
 _FULL = 1.5
 """How particular a lesson must be that has no lasting word."""
 
@@ -232,20 +268,35 @@ def worth(text: str, meant: Meant) -> str:
     kept = [is_lasting(each, meant) for each in found]
     if any(kept) and meant is Meant.LESSON:
         kept = [good or not _is_passing_by(each) for each, good in zip(found, kept, strict=True)]
+    elif any(kept) or _is_lasting_in_all(found):
+        _take_along(found, kept)
     for number in range(len(found) - 1, 0, -1):  # "It ..." is nothing without the sentence before it
         kept[number - 1] = kept[number - 1] or (kept[number] and _LEANS.match(found[number]) is not None)
     return " ".join(each for each, good in zip(found, kept, strict=True) if good)
 
 
+def _is_lasting_in_all(found: list[str]) -> bool:
+    """Whether a rule stands in one sentence and what it is about in the others."""
+    told = [each for each in found if not (_is_passing_by(each) or _is_restated(each) or is_own(each))]
+    rule = any(_LASTING.search(_bare(each)) for each in told)
+    return len(told) > 1 and rule and particular(" ".join(told)) >= _WHOLE
+
+
+def _take_along(found: list[str], kept: list[bool]) -> None:
+    """Beside a lasting sentence: what tells particulars of it, and what was then done about it."""
+    for number, each in enumerate(found):
+        if not kept[number] and (particular(each) >= _ENOUGH or _LASTING.search(_bare(each))):
+            told = not (_is_passing_by(each) or _is_restated(each))
+            kept[number] = told or (number > 0 and kept[number - 1] and _DONE.search(each) is not None)
+
+
 def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
     """Whether one sentence says something that will still hold, about something particular."""
-    if _PLAN.search(sentence):
+    if _PLAN.search(sentence) or is_test_first(sentence):
         return False
     lasting, rule = _LASTING.search(_bare(sentence)) is not None, _RULE.search(sentence) is not None
     how = particular(sentence)
-    if _RESTATED.search(sentence) and not rule:
-        return False
-    if _PASSING.search(sentence) and not rule:
+    if not rule and (_PASSING.search(sentence) or _is_restated(sentence)):
         return False
     if _DONE.search(sentence):
         return rule and how >= _FULL
@@ -254,9 +305,48 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
     return meant is Meant.LESSON and how >= _FULL
 
 
+def stands(text: str) -> bool:
+    """Whether a note is a lesson by itself: lasting, about something particular, and not what its author will do."""
+    return not is_own(text) and particular(worth(text, Meant.NOTED)) >= _ALONE
+
+
+def is_test_first(text: str) -> bool:
+    """Whether somebody tells that a test fails because its code is not there yet."""
+    return _TEST_FIRST.search(text) is not None
+
+
+def is_own(text: str) -> bool:
+    """Whether somebody tells what they do or must do themselves."""
+    return _OWN.search(text) is not None
+
+
+def is_reason(text: str) -> bool:
+    """Whether a text says what was done and also what is the case: two clauses, or a word such as "because"."""
+    if any(each.search(text) for each in (_PLAN, _TEST_FIRST, _OWN)):
+        return False
+    many = sum(len(each) / 2 if is_cjk(each) else 1 for each in words(text))
+    clauses = [part for part in _CLAUSE.split(text) if len(part.split()) > 1 or len(part) >= _SIGNS]
+    if len(clauses) > 1:
+        return many >= _CLAUSES_LEAST and not _DONE.search(text)
+    return many >= _CLAUSE_LEAST and _LASTING.search(_bare(text)) is not None
+
+
+def _is_restated(sentence: str) -> bool:
+    """Whether a sentence only says what stands in the code, or says a name again in words."""
+    if _RESTATED.search(sentence):
+        return True
+    found = _SUBJECT.match(sentence)
+    if found is None:
+        return _THE_USES.match(sentence) is not None and _LASTING.search(sentence) is None
+    parts = {term for word in words(found[1]) for term in word_terms(word)}
+    rest = [word for word in words(sentence[found.end() :]) if word.lower() not in STOP_WORDS]
+    again = [word for word in rest if parts & {*word_terms(word)}]
+    return len(rest) > 0 and len(again) >= _REPEATED * len(rest)
+
+
 def is_remark(text: str) -> bool:
     """Whether a text tells something particular, and no plan and no report of what was done."""
-    told = not any(each.search(text) for each in (_PLAN, _DONE, _RESTATED))
+    told = not any(each.search(text) for each in (_PLAN, _DONE, _TEST_FIRST, _OWN)) and not _is_restated(text)
     return told and particular(text) >= _ENOUGH
 
 
@@ -271,7 +361,7 @@ def _bare(sentence: str) -> str:
 
 
 def _is_passing_by(sentence: str) -> bool:
-    return any(each.search(sentence) for each in (_PLAN, _DONE, _PASSING))
+    return any(each.search(sentence) for each in (_PLAN, _DONE, _PASSING, _TEST_FIRST))
 
 
 def particular(text: str) -> float:

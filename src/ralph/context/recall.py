@@ -37,7 +37,7 @@ _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(
 """Tokens of what stands around the records."""
 
 _CROWDED = ranking.Recipe(
-    candidates=300, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
+    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
 )
 """The quick recipe where other tasks are being worked on: what these say on the same thing must not crowd out all else,
 and to test the filter on every match would take as long as the rest."""

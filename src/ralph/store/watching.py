@@ -143,5 +143,6 @@ class Witness:
 
 
 def changed(path: Path) -> Conflict:
-    """The error for a file that somebody else changed meanwhile."""
-    return Conflict(f"{path.name}: was changed since it was shown", hint="nothing was written; look at it again")
+    """The error for a file that somebody else changed meanwhile; a path that is relative is shown as it is."""
+    shown = path.name if path.is_absolute() else path.as_posix()
+    return Conflict(f"{shown}: was changed since it was shown", hint="nothing was written; look at it again")

@@ -101,18 +101,19 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const [anyway, setAnyway] = useState(null);
   const [busy, setBusy] = useState(false);
   const abort = useRef(new AbortController()).current;
-  const body = { action, ...(record ? { id: record.id } : {}), ...values };
+  const latest = useRef(values);
+  const body = () => ({ action, ...(record ? { id: record.id } : {}), ...latest.current });
   const other = Boolean(record) && action === "edit" && record.text !== begun.text;
 
   const set = (changes) => {
-    const next = { ...values, ...changes };
-    setValues(next);
+    const next = { ...latest.current, ...changes };
+    setValues((latest.current = next));
     if (changed(next, begun)) drafts.set(key, next);
     else drafts.delete(key);
   };
   const fresh = () => {
     drafts.delete(key);
-    setValues(begun);
+    setValues((latest.current = begun));
     setKept(false);
   };
   const attempt = async (what) => {
@@ -133,7 +134,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
       setPlan(null);
       setStep("plan");
       try {
-        setPlan(await post("/api/changes/plan", body, { signal: abort.signal }));
+        setPlan(await post("/api/changes/plan", body(), { signal: abort.signal }));
       } catch (failed) {
         if (Form) setStep("form");
         throw failed;
@@ -142,7 +143,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const apply = () =>
     attempt(async () => {
       const stamps = Object.fromEntries(plan.files.map((file) => [file.name, file.before]));
-      const told = await post("/api/changes/apply", { ...body, stamps });
+      const told = await post("/api/changes/apply", { ...body(), stamps });
       drafts.delete(key);
       toast(told.done, { action: told.undo ? { label: "Undo", run: () => undo(told.undo) } : null });
       onClose();

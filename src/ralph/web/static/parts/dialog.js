@@ -3,6 +3,9 @@
 import { html, useEffect, useId, useRef } from "../lib.js";
 import { Icon } from "./icons.js";
 
+/** A press on a button takes the focus from no field: what that would do could move the button away from the pointer. */
+const keepFocus = (event) => event.preventDefault();
+
 /**
  * @param {{title: any, onClose: () => (boolean|void), children: any, footer?: any, wide?: boolean, side?: boolean}} props
  *   `side` makes it a drawer.
@@ -42,7 +45,7 @@ export function Dialog({ title, onClose, children, footer, wide = false, side = 
         </button>
       </header>
       <div class="dialog-body">${children}</div>
-      ${footer && html`<footer class="dialog-foot">${footer}</footer>`}
+      ${footer && html`<footer class="dialog-foot" onMouseDown=${keepFocus}>${footer}</footer>`}
     </div>
   </dialog>`;
 }

@@ -293,6 +293,7 @@ function repaint(state) {
  */
 function fill(state) {
   const { graph, host } = state;
+  if (!graph || !host.isConnected) return; // the page may be gone a moment before this is undone
   if (graph.width() === host.clientWidth && graph.height() === host.clientHeight) return;
   if (graph.width() !== host.clientWidth) graph.width(host.clientWidth);
   if (graph.height() !== host.clientHeight) graph.height(host.clientHeight);
@@ -319,7 +320,7 @@ function mount(host, state, now, control) {
   const sizes = new ResizeObserver(() => fill(state));
   watchMoves(host, state);
   load().then((ForceGraph) => {
-    if (gone) return;
+    if (gone || !host.isConnected) return;
     state.look = look;
     state.host = host;
     repaint(state);

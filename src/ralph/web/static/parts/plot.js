@@ -130,21 +130,23 @@ export function Plot({ title, days, series, say = saidCount, height = 168, top }
   const box = useRef(null);
   const [at, setAt] = useState(null);
   useEffect(() => {
+    const host = box.current;
     let plot = null;
     let gone = false;
     const make = (Plotter) => {
-      plot?.destroy();
-      plot = new Plotter(options(Plotter, box.current, { series, say, height, top }),
-        [days.map(seconds), ...series.map((one) => one.values)], box.current);
+      plot = new Plotter(options(Plotter, host, { series, say, height, top }),
+        [days.map(seconds), ...series.map((one) => one.values)], host);
       plot.over.addEventListener("mouseleave", () => setAt(null));
       plot.over.addEventListener("mousemove", () => setAt(plot.cursor.idx ?? null));
     };
-    const sizes = new ResizeObserver(() => plot && plot.width !== box.current.clientWidth &&
-      plot.setSize({ width: box.current.clientWidth, height }));
+    // The page may be gone a moment before this effect is undone.
+    const sizes = new ResizeObserver(() => {
+      if (host.isConnected && plot.width !== host.clientWidth) plot.setSize({ width: host.clientWidth, height });
+    });
     load().then((Plotter) => {
-      if (gone) return;
+      if (gone || !host.isConnected) return;
       make(Plotter);
-      sizes.observe(box.current);
+      sizes.observe(host);
     });
     return () => {
       gone = true;

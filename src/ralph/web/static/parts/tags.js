@@ -40,13 +40,22 @@ export function Tags({ value, onChange, first = false }) {
   const field = useRef(null);
   const open = text.trim() !== "" && offers.length > 0;
 
-  const add = (tag) => {
+  const add = (tag, { stay = true } = {}) => {
     const clean = tag.trim().replace(/^#/, "").replace(/,+$/, "");
     if (clean && !value.includes(clean)) onChange([...value, clean]);
     setText("");
     setAt(-1);
-    field.current.focus();
+    if (stay) field.current.focus();
   };
+  // What was typed and not yet added counts, also for who goes on at once.
+  const rest = useRef(null);
+  rest.current = () => text.trim() && add(text, { stay: false });
+  useEffect(() => {
+    const { form } = field.current;
+    const before = () => rest.current();
+    form?.addEventListener("submit", before, { capture: true });
+    return () => form?.removeEventListener("submit", before, { capture: true });
+  }, []);
   const remove = (tag) => onChange(value.filter((one) => one !== tag));
   // One further than the last is none: what was typed.
   const move = (step) => setAt((before) => ((before + 1 + step + offers.length + 1) % (offers.length + 1)) - 1);
@@ -73,7 +82,7 @@ export function Tags({ value, onChange, first = false }) {
         aria-autocomplete="list" aria-expanded=${open ? "true" : "false"} aria-controls="${id}-list"
         aria-activedescendant=${open && at >= 0 ? `${id}-${at}` : undefined}
         placeholder=${value.length ? "" : "Add a tag"} value=${text} onKeyDown=${onKeyDown}
-        onInput=${(event) => setText(event.target.value)} onBlur=${() => text.trim() && add(text)} />
+        onInput=${(event) => setText(event.target.value)} onBlur=${() => rest.current()} />
     </div>
     <ul class="offers plain" role="listbox" id="${id}-list" aria-label="Tags that are in use" hidden=${!open}>
       ${offers.map(

@@ -1,0 +1,106 @@
+"""How long the pages' search takes as somebody types, beside the library's search and an empty request.
+
+A project of ten thousand memories; a server of our own on loopback, in this process; words that are typed letter by
+letter. For each letter three things are done in turns: the library's search, a request to a route that does nothing,
+and the request that the page makes. What counts is the sum over a word: the page's, against the other two together.
+"""
+
+import http.client
+import json
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from urllib.parse import quote
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bench import big
+from ralph.app import search
+from ralph.model.query import Query
+from ralph.web import site
+
+COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5
+TYPED = ("connection", "schema retries", "worker_41", "migration blocks deploy", "token")
+_TOKEN = "bench"  # of a server that lives as long as this measurement
+_EMPTY = "/api/empty"
+
+
+@contextmanager
+def served(root: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
+    """A connection to a server of the project, and the headers that let one in."""
+    listening = socket.create_server((site.HOST, 0))
+    port = listening.getsockname()[1]
+    app = site.build(root, port=port, token=_TOKEN)
+    app.router.routes.insert(0, Route(_EMPTY, _nothing))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", f"/?token={_TOKEN}")
+    answer = connection.getresponse()
+    answer.read()
+    cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
+    try:
+        yield connection, {"Cookie": cookie}
+    finally:
+        connection.close()
+        server.should_exit = True
+        thread.join()
+
+
+async def _nothing(_: Request) -> Response:
+    return Response()
+
+
+def asked(connection: http.client.HTTPConnection, headers: dict[str, str], path: str) -> bytes:
+    """The body of an answer; it must be a good one."""
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != 200:
+        raise RuntimeError(f"{path}: {answer.status} {body[:200]!r}")
+    return body
+
+
+def run(rounds: int = ROUNDS) -> list[str]:
+    """The table and the promise."""
+    ratios: list[float] = []
+    sums = {"library": 0.0, "empty request": 0.0, "page": 0.0}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        big.write(root, COUNT)
+        with served(root) as (connection, headers):
+            found = json.loads(asked(connection, headers, "/api/records?q=connection"))
+            tasks: dict[str, Callable[[str], object]] = {
+                "library": lambda typed: search.search(root, Query(typed, limit=100)),
+                "empty request": lambda _: asked(connection, headers, _EMPTY),
+                "page": lambda typed: asked(connection, headers, f"/api/records?q={quote(typed)}"),
+            }
+            for word in TYPED * rounds:
+                taken = dict.fromkeys(tasks, 0.0)
+                for typed in (word[: end + 1] for end in range(len(word))):
+                    for name, task in tasks.items():
+                        begun = time.perf_counter()
+                        task(typed)
+                        taken[name] += (time.perf_counter() - begun) * 1000
+                ratios.append(taken["page"] / (taken["library"] + taken["empty request"]))
+                sums = {name: sums[name] + taken[name] for name in sums}
+    letters = sum(map(len, TYPED)) * rounds
+    lines = [f"Search as you type over HTTP, {COUNT} memories, {letters} letters ({found['total']} hits for the first)"]
+    lines += [f"  {name:<44} {total / letters:9.1f} ms a letter" for name, total in sums.items()]
+    ratio = median(ratios)
+    verdict = "ok" if ratio <= AT_MOST else "BROKEN"
+    lines.append(f"  {'page / (library + empty request)':<60} {ratio:5.2f} (at most {AT_MOST}) {verdict}")
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))

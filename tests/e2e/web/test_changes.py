@@ -1,0 +1,438 @@
+"""Every change in the pages: its diff first, then exactly that on the disk, then every byte as it was.
+
+`Change` is a person at it: opens the dialog, sees the diff, says yes, takes it back. What the browser was told is
+compared with what it drew and with the files. The fixture `shop` gives each test the bytes of the project before, and
+looks at the end that all of them are back.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.e2e.web.conftest import OpenReader
+from tests.e2e.web.explorer import Reader, keep
+from tests.web import sample
+from tests.web.sample import Sample
+
+pytestmark = pytest.mark.e2e
+
+MEMORIES = ".agent/memories.md"
+SECRET = "The deploy key is ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ, for all stages."
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return sample.make(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def project(made: Sample) -> Path:
+    """The project of the site in this file, of which the tests know the ids."""
+    return made.root
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    """Every file that people care for; what is derived aside."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and "ralph.db" not in path.name and not {"cache", ".git"} & set(path.relative_to(root).parts)
+    }
+
+
+@pytest.fixture
+def shop(made: Sample) -> Iterator[Sample]:
+    """The project, which a test leaves as it found it, to the byte."""
+    before = everything(made.root)
+    yield made
+    after = everything(made.root)
+    for name in after.keys() - before.keys():
+        (made.root / name).unlink()
+    for name, said in before.items():
+        if after.get(name) != said:  # so that one test that fails does not make the next ones fail
+            (made.root / name).write_bytes(said)
+    assert sorted(after) == sorted(before)
+    assert [name for name in after if after[name] != before[name]] == []
+
+
+@pytest.fixture
+def window(reader: OpenReader) -> Reader:
+    return reader()
+
+
+def patched(before: str, diff: str) -> str:
+    """A text after a unified diff, which must fit it to the letter."""
+    old = before.splitlines(keepends=True)
+    new: list[str] = []
+    at = 0
+    for line in diff.splitlines(keepends=True)[2:]:
+        if found := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
+            start = int(found[1]) - (found[2] != "0")
+            new += old[at:start]
+            at = start
+        elif line.startswith("\\"):
+            new[-1] = new[-1].removesuffix("\n")
+        elif line.startswith("+"):
+            new.append(line[1:])
+        else:
+            assert old[at].rstrip("\n") == line[1:].rstrip("\n")
+            new += [old[at]] if line.startswith(" ") else []
+            at += 1
+    return "".join(new + old[at:])
+
+
+_TIME = re.compile(r'(?<="updated_at": ")[^"]+')
+"""When an insight was judged: a moment after the diff was made."""
+
+
+class Change:
+    """A person who changes something in an open dialog."""
+
+    def __init__(self, page: Page, root: Path) -> None:
+        self.page = page
+        self.root = root
+        self.dialog = page.get_by_role("dialog")
+        self.plan: Any = {}
+
+    def looked(self, how: Locator) -> Mapping[str, str]:
+        """Ask for the diff with a button; what each file would say, which the page shows line by line."""
+        with self.page.expect_response("**/api/changes/plan") as answer:
+            how.click()
+        self.plan = answer.value.json()
+        expect(self.dialog.locator(".review")).to_contain_text(self.plan["summary"])
+        wanted = {}
+        for at, file in enumerate(self.plan["files"]):
+            drawn = self.dialog.locator(".diff").nth(at)
+            expect(drawn.locator("figcaption")).to_contain_text(file["name"])
+            signed = [line for line in file["diff"].splitlines()[2:] if line[:1] in "+-"]
+            shown = drawn.locator(".diff-plus .diff-text, .diff-minus .diff-text")
+            expect(shown).to_have_count(len(signed))
+            spoken = {"+": "added: ", "-": "removed: "}
+            assert [text or "" for text in shown.all_text_contents()] == [spoken[line[0]] + line[1:] for line in signed]
+            path = self.root / file["name"]
+            before = path.read_bytes().decode("utf-8") if path.exists() else ""
+            wanted[file["name"]] = patched(before, file["diff"])
+        return wanted
+
+    def see(self) -> Mapping[str, str]:
+        """From the form to the diff."""
+        return self.looked(self.dialog.get_by_role("button", name="See what changes"))
+
+    def apply(self, words: str, wanted: Mapping[str, str]) -> None:
+        """Say yes; then the files say what the diff said, and no other file changed."""
+        others = {name: said for name, said in everything(self.root).items() if name not in wanted}
+        self.dialog.get_by_role("button", name=words, exact=True).click()
+        expect(self.page.locator(".toast")).to_contain_text(self.plan["summary"])
+        expect(self.dialog).to_have_count(0)
+        now = everything(self.root)
+        for name, text in wanted.items():
+            assert _TIME.sub("now", now[name].decode("utf-8")) == _TIME.sub("now", text)
+        assert {name: said for name, said in now.items() if name not in wanted} == others
+
+    def undo(self) -> None:
+        """Take it back with the message's button."""
+        self.page.locator(".toast").get_by_role("button", name="Undo").click()
+        expect(self.page.locator(".toast")).to_contain_text("Taken back")
+
+
+def at(window: Reader, shop: Sample, name: str) -> Change:
+    """A memory's page."""
+    page = window.go(f"/memory/{shop.memories[name]}")
+    page.get_by_role("heading", name="Facts").wait_for()
+    return Change(page, shop.root)
+
+
+# --- one by one ---------------------------------------------------------------------------------
+
+
+def test_an_edit_shows_its_diff_is_written_and_taken_back(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "vat")
+    page = change.page
+    page.get_by_role("button", name="Edit").click()
+    text = change.dialog.get_by_label("Text")
+    expect(text).to_be_focused()
+    expect(text).to_have_value(re.compile("VAT is computed per line"))
+    text.fill("VAT is computed per line.\n\n- 세금은 줄마다\n- `round()` at the end")
+    change.dialog.get_by_label("Kind").select_option("fix")
+    wanted = change.see()
+    assert list(wanted) == [MEMORIES]
+    assert MEMORIES in change.plan["summary"]
+    keep(page, "edit-diff")
+    change.apply("Save", wanted)
+    expect(page.locator(".prose").first).to_contain_text("세금은 줄마다")
+    expect(page.locator(".page-sub .kind")).to_have_text("fix")
+    change.undo()
+    expect(page.locator(".prose").first).to_contain_text("because the tax office checks each line")
+    expect(page.locator(".page-sub .kind")).to_have_text("decision")
+
+
+def test_tags_are_changed_with_completion(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "jwt")
+    page = change.page
+    page.get_by_role("button", name="Tags").click()
+    field = change.dialog.get_by_role("combobox", name="Tags")
+    expect(field).to_be_focused()
+    field.press_sequentially("mon")
+    expect(change.dialog.get_by_role("option", name="money")).to_be_visible()
+    field.press("ArrowDown")
+    field.press("Enter")
+    field.press_sequentially("brand-new,")
+    change.dialog.get_by_role("button", name="Remove the tag jwt").click()
+    change.apply("Save the tags", change.see())
+    expect(page.locator(".facts-tags .chip")).to_have_text(["auth", "security", "money", "brand-new"])
+    change.undo()
+    expect(page.locator(".facts-tags .chip")).to_have_text(["auth", "jwt", "security"])
+
+
+def test_what_is_retired_is_offered_no_more_until_it_is_restored(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "flags")
+    page = change.page
+    change.apply("Retire it", change.looked(page.get_by_role("button", name="Retire")))
+    expect(page.locator(".page-sub .badge")).to_contain_text("retired")
+    expect(page.get_by_role("button", name="Edit")).to_have_count(0)
+    window.go("/memory?q=feature+flags+read+once&source=.agent/memories.md")
+    expect(page.locator(".results")).to_contain_text("Nothing fits")
+    change = at(window, shop, "flags")
+    change.apply("Restore it", change.looked(page.get_by_role("button", name="Restore")))
+    expect(page.get_by_role("button", name="Retire")).to_be_visible()
+    expect(page.locator(".page-sub .badge")).to_have_count(0)
+    change.undo()
+    expect(page.get_by_role("button", name="Restore")).to_be_visible()
+    page.get_by_role("link", name="Memory", exact=True).first.click()
+    page.get_by_role("button", name="Recent changes").click()
+    changes = change.dialog.locator(".changes > li")
+    expect(changes.first).to_contain_text("undone")
+    changes.nth(1).get_by_role("button", name="Undo").click()
+    expect(change.dialog.locator(".done-notice")).to_contain_text("Taken back: Retired")
+    expect(changes.nth(1)).to_contain_text("undone")
+    keep(page, "recent-changes")
+
+
+def test_what_is_deleted_is_out_of_its_file_and_comes_back(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "redis")
+    page = change.page
+    change.apply("Delete it", change.looked(page.get_by_role("button", name="Delete")))
+    expect(page.get_by_role("heading", name="Memory", level=1)).to_be_visible()
+    assert shop.memories["redis"] not in (shop.root / MEMORIES).read_text(encoding="utf-8")
+    change.undo()
+    at(window, shop, "redis")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Tests hang when Redis is down")
+
+
+@pytest.mark.parametrize(
+    ("to", "file"),
+    [("AGENTS.md", "AGENTS.md"), ("CLAUDE.md", "CLAUDE.md"), ("Patterns", ".ralph/global-patterns.md")],
+)
+def test_a_memory_is_promoted_to_where_every_agent_reads_it(window: Reader, shop: Sample, to: str, file: str) -> None:
+    change = at(window, shop, "vat")
+    change.page.get_by_role("button", name="Promote").click()
+    change.dialog.get_by_role("radio", name=to).check()
+    change.dialog.get_by_label("In these words instead").fill("VAT is computed per line, never per invoice.")
+    wanted = change.see()
+    assert file in wanted
+    change.apply("Promote it", wanted)
+    assert "VAT is computed per line, never per invoice." in (shop.root / file).read_text(encoding="utf-8")
+    change.undo()
+
+
+def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "main")
+    change.page.get_by_role("button", name="Edit").click()
+    change.dialog.get_by_label("Text").fill("Never push to main.")
+    wanted = change.see()
+    assert list(wanted) == [".ralph/guardrails.md"]
+    change.apply("Save", wanted)
+    change.undo()
+
+    page = window.go("/memory/know-how-checkout-works")
+    page.get_by_role("button", name="Edit").click()
+    change.dialog.get_by_label("Title", exact=True).fill("How checkout really works")
+    change.dialog.get_by_label("Text").fill("A cart becomes an order.\n\nSee [[Payments and receipts]].")
+    wanted = change.see()
+    assert all("knowledge" in name for name in wanted)
+    change.apply("Save", wanted)
+    change.undo()
+    expect(page.get_by_role("heading", level=1)).to_have_text("How checkout works")
+
+
+def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: Sample) -> None:
+    page = window.go("/insights")
+    change = Change(page, shop.root)
+    card = page.locator(".insight").first
+    name = card.get_by_role("link").first.inner_text()
+    waiting = page.locator(".insight").count()
+    for button, words, state in (("Accept", "Accept it", "Accepted"), ("Reject", "Reject it", "Rejected")):
+        change.apply(words, change.looked(card.get_by_role("button", name=button)))
+        expect(page.locator(".insight")).to_have_count(waiting - 1)
+        page.get_by_role("button", name=state, exact=True).click()
+        expect(page.locator(".insight", has_text=name[:60])).to_have_count(1)
+        change.undo()
+        expect(page.locator(".insight", has_text=name[:60])).to_have_count(0)
+        page.get_by_role("button", name="Proposed", exact=True).click()
+        expect(page.locator(".insight")).to_have_count(waiting)
+    card.get_by_role("button", name="Promote").click()
+    change.dialog.get_by_role("radio", name="Memory").check()
+    change.dialog.get_by_label("In these words instead").fill("What the task has taught us, in a sentence of our own.")
+    change.see()
+    names = [each["name"] for each in change.plan["files"]]
+    assert MEMORIES in names
+    change.dialog.get_by_role("button", name="Promote it").click()
+    expect(page.locator(".toast")).to_contain_text("Promoted")
+    assert "a sentence of our own" in (shop.root / MEMORIES).read_text(encoding="utf-8")
+    change.undo()
+
+
+# --- adding -------------------------------------------------------------------------------------
+
+_ID = re.compile(r"(mem|sign|gr|guard|know)-\d{6,}-[0-9a-f]{4}")
+
+
+def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
+    page = window.go("/memory")
+    change = Change(page, shop.root)
+    page.get_by_role("button", name="Add a memory").click()
+    change.dialog.get_by_label("Text").fill("결제는 재고보다 먼저: payment comes first. <private>my own note</private>")
+    change.dialog.get_by_label("Kind").select_option("decision")
+    change.dialog.get_by_role("combobox", name="Tags").fill("payments")
+    wanted = change.see()
+    expect(change.dialog).to_contain_text("private")
+    expect(change.dialog).not_to_contain_text("my own note")
+    change.dialog.get_by_role("button", name="Add it").click()
+    expect(page.locator(".toast")).to_contain_text("Added mem-")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("결제는 재고보다 먼저")
+    expect(page.locator(".facts-tags .chip")).to_have_text(["payments"])
+    now = (shop.root / MEMORIES).read_text(encoding="utf-8")
+    assert _ID.sub("ID", now) == _ID.sub("ID", wanted[MEMORIES])
+    window.excused.append("status of 404")
+    change.undo()
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such record")
+
+
+@pytest.mark.parametrize(("what", "where"), [("Guardrail", ".ralph/guardrails.md"), ("Knowledge", "knowledge/")])
+def test_what_is_added_goes_where_the_person_said(window: Reader, shop: Sample, what: str, where: str) -> None:
+    page = window.go("/memory")
+    change = Change(page, shop.root)
+    page.get_by_role("button", name="Add a memory").click()
+    change.dialog.get_by_role("radio", name=what).check()
+    if what == "Knowledge":
+        change.dialog.get_by_label("Title", exact=True).fill("How parcels leave")
+    change.dialog.get_by_label("Text").fill("Parcels leave at four; the courier does not wait.")
+    change.see()
+    names = [each["name"] for each in change.plan["files"]]
+    assert len(names) == 1
+    assert where in names[0]
+    change.dialog.get_by_role("button", name="Add it").click()
+    expect(page.locator(".toast")).to_contain_text(names[0])
+    expect(page.locator(".prose").first).to_contain_text("the courier does not wait")
+    window.excused.append("status of 404")
+    change.undo()
+
+
+# --- what must not happen -----------------------------------------------------------------------
+
+
+def test_nothing_is_written_before_somebody_says_yes(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "dates")
+    before = everything(shop.root)
+    for button in ("Retire", "Delete"):
+        change.looked(change.page.get_by_role("button", name=button))
+        assert everything(shop.root) == before
+        change.dialog.get_by_role("button", name="Cancel").click()
+    assert everything(shop.root) == before
+
+
+def test_a_file_that_somebody_changed_since_the_diff_is_not_written_over(window: Reader, shop: Sample) -> None:
+    window.excused.append("status of 409")
+    path = shop.root / MEMORIES
+    original = path.read_bytes()
+    change = at(window, shop, "vat")
+    page = change.page
+    page.get_by_role("button", name="Edit").click()
+    change.dialog.get_by_label("Text").fill("VAT: mine.")
+    change.see()
+    theirs = original.replace(b"Dates are stored in UTC", b"Dates are stored in Zulu time")
+    assert theirs != original
+    path.write_bytes(theirs)
+    change.dialog.get_by_role("button", name="Save", exact=True).click()
+    alert = change.dialog.get_by_role("alert")
+    expect(alert).to_contain_text(MEMORIES)
+    expect(alert).to_contain_text("changed")
+    keep(page, "conflict")
+    assert path.read_bytes() == theirs
+    wanted = change.looked(change.dialog.get_by_role("button", name="Look again"))
+    assert "Zulu" in wanted[MEMORIES]
+    change.apply("Save", wanted)
+    assert b"Zulu" in path.read_bytes()
+    change.undo()
+    assert path.read_bytes() == theirs
+    path.write_bytes(original)
+
+
+def test_a_change_is_not_taken_back_over_what_somebody_wrote_since(window: Reader, shop: Sample) -> None:
+    window.excused.append("status of 409")
+    path = shop.root / MEMORIES
+    original = path.read_bytes()
+    change = at(window, shop, "vat")
+    page = change.page
+    page.get_by_role("button", name="Edit").click()
+    change.dialog.get_by_label("Text").fill("VAT: mine.")
+    change.apply("Save", change.see())
+    theirs = path.read_bytes().replace(b"Dates are stored in UTC", b"Dates are stored in Zulu time")
+    path.write_bytes(theirs)
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    expect(page.locator(".toast-failed")).to_contain_text(MEMORIES)
+    assert path.read_bytes() == theirs
+    window.go("/memory")
+    page.get_by_role("button", name="Recent changes").click()
+    expect(change.dialog.locator(".changes > li").first.get_by_role("button", name="Undo")).to_be_disabled()
+    path.write_bytes(original)
+
+
+def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(window: Reader, shop: Sample) -> None:
+    window.excused.append("status of 400")
+    page = window.go("/memory")
+    before = everything(shop.root)
+    change = Change(page, shop.root)
+    page.get_by_role("button", name="Add a memory").click()
+    change.dialog.get_by_label("Text").fill(SECRET)
+    change.dialog.get_by_role("button", name="See what changes").click()
+    expect(change.dialog.get_by_role("alert")).to_contain_text("secret")
+    expect(change.dialog.get_by_role("alert")).not_to_contain_text("q7Rk2mXc9Lw4Tz8VbN3e")
+    expect(change.dialog.get_by_label("Text")).to_have_value(SECRET)
+    keep(page, "secret-refused")
+    assert everything(shop.root) == before
+    change.dialog.get_by_label("store it anyway").check()
+    wanted = change.see()
+    assert SECRET in wanted[MEMORIES]
+    assert everything(shop.root) == before
+    page.keyboard.press("Escape")
+    expect(page.locator(".toast")).to_contain_text("Your text is kept")
+    page.get_by_role("button", name="Add a memory").click()
+    expect(change.dialog.get_by_label("Text")).to_have_value(SECRET)
+    change.dialog.get_by_role("button", name="Begin anew").click()
+    expect(change.dialog.get_by_label("Text")).to_have_value("")
+
+
+def test_typed_text_outlives_a_change_of_the_record_by_somebody_else(window: Reader, shop: Sample) -> None:
+    path = shop.root / MEMORIES
+    original = path.read_bytes()
+    change = at(window, shop, "vat")
+    page = change.page
+    expect(page.get_by_role("status").get_by_text("Live")).to_be_visible()
+    page.get_by_role("button", name="Edit").click()
+    text = change.dialog.get_by_label("Text")
+    text.fill("Half a sentence that I am still")
+    path.write_bytes(original.replace(b"VAT is computed per line", b"VAT is reckoned per line"))
+    expect(change.dialog).to_contain_text("The record was changed in its file since you opened this")
+    expect(text).to_have_value("Half a sentence that I am still")
+    expect(text).to_be_focused()
+    wanted = change.see()
+    assert "VAT is reckoned" not in wanted[MEMORIES]
+    expect(change.dialog.locator(".diff-minus").first).to_contain_text("VAT is reckoned per line")
+    change.apply("Save", wanted)
+    change.undo()
+    assert b"VAT is reckoned" in path.read_bytes()
+    path.write_bytes(original)

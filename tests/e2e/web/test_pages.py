@@ -1,0 +1,270 @@
+"""Every page opens from the way about and shows what the sample holds; an empty project says what to do.
+
+Content is named as a person reads it, so that a page which shows ids instead of titles fails. The empty project is a
+fresh `ralph init`: each page has a sentence, and a command where one helps. Errors of the server are its sentences.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+from tests.e2e.clients import PLAIN
+from tests.e2e.web.conftest import OpenReader
+from tests.e2e.web.explorer import Reader, Site
+from tests.e2e.web.shop import Shop, loaded
+
+pytestmark = pytest.mark.e2e
+
+PLACES = {
+    "Dashboard": ("/", ("Search orders by name", "Begin with the address form.", "Number invoices without gaps")),
+    "Memory": ("/memory", ("Edit services/billing/invoice.py",)),
+    "Insights": ("/insights", ("Proposed", "Accepted")),
+    "Sessions": ("/sessions", ("How is VAT computed on an invoice?", "plan mode", "agent mode")),
+    "Runs": ("/runs", ("Round sums in the cart", "Number invoices without gaps")),
+    "Tasks": ("/tasks", ("Checkout in one page", "Import the rest of the SOAP orders")),
+    "Context": ("/context", ("Type a prompt",)),
+    "Graph": ("/graph", ("Find a node", "Path between two nodes")),
+}
+"""The pages of the rail: their addresses, and what is read on each."""
+COMMANDS = {
+    "/": "ralph loop start",
+    "/memory": "ralph memory add",
+    "/insights": "ralph insight extract",
+    "/sessions": "ralph install claude",
+    "/sessions?view=tasks": "ralph session new",
+    "/runs": "ralph loop start",
+    "/compare": "ralph loop start",
+    "/compare?kind=sessions": "ralph install claude",
+    "/tasks": "ralph task add",
+    "/context": "ralph context",
+    "/context?event=SessionStart": "ralph memory add",
+    "/graph": "ralph memory add",
+}
+"""What an empty project tells one to do on each page."""
+
+
+@pytest.fixture
+def shop(site: Site) -> Shop:
+    return Shop(site)
+
+
+def heads(page: Page) -> tuple[int, str, str]:
+    """How many h1 there are, its words, and the name of the window."""
+    head = page.locator("h1")
+    return head.count(), head.first.inner_text(), page.title()
+
+
+class TestTheWayAbout:
+    @pytest.mark.parametrize("name", PLACES)
+    def test_a_page_opens_from_the_rail_with_its_heading_and_content(self, reader: OpenReader, name: str) -> None:
+        path, content = PLACES[name]
+        page = loaded(reader(), "/tasks" if name == "Dashboard" else "/")
+        page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Context preview" if name == "Context" else name)
+        assert page.evaluate("location.pathname") == path
+        for words in content:
+            expect(page.locator("main").get_by_text(words, exact=True).first).to_be_visible()
+        expect(page.locator("nav.places [aria-current=page]")).to_have_text(name)
+        count, head, title = heads(page)
+        assert (count, title) == (1, f"{head} · Ralph")
+
+    def test_on_a_narrow_screen_the_bar_at_the_bottom_leads_everywhere(self, reader: OpenReader) -> None:
+        page = loaded(reader(width=360, height=740), "/")
+        for name in PLACES:
+            bar = page.locator(".bottom-bar")
+            if not bar.get_by_role("link", name=name, exact=True).count():
+                bar.get_by_role("button", name="More").click()
+            bar_or_dialog = page.locator(".bottom-bar, dialog[open]").last
+            bar_or_dialog.get_by_role("link", name=name, exact=True).click()
+            expect(page.locator("dialog[open]")).to_have_count(0)
+            expect(page.get_by_role("heading", level=1)).to_have_text("Context preview" if name == "Context" else name)
+
+    def test_two_keys_lead_to_a_page_and_the_window_goes_back(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/")
+        for key, head in (("m", "Memory"), ("g", "Graph"), ("t", "Tasks"), ("d", "Dashboard")):
+            page.keyboard.press("g")
+            page.keyboard.press(key)
+            expect(page.get_by_role("heading", level=1)).to_have_text(head)
+        page.go_back()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Tasks")
+
+    def test_an_address_that_is_none_says_so_and_leads_back(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/no/such/page")
+        expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+        page.get_by_role("link", name="To the dashboard").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
+
+
+class TestTheDashboard:
+    def test_tasks_are_filtered_by_state_and_sorted(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), "/")
+        tasks = page.get_by_role("list", name="Tasks").get_by_role("link")
+        expect(tasks).to_have_count(shop.get("/api/tasks")["total"])
+        page.get_by_role("button", name="failed").click()
+        expect(tasks).to_have_count(2)
+        assert set(page.locator("ul[aria-label=Tasks] .state").all_inner_texts()) == {"✕\nfailed"}
+        page.get_by_role("button", name="failed").click()
+        page.get_by_label("Sort by").select_option("title")
+        titles = page.locator("ul[aria-label=Tasks] .entry-title")
+        expect(titles.first).to_have_text("Checkout in one page")
+        assert titles.all_inner_texts() == sorted(titles.all_inner_texts(), key=str.casefold)
+
+    def test_the_counts_of_memory_health_open_their_lists(self, reader: OpenReader, shop: Shop) -> None:
+        counts = shop.get("/api/health")["counts"]
+        page = loaded(reader(), "/")
+        for name in ("stale", "unused", "duplicates", "secrets"):
+            tile = page.locator(".tile", has_text=name)
+            expect(tile.locator(".tile-count")).to_have_text(str(counts[name]))
+            tile.click()
+            expect(page.locator(".health [aria-live] .found > li")).to_have_count(counts[name])
+        expect(page.locator(".health [aria-live]")).to_contain_text("memories.md:")
+        assert "ghp_" not in page.locator(".health").inner_text()
+
+    def test_each_plot_has_its_numbers_as_a_table(self, reader: OpenReader, shop: Shop) -> None:
+        tokens = shop.get("/api/dashboard")["tokens"]
+        page = loaded(reader(), "/")
+        plot = page.locator("figure.plot").first
+        plot.locator("canvas").wait_for()
+        plot.get_by_text("The numbers as a table").click()
+        newest = plot.locator("tbody tr").first.locator("th, td").all_inner_texts()
+        assert newest == [tokens["days"][-1], f"{tokens['injected'][-1]:,}", f"{tokens['used'][-1]:,}"]
+        assert plot.locator("tbody tr").count() == len(tokens["days"])
+        assert "days from" in (plot.locator("[role=img]").get_attribute("aria-label") or "")
+
+    def test_hooks_have_their_latency(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/")
+        row = page.get_by_role("region", name="Hook latency by event").get_by_role("row", name="UserPromptSubmit")
+        expect(row).to_contain_text(" ms")
+
+
+class TestTasks:
+    def test_the_list_is_searched_and_filtered_and_the_address_holds_the_question(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/tasks")
+        page.get_by_label("Search tasks").fill("invoice")
+        expect(page.get_by_role("row")).to_have_count(2)
+        page.get_by_role("button", name="failed").click()
+        expect(page.get_by_role("row")).to_have_count(1)
+        assert page.evaluate("location.search") == "?q=invoice&state=failed"
+        page.reload()
+        expect(page.get_by_role("row")).to_have_count(1)
+        page.get_by_label("Search tasks").fill("nothing like it")
+        expect(page.get_by_text("No task fits")).to_be_visible()
+
+    def test_one_task_has_its_stories_parts_chats_and_log(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/tasks")
+        page.get_by_text("Checkout in one page").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Checkout in one page")
+        expect(page.get_by_text("1 of 3 pass")).to_be_visible()
+        for words in ("Pay with a saved card", "Works without JavaScript", "Mail the invoice", "plan mode", "agent mode"):
+            expect(page.locator("main").get_by_text(words, exact=True)).to_be_visible()
+        page.get_by_role("link", name="Number invoices without gaps").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Number invoices without gaps")
+        expect(page.get_by_text("no database").first).to_be_visible()
+
+    def test_progress_is_shown_without_ralphs_own_marks(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), f"/tasks/{shop.task('Round sums in the cart')}")
+        progress = page.locator(".progress")
+        expect(progress).to_contain_text("Sums of prices are rounded once")
+        assert "[//]" not in progress.inner_text()
+        assert "Outcome: retried" in progress.inner_text().split("\n")
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """`ralph web` on a project that was only just begun."""
+    root = tmp_path_factory.mktemp("fresh")
+    home = tmp_path_factory.mktemp("home")
+    begin = [sys.executable, "-m", "ralph", "--root", str(root), "init"]
+    subprocess.run(begin, env={**PLAIN, "HOME": str(home)}, cwd=root, check=True, capture_output=True)
+    with Site(root, home) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_an_empty_project_says_what_to_do(browser: Browser, empty: Site, path: str) -> None:
+    window = Reader(browser, empty)
+    try:
+        page = loaded(window, path)
+        command = page.locator("main .empty .command code", has_text=COMMANDS[path])
+        expect(command.first).to_be_visible()
+        assert page.locator("main .empty-title").first.inner_text()
+        assert heads(page)[0] == 1
+        assert window.troubles == []
+    finally:
+        window.close()
+
+
+def test_the_command_of_an_empty_state_is_copied_by_its_button(browser: Browser, empty: Site) -> None:
+    window = Reader(browser, empty)
+    window.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    try:
+        page = loaded(window, "/tasks")
+        page.get_by_role("button", name="Copy the command").click()
+        expect(page.locator(".command [role=status]")).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == 'ralph task add "what should be done"'
+    finally:
+        window.close()
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("path", "sentence"),
+        [
+            ("/tasks/t-000000", "There is no task t-000000"),
+            ("/sessions/nobody", "There is no session nobody"),
+            ("/runs/run-00000000", "Run not found: run-00000000"),
+            ("/memory/mem-0-0000", "There is no record mem-0-0000"),
+            ("/graph?as_of=soon", "'soon' is no day and no time"),
+        ],
+    )
+    def test_what_is_not_there_is_a_sentence(self, browser: Browser, site: Site, path: str, sentence: str) -> None:
+        window = Reader(browser, site)
+        try:
+            page = loaded(window, path)
+            expect(page.locator("main")).to_contain_text(sentence)
+            assert heads(page)[0] == 1
+            assert all("Failed to load resource" in trouble for trouble in window.troubles), window.troubles
+        finally:
+            window.close()
+
+    def test_an_error_has_its_hint_and_can_be_tried_again(self, browser: Browser, site: Site) -> None:
+        window = Reader(browser, site)
+        said = {"error": {"message": "the index is busy", "hint": "wait until the other command has ended"}}
+        answers = iter([json.dumps(said)])
+
+        def once(route: Route) -> None:
+            told = next(answers, None)
+            if told is None:
+                route.continue_()
+            else:
+                route.fulfill(status=409, content_type="application/json", body=told)
+
+        window.page.route("**/api/dashboard", once)
+        try:
+            page = window.go("/")
+            failure = page.get_by_role("alert")
+            expect(failure).to_contain_text("The index is busy")
+            expect(failure).to_contain_text("Wait until the other command has ended")
+            failure.get_by_role("button", name="Try again").click()
+            expect(page.get_by_text("Search orders by name")).to_be_visible()
+            expect(failure).to_have_count(0)
+        finally:
+            window.close()
+
+    def test_a_server_that_has_ended_is_said(
+        self, browser: Browser, project: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        with Site(project, tmp_path_factory.mktemp("home")) as brief:
+            window = Reader(browser, brief)
+            page = loaded(window, "/tasks")
+        try:
+            expect(page.locator(".line")).to_have_text("Not connected")
+            page.get_by_label("Search tasks").fill("invoice")
+            expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+            expect(page.get_by_role("alert")).to_contain_text("ralph web")
+        finally:
+            window.close()
