@@ -28,7 +28,7 @@ from ralph.model.query import Query
 from ralph.web import site
 
 COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5
-TYPED = ("connection", "schema retries", "worker_41", "migration blocks deploy", "token")
+TYPED = ("scheduler", "schema retries", "worker_41", "migration blocks deploy", "token")
 _TOKEN = "bench"  # of a server that lives as long as this measurement
 _EMPTY = "/api/empty"
 
@@ -78,7 +78,7 @@ def run(rounds: int = ROUNDS) -> list[str]:
         root = Path(folder)
         big.write(root, COUNT)
         with served(root) as (connection, headers):
-            found = json.loads(asked(connection, headers, "/api/records?q=connection"))
+            found = json.loads(asked(connection, headers, "/api/records?q=scheduler"))
             tasks: dict[str, Callable[[str], object]] = {
                 "library": lambda typed: search.search(root, Query(typed, limit=100)),
                 "empty request": lambda _: asked(connection, headers, _EMPTY),

@@ -22,6 +22,7 @@ from ralph.store import files
 
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 _BATCH = 500
+_FILES, _PLACES, _LINES, _WIDTH = 5, 3, 8, 200
 _LOCKED = "if no git is running here, delete the lock file that git names; then run it again"
 
 
@@ -165,3 +166,47 @@ def _written(main: Repository, landing: Landing) -> None:
     for name in changed:
         if name not in kept:
             files.delete(main.folder / name)
+
+
+# --- what both sides say -----------------------------------------------------------------------
+
+
+def words_of_both(bench: Repository, names: Sequence[str], ours: str, theirs: str) -> str:
+    """The places of a conflict with the words of both sides, as lines below a sentence."""
+    out: list[str] = []
+    for name in names[:_FILES]:
+        out += _marked(bench, name, ours, theirs) or [f"{name}: {_without_marks(bench, name, ours, theirs)}"]
+    return "".join(f"\n  {_plain(line)}" for line in out)
+
+
+def _marked(bench: Repository, name: str, ours: str, theirs: str) -> list[str]:
+    """Git's marks in a file, told with the names of the branches."""
+    with suppress(RalphError):
+        out: list[str] = []
+        side, count, places = "", 0, 0
+        for number, line in enumerate((files.read(bench.folder / name) or "").splitlines(), 1):
+            if line.startswith("<<<<<<< "):
+                side, count, places = ours, 0, places + 1
+                out += [f"{name}:{number}:"] if places <= _PLACES else []
+            elif side and line.startswith("======="):
+                side, count = theirs, 0
+            elif side and line.startswith(">>>>>>> "):
+                side = ""
+            elif side and places <= _PLACES and (count := count + 1) <= _LINES + 1:
+                out.append(f"  {side}: {line}" if count <= _LINES else f"  {side}: (more)")
+        return out
+    return []
+
+
+def _without_marks(bench: Repository, name: str, ours: str, theirs: str) -> str:
+    """Why a file is in conflict that has no marks: one side has deleted it, or it is no text."""
+    stages = {line.split("\t")[0].split(" ")[-1] for line in bench.names("ls-files", "-u", "-z", "--", name)}
+    if {"2", "3"} <= stages:
+        return "both sides have changed it, and git cannot join them"
+    gone, other = (ours, theirs) if "2" not in stages else (theirs, ours)
+    return f"{gone} has deleted it, {other} has changed it"
+
+
+def _plain(line: str) -> str:
+    """A line of somebody's file as a terminal may show it."""
+    return "".join(char if char.isprintable() else " " for char in line)[:_WIDTH]

@@ -27,6 +27,7 @@ from ralph.formats.learnings import learnings
 from ralph.formats.lines import lines
 from ralph.formats.progress import ProgressDocument
 from ralph.model import ids
+from ralph.model.agent import unheard
 from ralph.model.kinds import MemoryKind, Outcome
 from ralph.model.record import Family, Record
 from ralph.model.work import JournalEntry, Story, Task, TaskStatus
@@ -35,8 +36,7 @@ from ralph.store import files, rows
 BUDGET = 2_000
 """Tokens of progress.txt that an iteration is told."""
 SESSION = "ralph://session/"
-SEEN = "prd_branch"
-"""The member of task.json that names the branch of the PRD that progress.txt belongs to."""
+SEEN = worktree.PRD_BRANCH
 
 LAST = "archive/prd-last.json"
 """The PRD as it was last seen, so that it can be archived also when somebody has written over it."""
@@ -80,7 +80,7 @@ def add(
     title: str,
     description: str = "",
     *,
-    prd: str = "",
+    prd: str | None = None,
     in_worktree: bool = False,
     priority: int = 0,
     blocked_by: Sequence[str] = (),
@@ -88,25 +88,43 @@ def add(
     feature_id: str | None = None,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
+    tell: Callable[[str], None] = unheard,
 ) -> Added:
-    """Make a new task, with a PRD and a worktree where they are wanted; nothing is made of a PRD that is none."""
-    about = _prd(prd, allow_secret, patterns) if prd else None
+    """Make a new task, with a PRD and a worktree where they are wanted; none stays where one of these cannot be."""
+    about = _prd(prd, allow_secret, patterns) if prd is not None else None
     added = task.add(
         root, title, description or (about.description if about is not None else ""), priority=priority,
         blocked_by=blocked_by, parent=parent, feature_id=feature_id, allow_secret=allow_secret, patterns=patterns,
     )  # fmt: skip
     name = added.task.id
-    if about is not None:
-        added = replace(added, task=_given(root, name, about))
-    if in_worktree:
-        added = replace(added, task=worktree.make(root, name).task)
-    if about is not None or in_worktree:
-        begin(root, name)
+    try:
+        if about is not None:
+            added = replace(added, task=_given(root, name, about))
+        if about is not None or in_worktree:
+            begin(root, name)
+        if in_worktree:
+            added = replace(added, task=worktree.make(root, name, tell=tell).task)
+    except RalphError:
+        _take_back(root, name)
+        raise
     return added
+
+
+def _take_back(root: Path, task_id: str) -> None:
+    """Remove a task that could not be made whole, so that whoever tries again has it once."""
+    place = folder(root, task_id)
+    for path in sorted(place.rglob("*"), reverse=True):  # what is within a folder comes before it
+        if path.is_dir():
+            files.remove_folder(path)
+        else:
+            files.delete(path)
+    files.remove_folder(place)
 
 
 def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> work.PrdDocument:
     """A PRD as it may be stored; Refused when it cannot be read."""
+    if not text.strip():
+        raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
     document = work.parse_prd(wording.text(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n")
     wrong = next((each for each in document.problems if each.level == "error"), None)
     if wrong is not None:
@@ -177,10 +195,10 @@ def _turned_to(old: Task, branch: str) -> Task:
     return task_file.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
 
 
-def place(root: Path, task_id: str) -> worktree.Made:
+def place(root: Path, task_id: str, *, tell: Callable[[str], None] = unheard) -> worktree.Made:
     """Give a task a worktree, and the files that it remembers with."""
     begin(root, task_id)
-    return worktree.make(root, task_id)
+    return worktree.make(root, task_id, tell=tell)
 
 
 def stories(root: Path, task_id: str) -> tuple[Story, ...]:

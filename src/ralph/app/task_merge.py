@@ -11,7 +11,7 @@ with commits that no branch knows of. What git was told to ignore is carried ove
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
@@ -64,6 +64,8 @@ class _Sides:
     inside: str
     """The project's folder within the repository, with a slash at its end; "" at the top."""
     tip: str
+    state: Path
+    """The project in the main checkout."""
 
     @property
     def ref(self) -> str:
@@ -117,14 +119,14 @@ def _done(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool
     if not outcome.commits:
         _check_astray(root, sides)
     else:
-        state, before = paths.state_root(root), sides.main.commit("HEAD")
-        with merge_bench.checkout(sides.main, state, before) as bench:
+        before = sides.main.commit("HEAD")
+        with merge_bench.checkout(sides.main, sides.state, before) as bench:
             after = _merged(sides, bench)
-        merge_bench.land(sides.main, state, Landing(sides.task.id, before, after))
+        merge_bench.land(sides.main, sides.state, Landing(sides.task.id, before, after))
     carried, left = _carried(root, sides)
     if outcome.commits:
         _tidied(root, sides)
-    return _outcome(outcome, kept=(*dirt.memory, *carried), notes=(*notes, *left))
+    return replace(outcome, kept=(*dirt.memory, *carried), notes=(*notes, *left))
 
 
 def _tried(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool) -> Merged:
@@ -139,24 +141,19 @@ def _tried(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: boo
             _check_astray(root, sides)
         else:
             _check_clean(sides)
-            with merge_bench.checkout(sides.main, paths.state_root(root), "HEAD") as bench:
+            with merge_bench.checkout(sides.main, sides.state, "HEAD") as bench:
                 _merged(sides, bench, is_dry=True)
     except (Refused, Conflict) as error:
         stops.append(error)
     pages = [promote.difference(name, sides.versions(name)[1], text) for name, text in _page(sides).items()]
     stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.tip)
     diff = "\n".join(filter(None, [stat, *pages]))
-    return _outcome(outcome, kept=dirt.memory, notes=tuple(notes), diff=diff, stops=tuple(e.message for e in stops))
-
-
-def _outcome(
-    done: Merged, *, kept: tuple[str, ...], notes: tuple[str, ...], diff: str = "", stops: tuple[str, ...] = ()
-) -> Merged:
-    return Merged(done.task, done.branch, done.into, done.commits, done.files, done.learned, kept, diff, notes, stops)
+    told = tuple(each.message for each in stops)
+    return replace(outcome, kept=dirt.memory, notes=tuple(notes), diff=diff, stops=told)
 
 
 def _with_tip(sides: _Sides, tip: str) -> _Sides:
-    return _Sides(sides.task, sides.main, sides.branch, sides.into, sides.inside, tip)
+    return replace(sides, tip=tip)
 
 
 def _tidied(root: Path, sides: _Sides) -> None:
@@ -188,7 +185,7 @@ def _sides(root: Path, task_id: str) -> _Sides:
     merge_bench.complete(main, at)
     inside = at.resolve().relative_to(top.resolve()).as_posix()
     tip = main.commit(f"refs/heads/{branch}")
-    return _Sides(task, main, branch, into, "" if inside == "." else f"{inside}/", tip)
+    return _Sides(task, main, branch, into, "" if inside == "." else f"{inside}/", tip, at)
 
 
 def _check_astray(root: Path, sides: _Sides) -> None:
@@ -248,7 +245,7 @@ def _commit(sides: _Sides, dirt: _Dirt) -> None:
 def _as_committed(sides: _Sides, dirt: _Dirt) -> str:
     """The commit that the branch would have if that were committed; no branch and no index of anybody knows of it."""
     tip = sides.tip
-    index = paths.cache_folder(paths.state_root(dirt.own.folder)) / "merging-index"
+    index = paths.cache_folder(sides.state) / "merging-index"
     try:
         for some, words in _portions(sides, dirt):
             dirt.own.ask("read-tree", tip, index=index)
@@ -335,13 +332,18 @@ def _merged(sides: _Sides, bench: Repository, *, is_dry: bool = False) -> str:
             f"or `git merge {sides.branch}` here; then run this again",
         )
     for name, text in wanted.items():
-        files.update(bench.folder / name, lambda _, text=text: text, root=bench.folder)
-        bench.tell("add", "--", f":(top,literal){name}")
+        _put(bench, name, text)
     ran = bench.tell(*unhooked, "commit", "--quiet", "-m", f"Merge {sides.branch}: {sides.task.title}")
     if ran.code != 0:
         raise Refused(f"git did not commit the merge, and nothing was merged: {first_line(ran)}",
                       hint=f"hooks ran in a fresh checkout; `git merge {sides.branch}` runs them here")  # fmt: skip
     return bench.commit("HEAD")
+
+
+def _put(bench: Repository, name: str, text: str) -> None:
+    """Write a file of the merge."""
+    files.update(bench.folder / name, lambda _: text, root=bench.folder)
+    bench.tell("add", "--", f":(top,literal){name}")
 
 
 def _page(sides: _Sides) -> dict[str, str]:

@@ -4,25 +4,27 @@ A task's worktree holds the code and the memory files that git tracks, so that w
 and nowhere else until it is merged; the task itself, its log and the index stand in the main checkout, and outlive
 the folder. `.worktrees/` is hidden through git's own list of what this clone ignores. What a person or git did to a
 worktree meanwhile (deleted the folder, moved the repository, rewrote the branch) is found by looking, and told with
-the command that mends it; making the worktree again mends it, too. What would be lost with a worktree is named before
-it goes. Only a branch that was made here goes with it. `tests/app/test_worktree.py` uses real repositories.
+the command that mends it; making the worktree again mends it, too. One process at a time makes, merges or drops one.
+`tests/app/test_worktree.py` uses real repositories.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, index_trees, rescue, task_file
+from ralph.app import board, rescue, runs, task_file, tree_hold
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line, listed
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
-from ralph.errors import Conflict, NotFound, RalphError, Refused
+from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats import region
+from ralph.loop.state import Run
 from ralph.model import ids
+from ralph.model.agent import unheard
 from ralph.model.record import Record
 from ralph.model.work import Task
 from ralph.store import files
@@ -31,6 +33,8 @@ FOLDER = ".worktrees"
 BRANCH = "ralph/"
 TREE = "worktree_state"
 """The member of task.json that says what was made: the commit it began at, the last that was seen, whose branch."""
+PRD_BRANCH = "prd_branch"
+"""The member of task.json that names the branch of the PRD that progress.txt belongs to."""
 PAGE = "AGENTS.md"
 """What agents read in every checkout, and where a worktree gathers what was learned."""
 
@@ -55,23 +59,16 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
-    """What is only in a worktree: files that are not committed, and commits that no other branch has."""
+class Astray:
+    """A worktree that is not on its task's branch: on which one it is ("" for none), and its commit."""
 
-    uncommitted: tuple[str, ...] = ()
-    commits: tuple[str, ...] = ()
-    unseen: str = ""
-    """Why it cannot be told."""
-
-    def __bool__(self) -> bool:
-        return bool(self.uncommitted or self.commits or self.unseen)
+    branch: str
+    head: str
 
     @property
-    def told(self) -> str:
-        """The same in words."""
-        parts = [f"{len(self.uncommitted)} uncommitted: {listed(self.uncommitted)}"] if self.uncommitted else []
-        parts += [f"{len(self.commits)} unmerged commits: {listed(self.commits)}"] if self.commits else []
-        return "; ".join([*parts, *([self.unseen] if self.unseen else [])])
+    def named(self) -> str:
+        """Where it is, in words."""
+        return self.branch or f"no branch, at {self.head[:12]}"
 
 
 def member(task: Task, key: str) -> str:
@@ -81,7 +78,8 @@ def member(task: Task, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _with(task: Task, **values: str) -> Task:
+def with_state(task: Task, **values: str) -> Task:
+    """The task with more of what is known of its worktree."""
     held = task.extra.get(TREE)
     known = {**held, **values} if isinstance(held, dict) else values
     return replace(task, extra={**task.extra, TREE: {key: value for key, value in known.items() if value}})
@@ -132,7 +130,38 @@ def trouble(root: Path, task: Task, *, is_quick: bool = False) -> Trouble | None
     if paths.state_root(at) != main:
         what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
         return Trouble(task.id, what, f"{again} mends it (`git worktree repair {task.worktree}`); nothing is lost")
-    return None if is_quick else _rewritten(main, task) or _stranded(at, task)
+    if is_quick:
+        return None
+    return _rewritten(main, task) or _stranded(at, task) or _elsewhere(root, task) or _turned(task)
+
+
+def astray(root: Path, task: Task) -> Astray | None:
+    """Where the worktree of a task is that somebody has switched to another branch; None while it is on its own."""
+    folder = top(root, task.id)
+    own = Repository(folder)
+    if not task.worktree or not folder.is_dir() or own.top is None:
+        return None
+    branch, head = own.branch(), own.commit("HEAD")
+    return Astray(branch, head) if head and branch != (task.branch or "") else None
+
+
+def _elsewhere(root: Path, task: Task) -> Trouble | None:
+    there = astray(root, task)
+    if there is None:
+        return None
+    what = f"its worktree {task.worktree} is on {there.named} instead of {task.branch}: what is done there stays there"
+    back = f"`git switch {task.branch}` there goes back"
+    return Trouble(task.id, what, f"{back}; `git merge {there.branch or there.head[:12]}` then takes its commits along")
+
+
+def _turned(task: Task) -> Trouble | None:
+    """A PRD that names another branch than the worktree is on."""
+    wanted = task.extra.get(PRD_BRANCH)
+    if not isinstance(wanted, str) or not wanted or wanted == task.branch:
+        return None
+    what = f"its PRD names the branch {wanted}, its worktree is on {task.branch}"
+    again = f"`ralph task start {task.id} --worktree` goes on on {wanted}"
+    return Trouble(task.id, what, f"`ralph task merge {task.id}` and `ralph task drop {task.id}` first; then {again}")
 
 
 def _rewritten(main: Path, task: Task) -> Trouble | None:
@@ -142,7 +171,7 @@ def _rewritten(main: Path, task: Task) -> Trouble | None:
         return Trouble(
             task.id, f"its branch {branch} is gone", f"`git branch {branch} {tip or 'COMMIT'}` brings it back"
         )
-    if not tip or git.has(f"refs/heads/{branch}", tip) or _is_kept(git, tip):
+    if not tip or git.has(f"refs/heads/{branch}", tip) or is_kept(git, tip):
         return None
     if not git.commit(tip):
         what = f"its branch {branch} was rewritten, and {tip[:12]} is no longer in this repository"
@@ -151,7 +180,7 @@ def _rewritten(main: Path, task: Task) -> Trouble | None:
     return Trouble(task.id, what, f"`git branch rescued-{task.id} {tip}` keeps what was there before")
 
 
-def _is_kept(git: Repository, commit: str) -> bool:
+def is_kept(git: Repository, commit: str) -> bool:
     """Whether some branch or tag has a commit, so that git never throws it away."""
     return bool(git.answer("for-each-ref", "--count=1", "--contains", commit))
 
@@ -176,6 +205,10 @@ def troubles(root: Path) -> list[Trouble]:
     found = [each for task in everything.tasks if task.worktree for each in [trouble(root, task)] if each is not None]
     known = {Path(task.worktree).parts[1:2] for task in everything.tasks if task.worktree}
     folder = paths.state_root(root) / FOLDER
+    try:
+        files.target(folder, folder.parent, folder=True)
+    except RalphError as error:
+        return [*found, Trouble("", error.message, error.hint)]
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_dir() and (path.name,) not in known:
             what = f"{FOLDER}/{path.name} is the worktree of no task"
@@ -186,8 +219,13 @@ def troubles(root: Path) -> list[Trouble]:
 # --- making it ---------------------------------------------------------------------------------
 
 
-def make(root: Path, task_id: str) -> Made:
+def make(root: Path, task_id: str, *, tell: Callable[[str], None] = unheard) -> Made:
     """Give a task a worktree; one that is there is taken, and mended where it has to be."""
+    with tree_hold.held(root, f"making the worktree of {task_id}", tell=tell):
+        return _made(root, task_id)
+
+
+def _made(root: Path, task_id: str) -> Made:
     main = paths.state_root(root)
     git = Repository(main)
     head, above = git.commit("HEAD"), git.top
@@ -198,6 +236,7 @@ def make(root: Path, task_id: str) -> Made:
     branch = _branch(git, task)
     inside = main.resolve().relative_to(above.resolve())
     folder = top(root, task_id)
+    files.target(main / FOLDER, main, folder=True)  # Refused: a link that leads out of the project
     hide_from_git(main / FOLDER, main)
     if not folder.exists():
         rescue.clear(root)  # what was staged there: the new index would not have it
@@ -210,8 +249,8 @@ def make(root: Path, task_id: str) -> Made:
         after = replace(old, worktree=where, branch=branch)
         owner = "ralph" if made else member(old, "branch_by") if old.branch == branch else ""
         tip = member(old, "tip")
-        seen_last = tip if old.branch == branch and git.commit(tip) and not _is_kept(git, tip) else ""
-        return _with(after, base=begun, tip=seen_last or git.commit(f"refs/heads/{branch}"), branch_by=owner)
+        seen_last = tip if old.branch == branch and git.commit(tip) and not is_kept(git, tip) else ""
+        return with_state(after, base=begun, tip=seen_last or git.commit(f"refs/heads/{branch}"), branch_by=owner)
 
     return Made(task_file.change(root, task_id, edit), main / where, branch, new)
 
@@ -230,7 +269,7 @@ def _branch(git: Repository, task: Task) -> str:
 
 def _is_there(git: Repository, folder: Path) -> bool:
     """Whether the worktree is there and belongs to this repository; a moved one is mended, a deleted one forgotten."""
-    known = _registered(git)
+    known = registered(git)
     if not folder.exists():
         if os.path.realpath(folder) in known:  # deleted by hand: only git's note of it goes
             git.tell("worktree", "remove", "--force", str(folder))
@@ -241,7 +280,7 @@ def _is_there(git: Repository, folder: Path) -> bool:
         raise Refused(f"{folder}: is there and is no worktree", hint="move it away; nothing was changed")
     if Repository(folder).top is None or os.path.realpath(folder) not in known:
         ran = git.tell("worktree", "repair", str(folder))
-        if Repository(folder).top is None or os.path.realpath(folder) not in _registered(git):
+        if Repository(folder).top is None or os.path.realpath(folder) not in registered(git):
             raise Refused(
                 f"{folder}: is no worktree of this repository any more: {first_line(ran)}",
                 hint="its files are as they were: move the folder away and run the command again",
@@ -249,7 +288,8 @@ def _is_there(git: Repository, folder: Path) -> bool:
     return True
 
 
-def _registered(git: Repository) -> set[str]:
+def registered(git: Repository) -> set[str]:
+    """The folders of all checkouts that git knows."""
     out = git.ask("worktree", "list", "--porcelain", "-z").out
     return {
         os.path.realpath(word.removeprefix("worktree ")) for word in out.split("\0") if word.startswith("worktree ")
@@ -302,33 +342,10 @@ def gather(at: Path, learned: Iterable[Record]) -> list[Record]:
 def seen(root: Path, task: Task, head: str) -> None:
     """Note the newest commit of a task's branch, by which a rewritten branch is found."""
     if head and task.worktree and head != member(task, "tip"):
-        task_file.change(root, task.id, lambda old: _with(old, tip=head) if old.worktree else old)
+        task_file.change(root, task.id, lambda old: with_state(old, tip=head) if old.worktree else old)
 
 
-# --- its end -----------------------------------------------------------------------------------
-
-
-def losses(root: Path, task_id: str) -> Losses:
-    """What would be lost with a task's worktree."""
-    task = task_file.find(root, task_id).task
-    main, folder = Repository(paths.state_root(root)), top(root, task_id)
-    if not task.worktree and not folder.exists():
-        raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
-    commits: tuple[str, ...] = ()
-    if task.branch and member(task, "branch_by") and main.is_branch(task.branch):
-        others = ("--not", f"--exclude=refs/heads/{task.branch}", "--glob=refs/heads", "--remotes", "--tags")
-        out = main.answer("log", "--format=%h %s", f"refs/heads/{task.branch}", *others)
-        commits = tuple(out.splitlines())
-    if not folder.exists():
-        return Losses(commits=commits)
-    try:
-        own = Repository(folder)
-        if own.top is None or os.path.realpath(own.top) != os.path.realpath(folder):
-            return Losses(commits=commits, unseen=f"{FOLDER}/{task_id} is no worktree of this repository any more")
-        at = place(root, task)
-        return Losses((*uncommitted(own), *hidden(own), *(stranded(at) if at is not None else ())), commits)
-    except RalphError as error:
-        return Losses(commits=commits, unseen=error.message)
+# --- what is in it -----------------------------------------------------------------------------
 
 
 def uncommitted(git: Repository) -> list[str]:
@@ -338,8 +355,8 @@ def uncommitted(git: Repository) -> list[str]:
 
 def hidden(git: Repository) -> list[str]:
     """Memory files of a checkout that git was told to ignore."""
-    out = git.answer("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *MEMORY)
-    return sorted(name for name in out.split("\0") if name and not name.endswith((".gitignore", ".ralph-lock")))
+    found = git.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *MEMORY)
+    return sorted(name for name in found if not name.endswith((".gitignore", ".ralph-lock")))
 
 
 MEMORY = (
@@ -349,45 +366,17 @@ MEMORY = (
 """Where memory stands in a checkout."""
 
 
-def drop(root: Path, task_id: str, *, agreed: Losses | None = None) -> Task:
-    """Remove a task's worktree, and its branch if it was made for it; Refused when more would be lost than `agreed`."""
-    task = task_file.find(root, task_id).task
-    check_free(task)
-    lost = losses(root, task_id)
-    if lost and lost != agreed:
-        raise Refused(f"this would be lost with the worktree of {task_id}: {lost.told}",
-                      hint=f"`ralph task merge {task_id}` first; --yes drops it all the same")  # fmt: skip
-    git, folder = Repository(paths.state_root(root)), top(root, task_id)
-    name = paths.worktree_name(folder) if folder.exists() else ""
-    if folder.exists() or os.path.realpath(folder) in _registered(git):
-        if folder.exists():
-            git.tell("worktree", "repair", str(folder))
-        ran = git.tell("worktree", "remove", "--force", str(folder))
-        if ran.code != 0:
-            raise Refused(f"git did not remove the worktree: {first_line(ran)}", hint=f"look at {folder}")
-    if task.branch and member(task, "branch_by") and git.is_branch(task.branch):
-        ran = git.tell("branch", "--quiet", "-D", task.branch)
-        if ran.code != 0:
-            raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
-    if name:
-        index_trees.remove(root, name)  # what was only there has been agreed to
-    rescue.clear(root)
-    return task_file.change(root, task_id, _without)
+def check_free(root: Path, task: Task) -> None:
+    """Refuse a task that a run works on: one that claims it, or one that is at it though somebody ended the task."""
+    claim = task.claim.run if task.claim is not None and is_live(task.claim, ids.now()) else ""
+    at_it = (each.id for each in runs.running(root) if _is_at(each, task.id) and runs.lives(root, each))
+    run = claim or next(at_it, "")
+    if run:
+        raise Conflict(f"{run} works on {task.id}", hint=f"`ralph loop stop {run}` stops it; then try again")
 
 
-def _without(task: Task) -> Task:
-    made = bool(member(task, "branch_by"))
-    extra = {key: value for key, value in task.extra.items() if key != TREE}
-    return replace(task, worktree=None, branch=None if made and task.branch == f"{BRANCH}{task.id}" else task.branch,
-                   extra=extra)  # fmt: skip
-
-
-def check_free(task: Task) -> None:
-    """Refuse a task that a run works on."""
-    if task.claim is not None and is_live(task.claim, ids.now()):
-        raise Conflict(
-            f"{task.claim.run} works on {task.id}", hint=f"`ralph loop stop {task.claim.run}` stops it; then try again"
-        )
+def _is_at(run: Run, task_id: str) -> bool:
+    return run.task == task_id or (task_id in run.only and task_id not in (*run.done, *run.failed))
 
 
 def summed(found: Sequence[Trouble]) -> list[str]:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ralph.capture import junk
+from ralph.capture.chatter import is_test_first
 from ralph.capture.commands import Check, Part, Words, check_of, kind_of, parts, programs
 from ralph.capture.reasons import details, said_in, said_near
-from ralph.capture.statements import is_test_first
 from ralph.capture.trim import first_line
 from ralph.capture.values import words_of
 from ralph.model.kinds import ObservationKind
@@ -303,7 +303,7 @@ class _Done:
             return False  # chance
         if junk.looks(self.failure.program) or junk.interrupted(text) or self._is_passing(text):
             return False
-        if junk.is_inline(self.failure.program) and not junk.of_setup(self.error):
+        if junk.is_inline(self.failure.program) and not (junk.of_setup(self.error) or self._around):
             return False
         if self._is_mistyped(text) or (self._is_flaky(text) and not (self._around or self.said)):
             return False

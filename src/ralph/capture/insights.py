@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from ralph.capture.alike import Shelf
+from ralph.capture.chatter import is_of_loop
 from ralph.capture.commands import check_of, programs
 from ralph.capture.fixes import Fix, fixes
 from ralph.capture.observation import when
-from ralph.capture.statements import Meant, is_again, is_remark, label, named, paragraphs, stands, worth
+from ralph.capture.statements import Meant, is_remark, label, named, paragraphs, stands, worth
 from ralph.capture.trim import trim
 from ralph.formats.lines import said
 from ralph.model.kinds import MemoryKind, ObservationKind, kind_of
@@ -176,6 +177,8 @@ def _noted(record: Record) -> Iterator[Candidate]:
     if record.label == _RUN:
         return
     for paragraph in paragraphs(record.text):
+        if is_of_loop(paragraph):
+            return  # what follows is the loop's: why it was no better, and the ends of what was checked
         kept = worth(paragraph, Meant.LESSON if named(paragraph) else Meant.NOTED)
         if kept:
             yield Candidate(kept, label(kept), (record,))

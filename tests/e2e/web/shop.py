@@ -1,7 +1,7 @@
 """The sample shop as the pages' tests ask for it: ids by what a person would call things, and the API's own word.
 
 `Shop` asks the running site over HTTP with the cookie of its windows, so that a test can hold what a page shows
-against what the server says. Each window of `windows` waits until nothing of a page is still loading.
+against what the server says. `loaded` waits until nothing of a page is still on its way.
 """
 
 import http.client
@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.web.explorer import LONGEST, Reader, Site
 
 LOADING = ".loading, .skeleton"
+expect.set_options(timeout=LONGEST * 1000 / 3)  # as patient as the windows are
 
 
 class Shop:
