@@ -93,4 +93,6 @@ def test_the_wheel_holds_the_texts_and_no_tests(installed: Path) -> None:
     for name in ("run", "fast", "screen", "place", "anchors", "named", "answer", "full"):
         assert f"ralph/hooks/{name}.py" in names
     licences = [name for name in names if ".dist-info/licenses/" in name]
-    assert {Path(name).name for name in licences} == {"LICENSE", "vocabulary.NOTICE"}
+    assert {Path(name).name for name in licences} == {"LICENSE", "vocabulary.NOTICE", "LICENSES.txt"}
+    for page in ("index.html", "app.js", "style/base.css", "vendor/preact.js", "vendor/LICENSES.txt"):
+        assert f"ralph/web/static/{page}" in names

@@ -5,7 +5,8 @@ The root is found upward from the working directory: the nearest folder with a `
 worktree's own, while logs, index and cache live in the main checkout (`state_root`), so that
 deleting a worktree strands nothing. What is made of a checkout's own files (index, graph) is made for
 each checkout: a worktree's lies in a folder of the main checkout's cache, by git's name for the worktree.
-Worktrees are recognised by reading git's own pointer files: that costs no process.
+Worktrees are recognised by reading git's own pointer files: that costs no process. Who stands in the worktree of a
+task works on that task (`task_of`); `hooks/place.py` knows it the same way.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from ralph.errors import UsageError
 
+TREES = ".worktrees"
+"""The folder of a main checkout that holds the worktrees of its tasks, by their ids."""
 MARKERS = ("ralph.yml", ".ralph", ".agent", ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")
 """What git's patterns would not take as itself."""
@@ -49,6 +52,15 @@ def worktree_name(root: Path) -> str:
     return _checkout(root)[1]
 
 
+def task_of(root: Path) -> str:
+    """The task in whose worktree a project is: `.worktrees/<id>` where there is such a task; "" elsewhere."""
+    state, name, top = _checkout(root)
+    if not name or top.parent.name != TREES:
+        return ""
+    known = top.name.startswith("t-") or (state / ".ralph" / "tasks" / top.name).is_dir()
+    return top.name if known else ""
+
+
 def worktrees(root: Path) -> dict[str, Path]:
     """The worktrees of a project's repository that are there, by git's names: the project's folder in each."""
     state = state_root(root)
@@ -71,8 +83,8 @@ def _tree_of(own: Path) -> Path | None:
         return None
 
 
-def _checkout(root: Path) -> tuple[Path, str]:
-    """Where a project's state is, and git's name of the worktree that it is in."""
+def _checkout(root: Path) -> tuple[Path, str, Path]:
+    """Where a project's state is, git's name of the worktree that it is in, and where that begins."""
     for top in (root, *root.parents):
         pointer = top / ".git"
         if pointer.exists():
@@ -80,8 +92,8 @@ def _checkout(root: Path) -> tuple[Path, str]:
             common = own and _common_folder(own)
             if own is None or common is None or common.name != ".git":
                 break  # a main checkout, a submodule, a worktree of a bare repository, or nonsense
-            return common.parent / root.relative_to(top), own.name
-    return root, ""
+            return common.parent / root.relative_to(top), own.name, top
+    return root, "", root
 
 
 def git_exclude(path: Path) -> tuple[Path, str] | None:

@@ -16,7 +16,7 @@ import pytest
 from tests.app.looping import Workshop, done, git, project
 
 from ralph import paths
-from ralph.app import insight, search, task_file, task_memory, task_merge, worktree
+from ralph.app import insight, search, task_drop, task_file, task_memory, task_merge, worktree
 from ralph.app.loop import Wish
 from ralph.capture.insights import places
 from ralph.formats import patterns, progress, region
@@ -214,7 +214,7 @@ def test_what_was_learned_is_merged_into_agents_md(both: Both) -> None:
 def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> None:
     merged(both)
     for side in both.sides:
-        worktree.drop(both.root, side.task)
+        task_drop.drop(both.root, side.task)
         assert not worktree.top(both.root, side.task).exists()
         assert task_file.find(both.root, side.task).task.worktree is None
     third = task_memory.add(both.root, "refunds in dark mode", in_worktree=True).task

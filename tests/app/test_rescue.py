@@ -7,7 +7,7 @@ import pytest
 from tests.app.looping import Workshop, git, project
 
 from ralph import paths
-from ralph.app import doctor, index, knowledge, memory, rescue, search, task_memory, worktree
+from ralph.app import doctor, index, knowledge, memory, rescue, search, task_drop, task_memory, worktree
 from ralph.formats import sections
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
@@ -86,7 +86,7 @@ def test_what_was_committed_or_merged_is_not_kept_twice(shop: Workshop) -> None:
 
 def test_what_somebody_agreed_to_lose_is_not_brought_back(shop: Workshop) -> None:
     work, place = staged(shop)
-    worktree.drop(shop.root, work.id, agreed=worktree.losses(shop.root, work.id))
+    task_drop.drop(shop.root, work.id, agreed=task_drop.losses(shop.root, work.id))
     assert not place.exists()
     assert not rescue.folder(shop.root).exists()
     assert list(paths.tree_caches(shop.root).iterdir()) == []
@@ -95,7 +95,7 @@ def test_what_somebody_agreed_to_lose_is_not_brought_back(shop: Workshop) -> Non
 def test_dropping_after_the_folder_was_deleted_by_hand_keeps_what_was_staged(shop: Workshop) -> None:
     work, place = staged(shop)
     shutil.rmtree(place)
-    worktree.drop(shop.root, work.id, agreed=worktree.losses(shop.root, work.id))
+    task_drop.drop(shop.root, work.id, agreed=task_drop.losses(shop.root, work.id))
     assert set(ONLY_THERE) <= set(rescued(shop.root, work.id))
 
 
@@ -119,7 +119,7 @@ def test_logs_that_were_written_in_a_worktree_are_told_and_not_dropped_in_silenc
     wrong = worktree.trouble(shop.root, work)
     assert wrong is not None
     assert "has logs of its own" in wrong.what
-    assert ".ralph/log/sessions/s-1.jsonl" in worktree.losses(shop.root, work.id).uncommitted
+    assert ".ralph/log/sessions/s-1.jsonl" in task_drop.losses(shop.root, work.id).uncommitted
 
 
 def test_a_rewritten_branch_is_told_until_some_branch_keeps_what_was_there(shop: Workshop) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.looping import Workshop, git, project
 
-from ralph.app import doctor, knowledge, memory, task_memory, worktree
+from ralph.app import doctor, knowledge, memory, task_drop, task_memory, worktree
 from ralph.app.task_merge import merge
 from ralph.app.task_union import joined, union
 from ralph.errors import Conflict, NotFound, Refused
@@ -77,7 +77,7 @@ def test_commits_and_memory_written_in_the_worktree_reach_the_project(shop: Work
     assert [each.record.title for each in knowledge.discover(shop.root).entries] == ["Ledger"]
     assert [each.record.text for each in memory.list_(shop.root)] == ["refunds are booked in cents"]
     assert bullets(page(shop)) == ["LedgerWriter closes after 90 days"]
-    assert not worktree.losses(shop.root, work.id)
+    assert not task_drop.losses(shop.root, work.id)
     before = head(shop)
     assert not merge(shop.root, work.id).is_new
     assert head(shop) == before
@@ -98,14 +98,16 @@ def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_on
     assert sorted(each.record.text for each in memory.list_(shop.root)) == ["memory 0", "memory 1"]
 
 
-def test_a_conflict_is_shown_and_the_merge_taken_back(shop: Workshop) -> None:
+def test_a_conflict_is_shown_with_the_words_of_both_sides_and_nothing_is_merged(shop: Workshop) -> None:
     work, place = new(shop)
     put(place, "cart.py", "theirs\n")
     put(shop.root, "cart.py", "ours\n")
     put(shop.root, "notes.txt", "mine, uncommitted\n", commit=False)
     before = head(shop)
-    with pytest.raises(Conflict, match=r"both changed cart\.py; the merge was taken back"):
+    with pytest.raises(Conflict, match=r"both changed cart\.py; nothing was merged") as told:
         merge(shop.root, work.id)
+    assert "cart.py:1:\n    main: ours\n" in told.value.message
+    assert f"{work.branch}: theirs" in told.value.message
     assert head(shop) == before
     assert (shop.root / "cart.py").read_text(encoding="utf-8") == "ours\n"
     assert (shop.root / "notes.txt").read_text(encoding="utf-8") == "mine, uncommitted\n"
@@ -165,11 +167,12 @@ def test_a_dry_run_shows_it_and_changes_nothing(shop: Workshop) -> None:
     assert (head(shop), git(place, "status", "--porcelain"), page(shop)) == before
     assert "+- LedgerWriter closes after 90 days" in done.diff
     assert len(done.commits) == 2
-    assert any("conflict" in note and "cart.py" in note for note in done.notes)
-    assert any("half.py" in note for note in done.notes)
+    assert len(done.stops) == 2
+    assert "half.py" in done.stops[0]
+    assert "both changed cart.py" in done.stops[1]
 
 
-def test_a_hook_that_refuses_the_commit_takes_the_merge_back(shop: Workshop) -> None:
+def test_a_hook_that_refuses_the_commit_refuses_the_merge(shop: Workshop) -> None:
     work, place = new(shop)
     put(place, "a.py", "a\n")
     hook = shop.root / ".git" / "hooks" / "pre-commit"
@@ -269,7 +272,7 @@ def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_new
     ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.", "Said by both.")
     theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.", "Said by both.")
     work, _ = both(shop, ours, theirs, base)
-    assert "conflict" not in " ".join(merge(shop.root, work.id, dry_run=True).notes)
+    assert merge(shop.root, work.id, dry_run=True).stops == ()
     merge(shop.root, work.id)
     text = (shop.root / SHARED).read_text(encoding="utf-8")
     assert shared(text) == ["Redis must run first.", "Cents, never floats.", "Said by both.", "Close the ledger."]

@@ -215,7 +215,7 @@ class Maker:
         for name, title, description, priority in texts.TASKS:
             parent = tasks.get("checkout") if name in texts.PARTS_OF_CHECKOUT else None
             blocked = [tasks["invoice"]] if name == "mail" else []
-            prd = texts.PRD if name == "checkout" else ""
+            prd = texts.PRD if name == "checkout" else None
             added = task_memory.add(
                 self.root, title, description, priority=priority, parent=parent, blocked_by=blocked, prd=prd
             )

@@ -73,9 +73,9 @@ class History:
     turns: tuple[Turn, ...] = field(default=())
 
 
-def history(root: Path, session_id: str = "") -> History:
-    """What was said in a session; without an id, in the newest one."""
-    session, held = sessions.happened(root, session_id)
+def history(root: Path, session_id: str = "", *, within: str = "") -> History:
+    """What was said in a session; without an id, in the newest one; as far as one may see it from `within` a task."""
+    session, held = sessions.happened(root, session_id, within=within)
     return History(session, turns(held, whole_texts(root, session.id)))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import briefing, hook_settings, index, ledger, pause, session
+from ralph.app import briefing, hook_settings, index, ledger, pause, session, sight
 from ralph.app.ledger import Injection
 from ralph.app.logs import log_file
 from ralph.capture import summarize
@@ -55,7 +55,7 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
     happened = event_of(host, event, _parsed(payload), _now())
     if happened is not None and happened.session:
         with _counted(root, event):
-            record(root, happened, loaded.config, _loop(env))
+            record(root, happened, loaded.config, _loop(root, env))
     if project:
         with _counted(root, event):
             hook_settings.write(root, loaded, env=env, seen=seen)
@@ -65,9 +65,9 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
         # The prompt of Ralph's own loop has what memory knows: nothing is handed over twice.
         if env.get("RALPH_RUN"):
             with _counted(root, event):
-                _told_by_loop(root, happened, _loop(env))
+                _told_by_loop(root, happened, _loop(root, env))
             return ""
-        return _started(root, happened, loaded.config, event, task=env.get("RALPH_TASK", ""))
+        return _started(root, happened, loaded.config, event, task=sight.own(root, env))
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _settled(root, happened, loaded.config)
     return ""
@@ -104,11 +104,11 @@ def _now() -> str:
     return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _loop(env: Mapping[str, str]) -> Mapping[str, object]:
-    """The run, iteration and task that the loop tells its agents, as a raw line would name them."""
+def _loop(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
+    """The run, iteration and task that the loop tells its agents, or the worktree's task, as a raw line has them."""
     number = env.get("RALPH_ITERATION", "")
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
-    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": env.get("RALPH_TASK")}
+    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": sight.own(root, env) or None}
 
 
 def _told_by_loop(root: Path, event: Event, loop: Mapping[str, object]) -> None:

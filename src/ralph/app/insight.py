@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import on_record, task_file
+from ralph.app import on_record, sight, task_file
 from ralph.capture import insights as proposing
 from ralph.capture.alike import Shelf
 from ralph.capture.insights import COUNT, EVIDENCE, KEPT, PROMOTED, PROVEN, REPEATS, evidence, places, sightings
@@ -157,10 +157,14 @@ def _clean(record: Record, patterns: Sequence[str]) -> Record:
 # --- looking and judging -----------------------------------------------------------------------
 
 
-def list_(root: Path, *, task_id: str = "", status: Status | None = None) -> list[Insight]:
-    """The insights of every task or of one, as their files have them; a file that cannot be read stops nobody."""
+def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
+    """The insights of every task or of one, as their files have them; a file that cannot be read stops nobody.
+
+    Until they are promoted they are their task's own: from `within` another one they are not seen.
+    """
     found = [each for name, path in _files(root, task_id) for each in _in(name, path)]
-    return [each for each in found if status is None or each.record.status is status]
+    mine = [each for each in found if not within or each.task == within]
+    return [each for each in mine if status is None or each.record.status is status]
 
 
 def _files(root: Path, task_id: str) -> list[tuple[str, Path]]:
@@ -197,11 +201,15 @@ def troubles(root: Path, task_id: str = "") -> list[str]:
     return found
 
 
-def find(root: Path, name: str) -> Insight:
+def find(root: Path, name: str, *, within: str = "") -> Insight:
     """One insight by its id; the beginning of it is enough where it means one."""
-    everything = list_(root)
+    everything = list_(root, within=within)
     exact = [each for each in everything if each.record.id == name]
     near = exact or [each for each in everything if name and each.record.id.startswith(name)]
+    if not near and within:
+        theirs = [each.task for each in list_(root) if name and each.record.id.startswith(name)]
+        if theirs:
+            raise sight.closed(f"insight {name}", theirs)
     if not near:
         wrong = troubles(root)
         hint = f"not everything can be read: {wrong[0]}" if wrong else "`ralph insight list` shows the ids"

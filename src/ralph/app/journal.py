@@ -5,7 +5,7 @@ did writes it again, which is recognised by the entry's id and changes nothing. 
 at, however long the run is. What this run did last is read from its own log, so that nothing is missing which was
 written a moment ago; what other runs did on something alike is asked of the index, with the words of the task and
 the ranking that every search has. The clock takes no part in that: the same files give the same section. For a task
-neither has anything of other tasks that are not finished; nor has what an agent in a task asks for, unless by its id.
+neither has anything of other tasks that are not finished; nor has what an agent in a task asks for.
 `tests/app/test_journal.py` proves each of these, and kills writers.
 """
 
@@ -310,26 +310,23 @@ def _meant(run: str, runs: Sequence[str]) -> str:
     return run if run in runs else runs[0]
 
 
-def find(root: Path, name: str, iteration: int | None = None) -> JournalEntry:
-    """One entry: by its id, or by its run and iteration."""
+def find(root: Path, name: str, iteration: int | None = None, *, within: str = "") -> JournalEntry:
+    """One entry that a task may see: by its id, or by its run and iteration."""
     if iteration is None:
         run, _, number = name.removeprefix(f"{PREFIX}-").rpartition("-")
         if not number.isdecimal():
             raise NotFound(f"there is no entry {name}", hint="`ralph journal list` shows runs and iterations")
         name, iteration = run, int(number)
-    entries = show(root, name)
+    entries = show(root, name, within=within)
     found = next((entry for entry in entries if entry.iteration == iteration), None)
+    if found is None and within:
+        theirs = next((entry for entry in show(root, entries[0].run) if entry.iteration == iteration), None)
+        if theirs is not None:
+            raise sight.closed(f"iteration {iteration} of {theirs.run}", filter(None, [theirs.task]))
     if found is None:
         there = f"{entries[0].iteration} to {entries[-1].iteration}"
         raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {there}")
     return found
-
-
-def whose(root: Path, entry: JournalEntry, within: str) -> str:
-    """A note for whoever has an entry's id and would not see it otherwise; "" when it is theirs to see."""
-    if not within or not entry.task or entry in list_(root, Which(entry.run, within=within), limit=None)[0]:
-        return ""
-    return f"{entry_id(entry.run, entry.iteration)} belongs to another task, {entry.task}"
 
 
 def is_entry_id(name: str) -> bool:

@@ -4,8 +4,8 @@ Layer 1 is a line for each hit, layer 2 what happened around it and what it is l
 record. Each says how many tokens it costs, by estimate, its line end included. The lines of layer 1 are so
 short (20 tokens, half of them the id) that the score, the date and the summary are written as briefly as
 they can be read. What a session did several times in the same words is one hit with a count.
-From within a task nothing of others is shown that are not finished, and a note says whose records would have fit;
-by its id a record is shown to everybody, with a note whose it is. `tests/app/test_visibility.py` proves that.
+From within a task nothing of others is shown that are not finished, neither by words nor by an id, and a note says
+whose records would have fit. `tests/app/test_visibility.py` proves that.
 `ralph memory search` asks the same engine for memories only. `tests/app/test_search.py` holds the limits.
 """
 
@@ -114,7 +114,7 @@ def search(
         shown = tuple(
             _shown(connection, hit, query.layer, repeats, room=room, task=query.task) for hit, repeats in single
         )
-        notes = (*sight.strangers(connection, found.hits, query.task), *sight.left_out(connection, wider))
+        notes = tuple(sight.left_out(connection, wider))
         instead = found.instead if found.hits or not notes else ()  # else they may be the words of another task
         return Answer(replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(told), notes)
 
@@ -190,7 +190,7 @@ def timeline(
 
     def question(connection: sqlite3.Connection) -> Answer:
         if record_id:
-            around = _around(connection, _by_id(connection, record_id), limit // 2, task)
+            around = _around(connection, _by_id(connection, record_id, task), limit // 2, task)
         else:
             keys = rows.newest(connection, Query(since=since, until=until, task=task), limit)
             found = rows.records(connection, keys)
@@ -202,9 +202,9 @@ def timeline(
 
 
 def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> Answer:
-    hits = tuple(Hit(_by_id(connection, record_id), 1.0, ("id",)) for record_id in record_ids)
+    hits = tuple(Hit(_by_id(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
     shown = tuple(_shown(connection, hit, layer, whole=True, task=task) for hit in hits)
-    return Answer(Found(hits, len(hits)), shown, notes=tuple(sight.strangers(connection, hits, task)))
+    return Answer(Found(hits, len(hits)), shown)
 
 
 def _shown(
@@ -250,7 +250,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
 def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:
     """A line for each of the first records that a record names: what it replaces, what it links to.
 
-    Of one that the task may not see the id alone: with it, it can be asked for.
+    Of one that the task may not see the id alone.
     """
     for link in record.links[:_RELATED]:
         named = rows.key_of(connection, link.target)
@@ -262,8 +262,8 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
         )
 
 
-def _by_id(connection: sqlite3.Connection, record_id: str) -> Record:
-    key = rows.key_of(connection, record_id)
+def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
+    key = sight.found(connection, record_id, task)
     found = rows.records(connection, [key]) if key is not None else {}
     if key is None or key not in found:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')

@@ -5,7 +5,8 @@ written because the host was killed. Start and end are those of its line where i
 of its first and last observation. The summary is the stored one (written at Stop and PreCompact), else it is
 made now, the same way. What was done several times running is shown once, with a count. An id may be shortened
 as long as one session is meant. A session belongs to the task that its line names, or in which its observations were
-made. What was said in it, turn by turn, is told by `app/chat.py`.
+made; who asks from `within` another task does not see it before that is finished. What was said in it, turn by turn,
+is told by `app/chat.py`.
 """
 
 import json
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ralph.app import chat_log, index
+from ralph.app import chat_log, index, sight
 from ralph.app import search as searching
 from ralph.app.search import Answer, Shown
 from ralph.capture import summarize
@@ -98,7 +99,14 @@ class Summarized:
 
 
 def list_(
-    root: Path, *, limit: int | None = 20, since: str = "", task: str = "", words: str = "", offset: int = 0
+    root: Path,
+    *,
+    limit: int | None = 20,
+    since: str = "",
+    task: str = "",
+    words: str = "",
+    offset: int = 0,
+    within: str = "",
 ) -> tuple[tuple[Session, ...], int]:
     """The sessions (of a task), newest first, with how they began; and how many there are in all.
 
@@ -106,7 +114,7 @@ def list_(
     """
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
-        found = [each for each in _sessions(connection) if not since or each.started_at >= since]
+        found = [each for each in _sessions(connection, within) if not since or each.started_at >= since]
         if task:
             named = f'"task":{json.dumps(task, ensure_ascii=False)}'
             own = {row[0] for row in connection.execute(_OF_TASK, (rows.safe(task), rows.safe(named)))}
@@ -121,6 +129,16 @@ def list_(
     return tuple(_as_begun(root, each) for each in found), total
 
 
+def left_out(root: Path, within: str, *, since: str = "", task: str = "") -> str:
+    """That sessions of other tasks would be in a list; "" when none would."""
+    if not within:
+        return ""
+    every = {each.id: each.task for each in list_(root, limit=None, since=since, task=task)[0]}
+    seen = {each.id for each in list_(root, limit=None, since=since, task=task, within=within)[0]}
+    hidden = [owner for name, owner in every.items() if name not in seen]
+    return sight.note(f"{len(hidden)} session{'s' * (len(hidden) > 1)}", filter(None, hidden)) if hidden else ""
+
+
 def _literal(words: str) -> str:
     """Words for LIKE, in which no sign means anything."""
     return "".join(f"~{sign}" if sign in "~%_" else sign for sign in rows.safe(words))
@@ -132,17 +150,17 @@ def _as_begun(root: Path, session: Session) -> Session:
     return session if chat is None else replace(session, mode=chat.mode.value, host=chat.agent or session.host)
 
 
-def find(root: Path, session_id: str = "") -> Session:
+def find(root: Path, session_id: str = "", *, within: str = "") -> Session:
     """The session with this id or the only one whose id begins so; without an id, the newest."""
-    found = index.ask(root, lambda connection: _with_prompt(connection, _found(connection, session_id)))
+    found = index.ask(root, lambda connection: _with_prompt(connection, _found(connection, session_id, within)))
     return _as_begun(root, found)
 
 
-def happened(root: Path, session_id: str) -> tuple[Session, list[Record]]:
+def happened(root: Path, session_id: str, *, within: str = "") -> tuple[Session, list[Record]]:
     """A session with everything that is recorded of it, in its order."""
 
     def question(connection: sqlite3.Connection) -> tuple[Session, list[Record]]:
-        session = _with_prompt(connection, _found(connection, session_id))
+        session = _with_prompt(connection, _found(connection, session_id, within))
         return session, observations(connection, session.id)
 
     session, held = index.ask(root, question)
@@ -150,12 +168,18 @@ def happened(root: Path, session_id: str) -> tuple[Session, list[Record]]:
 
 
 def show(
-    root: Path, session_id: str = "", *, layer: Detail = Detail.INDEX, limit: int | None = None, since: str = ""
+    root: Path,
+    session_id: str = "",
+    *,
+    layer: Detail = Detail.INDEX,
+    limit: int | None = None,
+    since: str = "",
+    within: str = "",
 ) -> tuple[Session, Answer]:
     """What happened in a session, in its order, a repeat once with its count; `limit` keeps the newest."""
 
     def question(connection: sqlite3.Connection) -> tuple[Session, Answer]:
-        session = _found(connection, session_id)
+        session = _found(connection, session_id, within)
         held = [each for each in observations(connection, session.id) if not since or each.created_at >= since]
         runs = _repeated(held)
         shown = tuple(_shown(run, layer) for run in (runs if limit is None else runs[-limit:]))
@@ -184,11 +208,11 @@ def _shown(run: Sequence[Record], layer: Detail) -> Shown:
     return Shown(Hit(run[0], 0.0), text, tokens.estimate(text + "\n"), tuple(record.id for record in run[1:]))
 
 
-def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY) -> Summarized:
+def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY, within: str = "") -> Summarized:
     """What a session was about: the stored summary, else one that is made now within a budget of tokens."""
 
     def question(connection: sqlite3.Connection) -> Summarized:
-        session = _with_prompt(connection, _found(connection, session_id))
+        session = _with_prompt(connection, _found(connection, session_id, within))
         if session.summary:
             return Summarized(session, session.summary, stored=True)
         made = summarize.summary(observations(connection, session.id))
@@ -207,9 +231,12 @@ def observations(connection: sqlite3.Connection, session_id: str, *, most: int |
     return [found[key] for key in keys if key in found]
 
 
-def _sessions(connection: sqlite3.Connection) -> list[Session]:
+def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
     found = [_session(row) for row in connection.execute(_SESSIONS)]
-    return sorted((each for each in found if each.id), key=lambda each: (each.started_at, each.id), reverse=True)
+    hidden = {"", *rows.hidden_sessions(connection, within)}
+    return sorted(
+        (each for each in found if each.id not in hidden), key=lambda each: (each.started_at, each.id), reverse=True
+    )
 
 
 def _session(row: sqlite3.Row) -> Session:
@@ -239,17 +266,21 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
     return replace(session, prompt=summarize.goal(notes), messages=len(said), task=task)
 
 
-def _found(connection: sqlite3.Connection, session_id: str) -> Session:
+def _found(connection: sqlite3.Connection, session_id: str, within: str = "") -> Session:
     exact = connection.execute(_ONE, (rows.safe(session_id),)).fetchone() if session_id else None
     if exact is not None:
+        if not rows.sees_session(connection, session_id, within):
+            raise sight.closed(f"session {session_id}", filter(None, [_session(exact).task]))
         return _session(exact)
-    everything = _sessions(connection)
+    everything = _sessions(connection, within)
     if not session_id:
         if not everything:
             raise NotFound("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
         return everything[0]
     near = [each for each in everything if each.id.startswith(session_id)]
     if not near:
+        if within and any(each.id.startswith(session_id) for each in _sessions(connection)):
+            raise sight.closed(f"session {session_id}")
         raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
     if len(near) > 1:
         names = ", ".join(each.id for each in near[:_CANDIDATES])

@@ -67,7 +67,8 @@ def losses(root: Path, task_id: str) -> Losses:
     if not task.worktree and not folder.exists():
         raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
     own = Repository(folder)
-    is_ours = folder.exists() and own.top is not None and os.path.realpath(own.top or "") == os.path.realpath(folder)
+    top = own.top if folder.exists() else None
+    is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
     lost = _commits(main, task, own.commit("HEAD") if is_ours else "")
     if not folder.exists():
         return lost
@@ -86,21 +87,18 @@ def losses(root: Path, task_id: str) -> Losses:
 def _commits(main: Repository, task: Task, head: str) -> Losses:
     """The commits that nothing else has, and the tips that would be forgotten."""
     goes = task.branch if task.branch and member(task, "branch_by") and main.is_branch(task.branch) else ""
+    seen = member(task, "tip")
     tips = {
-        main.commit(f"refs/heads/{goes}") if goes else "": goes,
-        main.commit(member(task, "tip")) if member(task, "tip") else "": "where Ralph last saw the branch",
         head: "where the worktree is",
-    }
-    if goes:
-        tips[main.commit(f"refs/heads/{goes}")] = goes
+        main.commit(seen) if seen else "": "where Ralph last saw the branch",
+        main.commit(f"refs/heads/{goes}") if goes else "": f"the branch {goes}",
+    }  # one commit may be all of these: then the last word stands
     only = {tip: name for tip, name in tips.items() if tip and not _is_elsewhere(main, tip, goes)}
     if not only:
         return Losses()
     own = (f"--exclude=refs/heads/{goes}",) if goes else ()
     commits = main.answer("log", "--format=%h %s", *only, "--not", *own, "--glob=refs/heads", "--remotes", "--tags")
-    return Losses(
-        commits=tuple(commits.splitlines()), tips=tuple(f"{tip[:12]} ({name})" for tip, name in only.items())
-    )
+    return Losses(commits=tuple(commits.splitlines()), tips=tuple(f"{tip[:12]} ({name})" for tip, name in only.items()))
 
 
 def _is_elsewhere(main: Repository, commit: str, goes: str) -> bool:
@@ -126,9 +124,7 @@ def _is_made(name: str) -> bool:
     )
 
 
-def drop(
-    root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = unheard
-) -> Task:
+def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = unheard) -> Task:
     """Remove a task's worktree, and its branch if it was made for it; Refused when more would be lost than `agreed`."""
     with tree_hold.held(root, f"dropping the worktree of {task_id}", tell=tell):
         task = task_file.find(root, task_id).task

@@ -155,6 +155,17 @@ def create(root: Path, task: Task) -> Path:
     return path
 
 
+def take_back(root: Path, task_id: str) -> None:
+    """Remove a new task that could not be made whole, so that whoever tries again has it once."""
+    folder = find(root, task_id).path.parent
+    for path in sorted(folder.rglob("*"), reverse=True):  # what is within a folder comes before it
+        if path.is_dir():
+            files.remove_folder(path)
+        else:
+            files.delete(path)
+    files.remove_folder(folder)
+
+
 def check_links(everything: Board, tasks: Iterable[Task]) -> None:
     """Refuse tasks that wait for what is not there, or in the end for themselves."""
     after = everything.with_tasks(tasks)

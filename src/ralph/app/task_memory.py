@@ -105,20 +105,9 @@ def add(
         if in_worktree:
             added = replace(added, task=worktree.make(root, name, tell=tell).task)
     except RalphError:
-        _take_back(root, name)
+        task_file.take_back(root, name)
         raise
     return added
-
-
-def _take_back(root: Path, task_id: str) -> None:
-    """Remove a task that could not be made whole, so that whoever tries again has it once."""
-    place = folder(root, task_id)
-    for path in sorted(place.rglob("*"), reverse=True):  # what is within a folder comes before it
-        if path.is_dir():
-            files.remove_folder(path)
-        else:
-            files.delete(path)
-    files.remove_folder(place)
 
 
 def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> work.PrdDocument:

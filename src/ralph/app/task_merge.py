@@ -9,7 +9,7 @@ with commits that no branch knows of. What git was told to ignore is carried ove
 `tests/app/test_task_merge.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,7 +132,7 @@ def _done(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool
 def _tried(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool) -> Merged:
     """What a merge would do, up to its last step; what would refuse it is told."""
     unwanted = _unwanted(sides, dirt, commit)
-    stops = [unwanted] if unwanted is not None else []
+    stops = [unwanted.message] if unwanted is not None else []
     taken = _Dirt(dirt.own, dirt.memory, dirt.others if commit else ())
     sides = _with_tip(sides, _as_committed(sides, taken))
     outcome = _outlook(root, sides)
@@ -144,12 +144,11 @@ def _tried(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: boo
             with merge_bench.checkout(sides.main, sides.state, "HEAD") as bench:
                 _merged(sides, bench, is_dry=True)
     except (Refused, Conflict) as error:
-        stops.append(error)
+        stops.append(error.message)
     pages = [promote.difference(name, sides.versions(name)[1], text) for name, text in _page(sides).items()]
     stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.tip)
     diff = "\n".join(filter(None, [stat, *pages]))
-    told = tuple(each.message for each in stops)
-    return replace(outcome, kept=dirt.memory, notes=tuple(notes), diff=diff, stops=told)
+    return replace(outcome, kept=dirt.memory, notes=tuple(notes), diff=diff, stops=tuple(stops))
 
 
 def _with_tip(sides: _Sides, tip: str) -> _Sides:

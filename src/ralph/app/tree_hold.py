@@ -29,9 +29,7 @@ _OURS: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 
 
 @contextmanager
-def held(
-    root: Path, what: str, *, tell: Callable[[str], None] = unheard, patience: float = PATIENCE
-) -> Iterator[None]:
+def held(root: Path, what: str, *, tell: Callable[[str], None] = unheard, patience: float = PATIENCE) -> Iterator[None]:
     """Hold a project's repository for `what`; Conflict when somebody else has it for too long."""
     state = paths.state_root(root)
     if state in _OURS.get():

@@ -110,7 +110,7 @@ class Rarity:
 
 
 def _distinct(rare: Mapping[str, float]) -> float:
-    """How many words these terms are: the parts of an identifier are not words of their own, pairs of signs are half."""
+    """How many words these terms are: the parts of an identifier are none of their own, pairs of signs are half."""
     telling = [term for term, weight in rare.items() if weight > _COMMON]
     whole = [term for term in telling if not any(term != other and term in other for other in telling)]
     return sum(0.5 if rare[term] == _PAIR else 1.0 for term in whole)

@@ -29,7 +29,8 @@ _DONE = re.compile(
     |resum(?:ed|ing)
     |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all
     |green)
-    |all\ (?:tests?|checks?|green|good|done)|everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|step\ \d|looks\ good|lgtm|halfway
+    |all\ (?:tests?|checks?|green|good|done)
+    |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|step\ \d|looks\ good|lgtm|halfway
     |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
     |^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
     |^[^.]{0,60}(?:했다|했음|하였다|완료|진행\ ?중|작업\ ?중|마쳤|끝났|추가함|수정함|구현함)\W*$
@@ -54,7 +55,8 @@ _PASSING = re.compile(
     |\b(?:worked|passed|fine|green|ok|succeeded)\ (?:on|after|at)\ (?:the\ |a\ )?(?:re-?run|re-?try|second|next
     |another)
     |\b(?:retr(?:y|ied|ying)|re-?r[au]n(?:ning)?)\b.{0,40}\b(?:worked|passed|fixed|helped|fine|ok|succeeded|green)\b
-    |\b(?:re-?boot(?:ed|ing)?|maintenance|vpn|hiccup)\b|\bwas\ (?:re-?started|still\ starting)\b|\bse\ cayó\b
+    |\b(?:re-?boot(?:ed|ing)|hiccup)\b|\b(?:for|during|in)\ maintenance\b|\bse\ cayó\b
+    |\b(?:was|were|had|got)\ (?:re-?started|still\ (?:starting|booting)|unplugged|switched\ off|dropped|updating|offline)\b
     |잠깐|끊겼|断了|抖了一下
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )

@@ -29,11 +29,13 @@ _CALL, _HOW = 120, 200
 _LINE = 500  # characters of a line that are looked at
 _MANY = 6  # commands and files of which nobody can say any more what helped
 _ACTIONS = 3  # commands and files that are named
+_FAR = 40  # records before a failure in which the last change is looked for
 _BEFORE = 3  # records before a failure in which the agent may announce it
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
 _VERBOSE = words_of(
     "-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf"
 )
+_TESTING = re.compile(r"(?i)test|spec|check|verify")
 _PACKAGED = words_of("npm yarn pnpm bun")
 _SELECTING = re.compile(
     r"--(?:grep|filter|tests?|only|testNamePattern|testPathPattern|run|match|name|lf|ff|deselect|ignore|maxfail|bail"
@@ -268,10 +270,13 @@ def _counts(record: Record, commands: Sequence[str]) -> bool:
 
 def _driven(records: Sequence[Record], runs: Sequence[Run | None], first: int, failure: Run) -> bool:
     """Whether a test was written just before it failed: the last change is one of a test, or somebody says so."""
+    check = check_of(failure.command)
+    if not (check.kind is Check.TEST if check is not None else _TESTING.search(failure.command)):
+        return False
     said = (each.text for each in records[max(0, first - _BEFORE) : first] if each.kind is ObservationKind.NOTE)
     if any(map(is_test_first, said)):
         return True
-    for number in range(first - 1, -1, -1):
+    for number in range(first - 1, max(-1, first - 1 - _FAR), -1):
         run = runs[number]
         if run is not None and run.key == failure.key:
             return False

@@ -24,8 +24,9 @@ _READING = _LOOKING - words_of("rm rmdir mkdir touch cp mv ln chmod sed tee kill
     "type"
 }
 """Programs that change nothing."""
-_PASSING_BY = words_of("kill pkill killall fuser mkdir touch")
-"""Programs that clear the way once and are no lesson."""
+_PASSING_BY = words_of("kill pkill killall fuser mkdir touch kinit ssh-add reboot")
+_ONCE = words_of("login log-in auth restart kill-server start-server reconnect unlock force-unlock reboot")
+"""Programs, and first words of programs, that clear the way once and are no lesson."""
 _GIT_READING = words_of(
     "status log diff show blame branch grep ls-files rev-parse describe remote config reflog shortlog tag"
 )
@@ -63,6 +64,10 @@ _PASSING = re.compile(
     | \b50[0234]\ (?:bad|service|gateway|internal) | (?:bad|502|503|504)\ gateway
     | service\ (?:is\ )?(?:temporarily\ )?unavailable
     | \bHTTP(?:/\d(?:\.\d)?)?\ (?:error\ )?50[234]\b | \bstatus(?:\ code)?:?\ 50[234]\b | \boverloaded\b
+    | already\ running | \bEBUSY\b | resource\ busy | text\ file\ busy | could\ not\ get\ lock | state\ lock
+    | (?:docker|adb)?\ ?daemon\ (?:is\ )?not\ running | connect\ to\ the\ docker\ daemon
+    | Expired(?:Token|Credentials)\w* | (?:token|session|password|credentials?|ticket|login)\b.{0,40}\bexpired\b
+    | not\ logged\ in | (?:please|to)\ (?:re-?)?log\ ?in\b
     | connection\ aborted | Max\ retries\ exceeded | ReadTimeout | ConnectTimeout | IncompleteRead | i/o\ timeout
     | context\ deadline\ exceeded | toomanyrequests | could\ not\ connect\ to\ (?:the\ )?(?:server|registry|host)
     | index\.lock | another\ git\ process | must\ be\ logged\ in | login\ required | session\ (?:has\ )?expired
@@ -198,6 +203,8 @@ def changes_something(program: Words) -> bool:
         return first not in _GIT_READING and (first not in _GIT_EVERYDAY or "--unshallow" in program)
     if program[0] in _READING or _asks(program) or program[0] in _PASSING_BY or _ASKING.search(" ".join(program[1:])):
         return False
+    if any(word in _ONCE for word in [word for word in program[1:] if not word.startswith("-")][:2]):
+        return False
     if program[0] == "sed":
         return any(word.startswith(("-i", "--in-place")) for word in program[1:])
     return not is_formatter(program)
@@ -205,7 +212,7 @@ def changes_something(program: Words) -> bool:
 
 def is_formatter(program: Words) -> bool:
     """Whether a program rewrites code in its shape only."""
-    fixes = any(word in ("--fix", "format", "fmt", "--write") for word in program[1:])
+    fixes = any(word in ("--fix", "fix", "format", "fmt", "--write") for word in program[1:])
     named = any("format" in word or word in ("fmt", "lint:fix") or word.endswith(":fix") for word in program[1:3])
     return program[0] in _FORMATTERS or fixes or named
 
@@ -273,7 +280,7 @@ def of_setup(text: str) -> bool:
 # --- files -------------------------------------------------------------------------------------
 
 _TESTS = re.compile(
-    r"(?i)(?:^|/)(?:tests?|specs?|__tests__|e2e|cypress)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?\.\w+$|_test\.\w+$"
+    r"(?i)(?:^|/)(?:tests?|spec|__tests__|e2e|cypress)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?\.\w+$|_test\.\w+$"
 )
 _AROUND = re.compile(
     r"""(?ix)(?:^|/)(?:conftest\.py|setup\.(?:py|cfg)|makefile|justfile|dockerfile[^/]*|jenkinsfile|procfile

@@ -27,8 +27,8 @@ _SHARED = 2  # words of the error and what was done that an explanation has
 _AFTER = 3  # records after the pass in which the agent may still explain it
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//+|--|/\*+|<!--|;;|\*)\s+(?P<words>\S.*?)\s*(?:\*/|-->)?$")
 _ANSWER = re.compile(
-    r"(?i)\b(?:has been|was|were|have been) (?:successfully )?(?:updated|edited|written|created|modified|applied|saved)\b"
-    r"|\bsuccess(?:fully)?\b|\bcat -n\b|\bmodified since\b|\breplace_all\b"
+    r"(?i)\b(?:has been|was|were|have been) (?:successfully )?(?:updated|edited|written|created|modified|applied"
+    r"|saved)\b|\bsuccess(?:fully)?\b|\bcat -n\b|\bmodified since\b|\breplace_all\b"
 )
 """What a tool answers to an edit: nobody's reason."""
 

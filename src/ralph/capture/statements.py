@@ -84,10 +84,6 @@ _LEANS = re.compile(
     r"(?i)(?:it|its|this|that|they|these|those|otherwise|so|because|hence|therefore|reason|without it|das|es|daher"
     r"|deshalb|sonst|grund)\b|그래서|이것|이유|따라서|因此|所以|这|否则|原因"
 )
-_AGAIN = re.compile(
-    r"(?i)\b(?:again|once more|as before|as (?:we|it) had|same \w+(?: \w+)? (?:as|in|here)|the same|second time|as well"
-    r"|also here|another (?:case|place|one)|wieder|erneut|nochmal)\b|다시|또 |같은|又|再次|同样|再一次"
-)
 _GENERIC = words_of(
     """test tests testing tested tester code codes coding coded codebase quality clean cleaner good better best practice
     practices review reviews function functions method methods class classes file files project projects feature
@@ -242,11 +238,6 @@ def is_remark(text: str) -> bool:
     """Whether a text tells something particular, and no plan and no report of what was done."""
     told = not (is_plan(text) or is_report(text) or is_test_first(text) or is_own(text) or is_of_loop(text))
     return told and not _is_restated(text) and particular(text) >= _ENOUGH
-
-
-def is_again(text: str) -> bool:
-    """Whether a text says that something was met before."""
-    return _AGAIN.search(text) is not None
 
 
 def _bare(sentence: str) -> str:

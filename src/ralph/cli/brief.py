@@ -1,6 +1,5 @@
 """`ralph context`: what an agent would be handed now, and why."""
 
-import os
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -10,7 +9,7 @@ from ralph.app import briefing, pause
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import hand_over, json_text, plain
-from ralph.cli.search import said
+from ralph.cli.search import said, sight_options
 from ralph.context.brief import Brief
 from ralph.errors import NotFound
 from ralph.settings import Inject
@@ -23,14 +22,17 @@ _LEFT_OUT = 10
 @click.argument("prompt", nargs=-1)
 @click.option("--session", default="", metavar="ID", help="Leave out what this session was handed already.")
 @click.option("--explain", is_flag=True, help="Say why each record would be told.")
+@sight_options
 @format_option("markdown", "json")
 @click.pass_context
-def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool, form: str) -> None:
+def cli(
+    ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool, task: str, all_tasks: bool, form: str
+) -> None:
     """Show what an agent would be handed with a prompt, or at the start of a session when there is none.
 
     It is the answer of the hooks, within the same budgets; nothing is written but the index. With
     memories.inject set to manual this is how to ask for it. With - alone the prompt is read from
-    standard input.
+    standard input. Within a task (RALPH_TASK, or in its worktree) nothing is told of others that are not finished.
 
     \b
     Examples:
@@ -42,7 +44,7 @@ def cli(ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool
     call = invocation(ctx)
     if pause.since(call.root) is not None:
         warn("the hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on")
-    task = os.environ.get("RALPH_TASK", "")
+    task = call.asking(task, all_tasks)
     if not prompt:
         _start(briefing.at_start(call.root, call.config, session, resumed=bool(session), task=task), explain, form)
         if explain and form != "json":

@@ -16,6 +16,7 @@ from ralph.app.chat_log import Mode
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, visible
+from ralph.cli.search import all_tasks_option
 from ralph.errors import RalphError, Refused, UsageError
 from ralph.model.agent import StopReason
 
@@ -115,9 +116,10 @@ def resume(
 
 @click.command("export", cls=Command)
 @click.argument("session_id", metavar="[ID]", required=False, default="")
+@all_tasks_option
 @format_option("markdown", "json")
 @click.pass_context
-def export(ctx: click.Context, session_id: str, form: str) -> None:
+def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> None:
     """Print a session as a conversation, for a file or a program; without an ID, the newest one.
 
     \b
@@ -125,7 +127,8 @@ def export(ctx: click.Context, session_id: str, form: str) -> None:
       ralph session export 3f2a > plan.md
       ralph session export 3f2a --format json
     """
-    found = chat_turns.history(invocation(ctx).root, session_id)
+    call = invocation(ctx)
+    found = chat_turns.history(call.root, session_id, within=call.asking("", all_tasks))
     if form == "json":
         click.echo(json_text(chat_turns.shape(found)))
     else:

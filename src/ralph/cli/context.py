@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ralph import paths
+from ralph.errors import UsageError
 
 if TYPE_CHECKING:
     from ralph.settings import Config
@@ -28,6 +29,19 @@ class Invocation:
     def root(self) -> Path:
         """The project's folder."""
         return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+
+    @cached_property
+    def task(self) -> str:
+        """The task that one works on here: RALPH_TASK names it, else the worktree one stands in; "" for none."""
+        from ralph.app import sight  # noqa: PLC0415  (only who looks things up asks)
+
+        return sight.own(self.root, os.environ)
+
+    def asking(self, task: str, all_tasks: bool) -> str:
+        """The task from within which somebody asks; nothing for whoever has none, or wants to see all of them."""
+        if task and all_tasks:
+            raise UsageError("--task and --all-tasks contradict each other", hint="give one of them")
+        return "" if all_tasks else task or self.task
 
     @cached_property
     def config(self) -> "Config":

@@ -13,7 +13,7 @@ from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.progress import bar
-from ralph.cli.search import said, sight_options, within
+from ralph.cli.search import said, sight_options
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
@@ -36,8 +36,8 @@ def cli() -> None:
     A node is named by its id, a record also by its title; files, symbols, tags, tasks and sessions as
     file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix.
 
-    An agent that works on a task (RALPH_TASK) sees the project's records and those of its task; another task's
-    only by its id. Whoever has no task sees everything.
+    Whoever works on a task (RALPH_TASK, or in its worktree) sees what the project's records, those of the task, and
+    the sessions and journal of finished tasks speak of. Whoever has no task sees everything.
 
     \b
     Examples:
@@ -63,7 +63,8 @@ def show(ctx: click.Context, name: str, as_of: str, task: str, all_tasks: bool, 
       ralph graph show mem-1705751400-a3f8
       ralph graph show tag:db --as-of 2026-01-31 --format json
     """
-    root, asking = invocation(ctx).root, within(task, all_tasks)
+    call = invocation(ctx)
+    root, asking = call.root, call.asking(task, all_tasks)
     if not name.strip():
         _print_overview(verbs.overview(root, task=asking), form)
         return
@@ -99,9 +100,10 @@ def neighbors(
       ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern
       ralph graph neighbors t-1a2b3c --relation depends_on --format json
     """
+    call = invocation(ctx)
     found = verbs.neighbors(
-        invocation(ctx).root, name, hops=hops, types=node_types(types), relations=relations(named),
-        at=when(as_of), task=within(task, all_tasks),
+        call.root, name, hops=hops, types=node_types(types), relations=relations(named),
+        at=when(as_of), task=call.asking(task, all_tasks),
     )  # fmt: skip
     _print_reached(found[:limit], form, "Nothing is near it.")
     if limit is not None and len(found) > limit:
@@ -123,7 +125,8 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_ta
       ralph graph path mem-1705751400-a3f8 tag:db
       ralph graph path src/a.ts src/b.ts --format json
     """
-    way = verbs.path(invocation(ctx).root, start, end, at=when(as_of), task=within(task, all_tasks))
+    call = invocation(ctx)
+    way = verbs.path(call.root, start, end, at=when(as_of), task=call.asking(task, all_tasks))
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
@@ -164,7 +167,7 @@ def search(
     with bar("reading the files") as progress:
         answer = verbs.search(
             call.root, said(words), at=when(as_of), types=node_types(types), hops=hops, limit=limit,
-            task=within(task, all_tasks), embedding=call.config.embedding, progress=progress,
+            task=call.asking(task, all_tasks), embedding=call.config.embedding, progress=progress,
         )  # fmt: skip
     for warning in answer.warnings:
         warn(warning)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import click
 
 from ralph.app import insight as verbs
+from ralph.app import sight
 from ralph.app.insight import STATUSES, Extracted, Insight
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.cli.search import all_tasks_option
 from ralph.errors import UsageError
 from ralph.model.record import Record
 
@@ -20,6 +22,9 @@ _HEADINGS = ("ID", "TASK", "STATUS", "LABEL", "SEEN", "TEXT")
 @click.group(name="insight", cls=Group)
 def cli() -> None:
     """Look at what tasks have taught, and say what of it holds.
+
+    Insights are their task's own until they are promoted: whoever works on another one (RALPH_TASK, or in its
+    worktree) sees them with --all-tasks only.
 
     \b
     Examples:
@@ -35,9 +40,10 @@ def cli() -> None:
     type=click.Choice([*STATUSES, verbs.PROMOTED_WORD]),
     help="Only with this status; promoted are those accepted ones that stand in the project already.",
 )
+@all_tasks_option
 @format_option("table", "json", "quiet")
 @click.pass_context
-def list_(ctx: click.Context, task: str, status: str | None, form: str) -> None:
+def list_(ctx: click.Context, task: str, status: str | None, all_tasks: bool, form: str) -> None:
     """List insights; a star marks those that are well-evidenced and go to the project when their task is done.
 
     Well-evidenced is what was seen in two sessions or iterations, and an error whose command passed once it
@@ -48,8 +54,12 @@ def list_(ctx: click.Context, task: str, status: str | None, form: str) -> None:
       ralph insight list
       ralph insight list --task t-1a2b3c --status proposed --format json
     """
-    root = invocation(ctx).root
-    found = verbs.list_(root, task_id=task, status=STATUSES.get(status or ""))
+    call = invocation(ctx)
+    root, within = call.root, call.asking("", all_tasks)
+    found = verbs.list_(root, task_id=task, status=STATUSES.get(status or ""), within=within)
+    theirs = [each.task for each in verbs.list_(root, task_id=task) if within and each.task != within]
+    if theirs:
+        say(one_line(sight.note(f"{len(theirs)} insight{'s' * (len(theirs) > 1)}", theirs)))
     if status == verbs.PROMOTED_WORD:
         found = [each for each in found if verbs.state(each.record) == status]
     wrong = verbs.troubles(root, task)
@@ -77,9 +87,10 @@ def _row(each: Insight) -> list[str]:
 
 @cli.command("show")
 @click.argument("name", metavar="ID")
+@all_tasks_option
 @format_option("table", "json", "markdown")
 @click.pass_context
-def show(ctx: click.Context, name: str, form: str) -> None:
+def show(ctx: click.Context, name: str, all_tasks: bool, form: str) -> None:
     """Show one insight with its evidence; the first characters of its id are enough when they mean one.
 
     \b
@@ -87,7 +98,8 @@ def show(ctx: click.Context, name: str, form: str) -> None:
       ralph insight show ins-1791000000-a3f81c
       ralph insight show ins-1791000000-a3f81c --format json
     """
-    found = verbs.find(invocation(ctx).root, name)
+    call = invocation(ctx)
+    found = verbs.find(call.root, name, within=call.asking("", all_tasks))
     if form == "json":
         click.echo(json_text(verbs.shape(found)))
     else:

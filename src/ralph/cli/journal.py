@@ -10,7 +10,7 @@ from ralph.app.journal import Match, Which
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Fn, Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, plain, table
-from ralph.cli.search import said, sight_options, within
+from ralph.cli.search import said, sight_options
 from ralph.context.journal import block
 from ralph.errors import UsageError
 from ralph.model.kinds import Outcome
@@ -41,8 +41,8 @@ def _filters(function: Fn) -> Fn:
 def cli() -> None:
     """Look at how each iteration of the loop ended, and what the agent noted about it.
 
-    An agent that works on a task (RALPH_TASK) sees what was done on its task, on those that are done or failed,
-    and on none; by its id it sees any entry. Whoever has no task sees everything.
+    Whoever works on a task (RALPH_TASK, or in its worktree) sees what was done on it, on those that are done or
+    failed, and on none. Whoever has no task sees everything.
 
     \b
     Examples:
@@ -67,8 +67,8 @@ def list_(
       ralph journal list --of t-1a2b3c
       ralph journal list --outcome failed --since 7d --format json
     """
-    which = Which(run, of_task, _outcome(outcome), when(since), within(task, all_tasks))
-    root = invocation(ctx).root
+    call = invocation(ctx)
+    root, which = call.root, Which(run, of_task, _outcome(outcome), when(since), call.asking(task, all_tasks))
     found, total = verbs.list_(root, which, limit=limit)
     _print(found, form)
     if total > len(found):
@@ -94,14 +94,15 @@ def show(ctx: click.Context, name: str, iteration: int | None, task: str, all_ta
       ralph journal show run-1a2b3c4d 3
       ralph journal show jrn-run-1a2b3c4d-3 --format json
     """
-    root = invocation(ctx).root
+    call = invocation(ctx)
+    root = call.root
     by_id = verbs.is_entry_id(name)
     if by_id and iteration is not None:
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
     one = by_id or iteration is not None
-    asking = within(task, all_tasks)
-    found = (verbs.find(root, name, iteration),) if one else verbs.show(root, name, within=asking)
-    _tell(verbs.whose(root, found[0], asking) if one else verbs.left_out(root, Which(found[0].run, within=asking)))
+    asking = call.asking(task, all_tasks)
+    found = (verbs.find(root, name, iteration, within=asking),) if one else verbs.show(root, name, within=asking)
+    _tell("" if one else verbs.left_out(root, Which(found[0].run, within=asking)))
     if form == "json":
         shapes = [verbs.shape(entry) for entry in found]
         click.echo(json_text(shapes[0] if one else shapes))
@@ -127,8 +128,9 @@ def search(
       ralph journal search "flaky login test"
       ralph journal search parser --outcome retried --explain
     """
-    which = Which(run, of_task, _outcome(outcome), when(since), within(task, all_tasks))
-    root, text = invocation(ctx).root, said(words)
+    call = invocation(ctx)
+    which = Which(run, of_task, _outcome(outcome), when(since), call.asking(task, all_tasks))
+    root, text = call.root, said(words)
     found, total = verbs.search(root, text, which, limit=limit)
     if form == "json":
         click.echo(json_text([_scored(match) for match in found]))

@@ -1,6 +1,5 @@
 """`ralph search`: find anything that Ralph knows, at the detail you can afford."""
 
-import os
 import sys
 
 import click
@@ -13,20 +12,21 @@ from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
 from ralph.cli.output import hand_over, json_text, plain
 from ralph.cli.progress import bar
-from ralph.errors import UsageError
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
 
 LIMIT = 5
-_TASK = "RALPH_TASK"
-"""The variable by which the loop and chats tell their agents what they work on."""
+
+
+def all_tasks_option(function: Fn) -> Fn:
+    """`--all-tasks`, in the same words wherever somebody may ask from within a task."""
+    return click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")(function)
 
 
 def sight_options(function: Fn) -> Fn:
-    """`--task` and `--all-tasks`, in the same words wherever somebody may ask from within a task."""
-    function = click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")(function)
-    told = "What this task may see; else the one of RALPH_TASK."
-    return click.option("--task", default="", metavar="ID", help=told)(function)
+    """`--task` and `--all-tasks`: through whose eyes somebody looks."""
+    told = "What this task may see; else the one of RALPH_TASK, or of the worktree."
+    return click.option("--task", default="", metavar="ID", help=told)(all_tasks_option(function))
 
 
 @click.command(name="search", cls=Command)
@@ -61,8 +61,9 @@ def cli(
     instead of words, those records are shown whole. What a session said several times is shown once.
     With - alone the words are read from standard input.
 
-    An agent that works on a task (RALPH_TASK) sees the project's records, those of its task, and the journal
-    and observations of tasks that are done or failed. Whoever has no task sees everything.
+    Whoever works on a task (RALPH_TASK, or in its worktree) sees the project's records, those of the task, and the
+    journal and observations of tasks that are done or failed. Whoever has no task sees everything, and so does
+    --all-tasks; only what stands in the files of other worktrees and is not merged is read there alone.
 
     \b
     Examples:
@@ -74,12 +75,12 @@ def cli(
       ralph search "auth" --graph
       ralph search - < question.txt
     """
+    call = invocation(ctx)
     query = Query(
         said(words), kinds(types), (*(tags or ()), *more_tags), when(since), when(until),
         tuple(Family(family) for family in families), project=project,
-        limit=None if everything else limit, layer=Detail(layer), task=within(task, all_tasks),
+        limit=None if everything else limit, layer=Detail(layer), task=call.asking(task, all_tasks),
     )  # fmt: skip
-    call = invocation(ctx)
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected)
     for warning in answer.warnings:
@@ -87,13 +88,6 @@ def cli(
     for note in answer.notes:
         say(plain(note))
     show(answer, form, explain=explain)
-
-
-def within(task: str, all_tasks: bool) -> str:
-    """The task from within which somebody asks; nothing for whoever has none, or wants to see all of them."""
-    if task and all_tasks:
-        raise UsageError("--task and --all-tasks contradict each other", hint="give one of them")
-    return "" if all_tasks else task or os.environ.get(_TASK, "")
 
 
 def said(words: tuple[str, ...]) -> str:

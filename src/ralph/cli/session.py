@@ -16,6 +16,7 @@ from ralph.cli import chats
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.cli.search import all_tasks_option
 from ralph.cli.search import show as show_answer
 from ralph.errors import UsageError
 from ralph.model.query import Detail
@@ -35,6 +36,8 @@ _SINCE = "From then on: a date, or 7d, 24h, 2w, 3m."
 def cli() -> None:
     """Look at the sessions that were recorded, and hold some about a task: what was asked, what happened, how it ended.
 
+    Whoever works on a task (RALPH_TASK, or in its worktree) sees no sessions of others that are not finished.
+
     \b
     Examples:
       ralph session list
@@ -51,9 +54,10 @@ for _command in (chats.new, chats.resume, chats.export):
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
 @click.option("--since", default="", metavar="WHEN", help=_SINCE)
 @click.option("--task", default="", metavar="ID", help="Only those about this task, the loop's as well.")
+@all_tasks_option
 @format_option("table", "json", "markdown")
 @click.pass_context
-def list_(ctx: click.Context, limit: int, since: str, task: str, form: str) -> None:
+def list_(ctx: click.Context, limit: int, since: str, task: str, all_tasks: bool, form: str) -> None:
     """List the sessions, newest first, with how each began.
 
     \b
@@ -62,8 +66,11 @@ def list_(ctx: click.Context, limit: int, since: str, task: str, form: str) -> N
       ralph session list --task t-1a2b3c
       ralph session list --since 7d --format json
     """
-    root = invocation(ctx).root
-    found, total = verbs.list_(root, limit=limit, since=when(since), task=task)
+    call = invocation(ctx)
+    root, within = call.root, call.asking("", all_tasks)
+    found, total = verbs.list_(root, limit=limit, since=when(since), task=task, within=within)
+    if note := verbs.left_out(root, within, since=when(since), task=task):
+        say(one_line(note))
     if task and not total:
         task_file.find(root, task)  # NotFound, where the task is not there either
     if form == "json":
@@ -91,11 +98,13 @@ def list_(ctx: click.Context, limit: int, since: str, task: str, form: str) -> N
 @click.option("--history", is_flag=True, help="As a conversation: what each side said, with the tools folded.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest so many.")
 @click.option("--since", default="", metavar="WHEN", help=_SINCE)
+@all_tasks_option
 @format_option("table", "json", "markdown")
 @click.pass_context
 def show(
-    ctx: click.Context, session_id: str, layer: int | None, history: bool, limit: int | None, since: str, form: str
-) -> None:
+    ctx: click.Context, session_id: str, layer: int | None, history: bool, limit: int | None, since: str,
+    all_tasks: bool, form: str,
+) -> None:  # fmt: skip
     """Show what happened in a session, in its order; without an ID, in the newest one.
 
     A session that was begun with `ralph session new` is shown as a conversation, others with --history. JSON holds
@@ -107,14 +116,17 @@ def show(
       ralph session show 3f2a --history
       ralph session show --layer 3 --limit 5
     """
-    root = invocation(ctx).root
+    call = invocation(ctx)
+    root = call.root
     if history and layer is not None:
         raise UsageError("--history and --layer exclude each other", hint="give one of them")
-    if layer is None and (history or (form != "json" and _is_chat(root, session_id))):
-        _show_history(root, session_id, limit, when(since), form)
+    within = call.asking("", all_tasks)
+    name = verbs.find(root, session_id, within=within).id if within else session_id  # NotFound for another task's
+    if layer is None and (history or (form != "json" and _is_chat(root, name))):
+        _show_history(root, name, limit, when(since), form)
         return
     detail = Detail(layer or 1)
-    session, answer = verbs.show(root, session_id, layer=detail, limit=limit, since=when(since))
+    session, answer = verbs.show(root, name, layer=detail, limit=limit, since=when(since))
     if form != "json":
         head = f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
         click.echo(f"## {head}\n" if form == "markdown" else head, err=form == "table")
@@ -148,9 +160,12 @@ def _show_history(root: Path, session_id: str, limit: int | None, since: str, fo
 )  # fmt: skip
 @click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
+@all_tasks_option
 @format_option("table", "json", "markdown")
 @click.pass_context
-def summary(ctx: click.Context, session_id: str, budget: int, improve: bool, last: int | None, form: str) -> int:
+def summary(
+    ctx: click.Context, session_id: str, budget: int, improve: bool, last: int | None, all_tasks: bool, form: str
+) -> int:
     """Say in a few lines what a session was about; without an ID, the newest one.
 
     With --improve the command that summarize.command names reads the session as Markdown and prints a better
@@ -169,11 +184,12 @@ def summary(ctx: click.Context, session_id: str, budget: int, improve: bool, las
         raise UsageError(
             "--last goes with --improve and without an ID", hint="ralph session summary --improve --last 5"
         )
-    chosen = [session_id]
+    within = call.asking("", all_tasks)
+    chosen = [verbs.find(call.root, session_id, within=within).id if within else session_id]
     failed: list[str] = []
     if improve:
         better = _improving(call)
-        chosen = [each.id for each in verbs.list_(call.root, limit=last)[0]] if last else [session_id]
+        chosen = [each.id for each in verbs.list_(call.root, limit=last, within=within)[0]] if last else chosen
         failed = [name for name in chosen if not _told(better(name))]
     shown = [verbs.summary(call.root, name, budget=budget) for name in chosen]
     if form == "json":

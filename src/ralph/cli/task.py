@@ -8,13 +8,15 @@ import click
 
 from ralph import paths
 from ralph.app import task as verbs
-from ralph.app import task_import, task_memory, task_merge, worktree
+from ralph.app import task_drop, task_import, task_memory, task_merge, worktree
 from ralph.app.task import Listed
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, table, visible
-from ralph.cli.tasks import merge_json, print_list, print_merge, print_moved, print_one, print_promoted, print_unread
+from ralph.cli.tasks import (
+    merge_json, print_drop, print_list, print_merge, print_moved, print_one, print_promoted, print_unread,
+)  # fmt: skip
 from ralph.model.work import TaskStatus
 
 _SECRET = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
@@ -66,7 +68,7 @@ def add(
     call = invocation(ctx)
     added = task_memory.add(
         call.root, title, text_argument("-", None) if description == "-" else description,
-        prd=text_argument(None, prd) if prd is not None else "", in_worktree=in_worktree,
+        prd=text_argument(None, prd) if prd is not None else None, in_worktree=in_worktree, tell=say,
         priority=priority, blocked_by=_ids(blocked_by), parent=parent, feature_id=feature_id,
         allow_secret=allow_secret, patterns=call.config.privacy.patterns,
     )  # fmt: skip
@@ -163,7 +165,7 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     if not in_worktree:
         print_moved(verbs.start(root, task_id))
         return
-    made = task_memory.place(root, task_id)
+    made = task_memory.place(root, task_id, tell=say)
     new = "made" if made.new else "there already"
     click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
 
@@ -201,8 +203,11 @@ def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> Non
     call = invocation(ctx)
     patterns = call.config.privacy.patterns
     text = text_argument(None, file)
-    _, kept = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
+    after, kept = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
     click.echo(f"{task_id} has a PRD" + (f"; the old one is in {paths.shown(kept, call.root)}" if kept else ""))
+    wrong = worktree.trouble(call.root, after)
+    if wrong is not None:
+        warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
 
 
 @cli.command("merge")
@@ -211,46 +216,51 @@ def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> Non
 @click.option("--dry-run", is_flag=True, help="Show what would be merged, and change nothing.")
 @format_option("table", "json")
 @click.pass_context
-def merge(ctx: click.Context, task_id: str, commit: bool, dry_run: bool, form: str) -> None:
+def merge(ctx: click.Context, task_id: str, commit: bool, dry_run: bool, form: str) -> int:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
     Memory files of the worktree are committed first. Entries that both sides added are all kept, each once; any other
-    conflict is shown and the merge taken back.
+    conflict is shown with the words of both sides, and nothing is merged. One merge at a time: a second one waits.
+    --dry-run ends with 1 where the merge would be refused.
 
     \b
     Examples:
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
-    done = task_merge.merge(invocation(ctx).root, task_id, dry_run=dry_run, commit=commit)
+    done = task_merge.merge(invocation(ctx).root, task_id, dry_run=dry_run, commit=commit, tell=say)
     if form == "json":
         click.echo(json_text(merge_json(done, dry_run=dry_run)))
     else:
         print_merge(done, dry_run=dry_run)
+    return 1 if done.stops else 0
 
 
 @cli.command("drop")
 @click.argument("task_id", metavar="ID")
-@click.option("--yes", is_flag=True, help="Also what is not merged or not committed.")
+@click.option("--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git.")
+@format_option("table", "json")
 @click.pass_context
-def drop(ctx: click.Context, task_id: str, yes: bool) -> None:
+def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
-    You are asked before anything goes that is only there.
+    You are asked before anything goes that is only there: files that are not committed, files that git ignores, and
+    commits that no other branch or tag has. With --yes it is told.
 
     \b
     Examples:
       ralph task drop t-1a2b3c
+      ralph task drop t-1a2b3c --yes --format json
     """
     root = invocation(ctx).root
-    lost = worktree.losses(root, task_id)
+    lost = task_drop.losses(root, task_id)
     if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
         say(f"This would be lost: {visible(lost.told)}")
         yes = click.confirm("Drop it all the same?", err=True)
         if not yes:
             raise click.Abort
-    worktree.drop(root, task_id, agreed=lost if yes else None)
-    click.echo(f"Dropped the worktree of {task_id}")
+    task_drop.drop(root, task_id, agreed=lost if yes else None, tell=say)
+    print_drop(task_id, lost, form)
 
 
 @cli.command("fail")

@@ -9,6 +9,7 @@ from ralph.app import task as verbs
 from ralph.app import worktree
 from ralph.app.board import Unread
 from ralph.app.task import Listed, Moved, Shown
+from ralph.app.task_drop import Losses
 from ralph.app.task_file import REASON
 from ralph.app.task_memory import Finished
 from ralph.app.task_merge import Merged
@@ -85,6 +86,10 @@ def print_merge(done: Merged, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     for note in done.notes:
         warn(visible(note))
+    for stop in done.stops:
+        warn(f"the merge would be refused: {visible(stop)}")
+    if not done.is_new and done.stops:
+        return
     if not done.is_new:
         click.echo(f"Nothing to merge: {one_line(done.into)} has all of {one_line(done.branch)}")
         return
@@ -102,7 +107,7 @@ def print_merge(done: Merged, *, dry_run: bool) -> None:
 
 def merge_json(done: Merged, *, dry_run: bool) -> dict[str, object]:
     """A merge as machines read it."""
-    lists = {key: list(getattr(done, key)) for key in ("commits", "files", "learned", "kept", "notes")}
+    lists = {key: list(getattr(done, key)) for key in ("commits", "files", "learned", "kept", "notes", "stops")}
     return {
         "task": done.task.id,
         "branch": done.branch,
@@ -111,6 +116,18 @@ def merge_json(done: Merged, *, dry_run: bool) -> dict[str, object]:
         **lists,
         "diff": done.diff,
     }
+
+
+def print_drop(task_id: str, lost: Losses, form: str) -> None:
+    """That a worktree is gone, and what went with it."""
+    if form == "json":
+        click.echo(json_text({"task": task_id, "dropped": True, "lost": lost.shape}))
+        return
+    click.echo(f"Dropped the worktree of {task_id}")
+    if lost:
+        say(f"Gone with it: {visible(lost.told)}")
+    for tip in lost.tips:
+        say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
 
 
 def print_one(shown: Shown, call: Invocation) -> None:

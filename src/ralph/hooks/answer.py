@@ -3,7 +3,7 @@
 The answer is one JSON object with `additionalContext`, or nothing. What was said goes to the ledger and to the
 session's list of what it knows, so that it is said once. Everything is read-only otherwise, and nothing heavy
 is loaded: SQLite's C part asks for `functools` only to remember statements, which takes longer to load than
-SQLite itself, so that a few lines stand in for it. In which task it is asked says the environment.
+SQLite itself, so that a few lines stand in for it. In which task it is asked says the environment, else the worktree's folder.
 `tests/hooks/test_answer_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the answers.
 """
 
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from ralph.context.stale import Known
     from ralph.hooks.place import Place
 
-_TASK = b"RALPH_TASK"
-"""The variable by which the loop and chats tell their agents, and so us, what they work on."""
 _REDACTED = "[redacted: "
 _TOUCHING = ("Edit", "Write", "MultiEdit", "NotebookEdit", "Read", "apply_patch")
 """Tools that touch the files that they name."""
@@ -133,10 +131,11 @@ def _told(connection: "sqlite3.Connection", name: str, said: "Mapping[str, objec
 
 def _wanted(place: "Place", session: str) -> "Wanted":
     from ralph.context import recall  # noqa: PLC0415 - only when there is an index to ask
+    from ralph.hooks.place import TASK  # noqa: PLC0415 - whoever calls has it loaded
 
     settings = place.settings
     wanted = recall.Wanted(light.stamp()[:10], session, _seen(place, session))
-    wanted.task = posix.environ.get(_TASK, b"").decode("utf-8", "replace")
+    wanted.task = posix.environ.get(TASK.encode(), b"").decode("utf-8", "replace") or place.task
     wanted.enabled = settings.enabled
     wanted.types, wanted.tags = settings.types, settings.tags
     wanted.budget = recall.within_window(settings.window, settings.budget, settings.share)

@@ -44,8 +44,8 @@ SMALL = 16 * 1024
 _LARGEST = 32 * 1024 * 1024
 _BEGINS, _OUTPUT = b'{"session_id":"', '{"output":'
 _NAME_SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-RUN, ITERATION, TASK = "RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK"
-"""The variables by which the loop tells its agents, and so us, what they work on."""
+RUN, ITERATION = "RALPH_RUN", "RALPH_ITERATION"
+"""The variables by which the loop tells its agents, and so us, what they work on; the task's is in `place`."""
 _LONGEST_ID, _MOST_DIGITS = 80, 9
 
 
@@ -95,7 +95,7 @@ def event(host: str, name: str, payload: bytes, env: "Mapping[str, str]") -> byt
         return b""
     if said is None or found is None or not found.state or name not in RECORDED + ANSWERED:
         raise Whole
-    place = places.place(found.root, env, found.state, found.tree)
+    place = places.place(found.root, env, found.state, found.tree, found.task)
     if place is None:
         raise Whole
     if place.paused:
@@ -115,7 +115,8 @@ def record(
     if not session or said.get("session_id") != session:
         raise Whole
     line = safe(host, payload.strip(b" \t\r\n"), said, place.settings)
-    head = f'{{"v": 1, "type": "event", "at": "{light.stamp()}", "host": "{host}", "event": "{name}"{of_loop(env)}'
+    head = f'{{"v": 1, "type": "event", "at": "{light.stamp()}", "host": "{host}", "event": "{name}"'
+    head += of_loop(env, place.task)
     text = head.encode() + b', "payload": ' + line + b"}\n"
     try:
         light.append(place.root, (".ralph", "log", "sessions"), f"{session}.jsonl", text)
@@ -127,9 +128,12 @@ def record(
     return line
 
 
-def of_loop(env: "Mapping[str, str]") -> str:
-    """The members of a line that say in which run, iteration and task it was written, as far as they are plain."""
-    run, iteration, task = (env.get(name, "") for name in (RUN, ITERATION, TASK))
+def of_loop(env: "Mapping[str, str]", usual: str = "") -> str:
+    """The members of a line that say in which run, iteration and task it was written, as far as they are plain.
+
+    Where the environment names no task it is the `usual` one: that of the worktree.
+    """
+    run, iteration, task = env.get(RUN, ""), env.get(ITERATION, ""), env.get(places.TASK) or usual
     said = f', "run": "{run}"' if _plain(run) else ""
     if iteration.isascii() and iteration.isdecimal() and len(iteration) <= _MOST_DIGITS:
         said += f', "iteration": {int(iteration)}'

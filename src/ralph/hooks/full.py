@@ -109,11 +109,12 @@ def _place(root: Path, env: Mapping[str, str]) -> "Place":
     from ralph.hooks.place import Place, Settings, place  # noqa: PLC0415 - not on Windows
 
     state, tree = os.fspath(paths.state_root(root)), paths.worktree_name(root)
-    known = place(os.fspath(root), env, state, tree)
+    task = paths.task_of(root)
+    known = place(os.fspath(root), env, state, tree, task)
     if known is not None:
         return known
     said = hook_settings.said(config.load(root, env=env).config)
-    return Place(state, Settings(said), os.fspath(root), tree)
+    return Place(state, Settings(said), os.fspath(root), tree, task)
 
 
 def _as_claude(payload: bytes) -> bytes:

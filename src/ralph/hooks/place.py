@@ -5,8 +5,8 @@ the git root. The settings that matter to hooks stand in `.ralph/cache/hook`, wr
 `app/hook_settings` together with the time and size of every config file they came from, and with the variables
 that had a say; if any of these has changed, the cache says nothing and the full path reads the config.
 A worktree keeps its log, cache and index in the main checkout, the index in a folder by git's name for it; git's
-pointers are followed here as `paths` does it, but never through a link: what is odd is for the full path. Classes are
-plain ones: `dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
+pointers are followed here as `paths` does it, but never through a link: what is odd is for the full path. Who is in
+the worktree of a task works on it, whether or not the environment says so. Classes are plain ones: `dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
 """
 
 import _json
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 FIRST_LINE = b"ralph-hook 2\n"
 VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
 """How the variables begin that set what hooks go by; `app/hook_settings` has the same."""
+TASK = "RALPH_TASK"
+"""The variable by which the loop and chats tell their agents, and so us, what they work on."""
+_TREES, _TASK_ID = "/.worktrees", "t-"
+"""Where the worktrees of tasks are, as `paths.task_of` has it, and how the id of a task begins."""
 _KIND, _FOLDER, _REGULAR = 0o170000, 0o040000, 0o100000
 _LARGEST = 65_536
 
@@ -61,16 +65,18 @@ def _words(said: str) -> tuple[str, ...]:
 class Place:
     """A project in which a hook acts: where its log, cache and index live; of a worktree, in the main checkout.
 
-    `checkout` is where its files are, which is another folder in a worktree, and `tree` what git calls that.
+    `checkout` is where its files are, which is another folder in a worktree, and `tree` what git calls that; `task` is
+    the one whose worktree it is.
     """
 
-    __slots__ = ("checkout", "root", "settings", "tree")
+    __slots__ = ("checkout", "root", "settings", "task", "tree")
 
-    def __init__(self, root: str, settings: Settings, checkout: str = "", tree: str = "") -> None:
+    def __init__(self, root: str, settings: Settings, checkout: str = "", tree: str = "", task: str = "") -> None:
         self.root = root
         self.settings = settings
         self.checkout = checkout or root
         self.tree = tree
+        self.task = task
 
     @property
     def folder(self) -> str:
@@ -91,15 +97,16 @@ class Place:
 class Found:
     """A project's folder, and the one that keeps its log, cache and index; "" where only the full path can tell.
 
-    `tree` is what git calls the worktree that it is in; "" in a main checkout.
+    `tree` is what git calls the worktree that it is in, `task` the one whose worktree that is; "" in a main checkout.
     """
 
-    __slots__ = ("root", "state", "tree")
+    __slots__ = ("root", "state", "task", "tree")
 
-    def __init__(self, root: str, state: str, tree: str = "") -> None:
+    def __init__(self, root: str, state: str, tree: str = "", task: str = "") -> None:
         self.root = root
         self.state = state
         self.tree = tree
+        self.task = task
 
 
 def environment() -> dict[str, str]:
@@ -149,7 +156,18 @@ def _found(root: str, top: str, git: int) -> Found:
     tree = own.rpartition("/")[2]
     if not common or not main or tree in ("", ".", ".."):
         return Found(root, "")
-    return Found(root, f"{main}{root[len(top) :]}", tree) if name == ".git" else Found(root, root)
+    if name != ".git":
+        return Found(root, root)
+    state = f"{main}{root[len(top) :]}"
+    return Found(root, state, tree, _task(top, state))
+
+
+def _task(top: str, state: str) -> str:
+    """The task whose worktree begins here; nothing for a worktree that is no task's."""
+    folder, _, name = top.rpartition("/")
+    if not folder.endswith(_TREES):
+        return ""
+    return name if name.startswith(_TASK_ID) or _kind(f"{state}/.ralph/tasks/{name}") == _FOLDER else ""
 
 
 def _pointer(path: str) -> str:
@@ -204,7 +222,7 @@ def may_be_everywhere(env: "Mapping[str, str]") -> bool:
     return path is not None and b"everywhere" in (read(path) or b"")
 
 
-def place(root: str, env: "Mapping[str, str]", state: str = "", tree: str = "") -> Place | None:
+def place(root: str, env: "Mapping[str, str]", state: str = "", tree: str = "", task: str = "") -> Place | None:
     """The project with its settings; None when the cache is missing, out of date or does not count."""
     state = state or root
     try:
@@ -223,7 +241,7 @@ def place(root: str, env: "Mapping[str, str]", state: str = "", tree: str = "") 
             else:
                 return None
         same = said["root"] == number and said["user"] == (user_config(env) or "") and said["env"] == variables(env)
-        return Place(state, Settings(said, f"{state}/.ralph"), root, tree) if files and same else None
+        return Place(state, Settings(said, f"{state}/.ralph"), root, tree, task) if files and same else None
     except (KeyError, ValueError, OSError):
         return None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from ralph.app import sight
 from ralph.config import load
 from ralph.context import render
 from ralph.model.marks import NOTE
@@ -45,8 +46,8 @@ class Call:
 
     @property
     def task(self) -> str:
-        """The task that the agent works on, which bounds what it sees."""
-        return self.env.get("RALPH_TASK", "")
+        """The task that the agent works on (RALPH_TASK, else its worktree's), which bounds what it sees."""
+        return sight.own(self.root, self.env)
 
     @property
     def via(self) -> str:

@@ -48,7 +48,7 @@ def match(call: Call, given: Arguments) -> Told:
 def journal_(call: Call, given: Arguments) -> Told:
     """How iterations of the loop ended, found by words."""
     outcome = Outcome(given.text("outcome")) if given.text("outcome") else None
-    which = Which(given.text("run"), given.text("task"), outcome, when(given.text("since")))
+    which = Which(given.text("run"), given.text("task"), outcome, when(given.text("since")), call.task)
     found, total = journal.search(call.root, given.text("query"), which, limit=given.number("limit", LIMIT))
     hits: list[dict[str, object]] = []
     for each in found:

@@ -63,8 +63,9 @@ def session_list(call: Call, given: Arguments) -> Told:
     """The recorded sessions, newest first."""
     name = given.text("task").strip()
     found, total = sessions.list_(
-        call.root, limit=given.number("limit", SESSIONS), since=when(given.text("since")), task=name
-    )
+        call.root, limit=given.number("limit", SESSIONS), since=when(given.text("since")), task=name,
+        within=call.task,
+    )  # fmt: skip
     if name and not total:
         task_file.find(call.root, name)  # NotFound, where the task is not there either
     lines = "\n".join(_session_line(each) for each in found)
@@ -76,7 +77,7 @@ def session_show(call: Call, given: Arguments) -> Told:
     """What happened in a session, in its order."""
     layer = Detail(given.number("layer", 1))
     found, answer = sessions.show(
-        call.root, given.text("id").strip(), layer=layer, limit=given.number("limit", HAPPENED)
+        call.root, given.text("id").strip(), layer=layer, limit=given.number("limit", HAPPENED), within=call.task
     )
     texts = [text_of(each, layer) for each in answer.shown]
     hits = [hit(each, text) for each, text in zip(answer.shown, texts, strict=True)]

@@ -127,13 +127,9 @@ def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
 
 
 def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
-    """The keys of all records with this id that pass the filters; the first bearer first.
-
-    Whoever knows an id may see its record, whatever task it is of.
-    """
+    """The keys of all records with this id that pass the filters; the first bearer first."""
     found: list[int] = []
     name = safe(record_id)
-    query = replace(query, task="") if query is not None else None
     for family in (query.families if query is not None else ()) or FAMILIES:
         table, key = TABLES[family]
         column = "record_id" if family is Family.JOURNAL else "id"
@@ -187,6 +183,16 @@ def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> 
     )
     named = (safe(session_id), safe(task))
     return not task or connection.execute(sql, (*named, *named)).fetchone() is None
+
+
+def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
+    """The ids of the sessions that `sees_session` is not true of, all at once; none for whoever has no task."""
+    sql = (
+        f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "  # noqa: S608
+        f"SELECT session_id, NULL FROM observations WHERE {lookup.TOLD_TASK} IN ({lookup.OTHERS})"
+    )
+    found = connection.execute(sql, (safe(task), safe(task))) if task else ()
+    return {name for row in found for name in row if name}
 
 
 def unfinished(connection: sqlite3.Connection, but: str) -> set[str]:

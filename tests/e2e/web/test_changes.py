@@ -124,8 +124,9 @@ class Change:
     def apply(self, words: str, wanted: Mapping[str, str]) -> None:
         """Say yes; then the files say what the diff said, and no other file changed."""
         others = {name: said for name, said in everything(self.root).items() if name not in wanted}
-        self.dialog.get_by_role("button", name=words, exact=True).click()
-        expect(self.page.locator(".toast")).to_contain_text(self.plan["summary"])
+        with self.page.expect_response("**/api/changes/apply"):
+            self.dialog.get_by_role("button", name=words, exact=True).click()
+        expect(self.page.locator(".toasts")).to_contain_text(self.plan["summary"])
         expect(self.dialog).to_have_count(0)
         now = everything(self.root)
         for name, text in wanted.items():
@@ -134,8 +135,10 @@ class Change:
 
     def undo(self) -> None:
         """Take it back with the message's button."""
-        self.page.locator(".toast").get_by_role("button", name="Undo").click()
-        expect(self.page.locator(".toast")).to_contain_text("Taken back")
+        with self.page.expect_response("**/api/changes/undo") as answer:
+            self.page.locator(".toast").get_by_role("button", name="Undo").click()
+        expect(self.page.locator(".toasts")).to_contain_text(answer.value.json()["done"])
+        expect(self.page.locator(".toasts")).to_contain_text("Taken back")
 
 
 def at(window: Reader, shop: Sample, name: str) -> Change:
@@ -281,7 +284,7 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     names = [each["name"] for each in change.plan["files"]]
     assert MEMORIES in names
     change.dialog.get_by_role("button", name="Promote it").click()
-    expect(page.locator(".toast")).to_contain_text("Promoted")
+    expect(page.locator(".toasts")).to_contain_text("Promoted")
     assert "a sentence of our own" in (shop.root / MEMORIES).read_text(encoding="utf-8")
     change.undo()
 

@@ -380,7 +380,7 @@ def test_tab_reaches_search_facets_and_list_and_each_shows_the_focus(window: Rea
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
-    reached = []
+    reached: list[str] = []
     name = "() => document.activeElement.getAttribute('data-search') !== null ? 'search' : document.activeElement.type \
       || document.activeElement.getAttribute('role') || document.activeElement.localName"
     while "grid" not in reached and len(reached) < 80:

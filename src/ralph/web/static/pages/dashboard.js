@@ -63,7 +63,7 @@ function Running({ runs }) {
   return html`<${Section} title="Running now" class="running"
       aside=${live.length > 0 && html`<span class="quiet num">${number(live.length)}</span>`}>
     <div aria-live="polite" class="visually-hidden">
-      ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${run.iterations}`).join(". ")}</div>
+      ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ")}</div>
     ${live.length === 0
       ? html`<${Empty} title="No loop is running"
           text="A loop gives an agent one prompt after another until the work is done. What it does appears here while it does it."
@@ -78,14 +78,19 @@ function recent(told) {
   return Object.fromEntries(Object.entries(told).filter(([, run]) => run.heard > since));
 }
 
+/** The iteration that a run is at: `iterations` counts those that have ended, `step` is empty between two. */
+function current(run) {
+  return Math.max(1, run.iterations + (run.step ? 1 : 0));
+}
+
 function LiveRun({ run }) {
   const [, tick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => tick((old) => old + 1), 1000);
     return () => clearInterval(timer);
   }, []);
-  return html`<article class="card live" data-run=${run.id} data-iteration=${run.iterations}>
-    <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${run.iterations}</b>
+  return html`<article class="card live" data-run=${run.id} data-iteration=${current(run)}>
+    <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${current(run)}</b>
       <span class="num quiet">${seconds(Math.round(between(run.started_at)))}</span></p>
     <h3><a href=${`/runs/${encodeURIComponent(run.id)}`} data-link>${run.goal || run.id}</a></h3>
     <p class="live-line">${run.why || run.step || "The agent is at work."}</p>
