@@ -51,7 +51,7 @@ def test_a_list_can_be_narrowed_down(kept: Project) -> None:
 
     assert ids() == ["jrn-run-1a2b3c4d-2", "jrn-run-1a2b3c4d-1", "jrn-run-99887766-1"]
     assert ids("--run", "run-9") == ["jrn-run-99887766-1"]
-    assert ids("--of", "t-abc123") == ["jrn-run-1a2b3c4d-1"]
+    assert ids("--task", "t-abc123") == ["jrn-run-1a2b3c4d-1"]
     assert ids("--outcome", "interrupted") == ["jrn-run-99887766-1"]
     assert ids("--since", "2026-11-10") == ["jrn-run-1a2b3c4d-2", "jrn-run-1a2b3c4d-1"]
     said = kept("journal", "list", "--limit", "1")

@@ -3,7 +3,7 @@
 The graph is a cache beside the index, brought up to date by whoever asks (`asked`); where it cannot be written it
 is made in memory for one question. People name a node by its id, by a record's title, or by the bare path, task or
 tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true, and say what no longer is;
-`search` answers with what holds now. Within a task, what is another task's own is shown only to whoever has its id.
+`search` answers with what holds now. Within a task, what is another task's own is not there (`app/graph_sight.py`).
 A search looks for words and meaning with the engine of `ralph search`, and then
 walks from the hits. `tests/app/test_graph.py` proves it.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
-from ralph.app import index, meaning
+from ralph.app import graph_sight, index, meaning
 from ralph.errors import NotFound, RalphError, WriteFailed
 from ralph.model import ids
 from ralph.model.graph import NAMED, Edge, Node, NodeType, Relation, named, type_named
@@ -26,7 +26,7 @@ from ralph.model.query import Query
 from ralph.model.record import Family, Record
 from ralph.search import facts, rank
 from ralph.search import graph as walking
-from ralph.search.graph import Reached
+from ralph.search.graph import Reached, Sight
 from ralph.store import db, lookup, rows
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
@@ -139,9 +139,9 @@ def related(root: Path, connection: sqlite3.Connection) -> Callable[[Sequence[in
 def overview(root: Path, *, task: str = "") -> Overview:
     """How large the graph is, or what of it a task may see, and what it hangs on."""
 
-    def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Overview:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Overview:
         if task:
-            return _seen_part(graph, task)
+            return _seen_part(graph, graph_sight.of(graph, connection, task))
         busiest = stored.busiest(graph, _BUSIEST)
         nodes = stored.nodes(graph, [key for key, _ in busiest])
         return Overview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
@@ -149,9 +149,9 @@ def overview(root: Path, *, task: str = "") -> Overview:
     return asked(root, question)
 
 
-def _seen_part(graph: sqlite3.Connection, task: str) -> Overview:
-    seen = {key: node for key, node in stored.nodes(graph).items() if node.seen_by(task)}
-    edges = [row for row in stored.edges(graph) if row.source in seen and row.target in seen]
+def _seen_part(graph: sqlite3.Connection, sight: Sight) -> Overview:
+    seen = {key: node for key, node in stored.nodes(graph).items() if key not in sight.hidden}
+    edges = [row for row in stored.edges(graph) if sight.lets(row.source, row.target)]
     degrees = Counter(end for row in edges for end in (row.source, row.target))
     busiest = sorted(degrees.items(), key=lambda each: (-each[1], seen[each[0]].id))[:_BUSIEST]
     return Overview(
@@ -165,17 +165,14 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
     """A node with all that is said of it, edges that somebody stated first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
-        key = found(graph, name, task)
-        rows_there = sorted(set(stored.around(graph, [key])))
+        sight = graph_sight.of(graph, connection, task)
+        key = found(graph, name, sight)
+        rows_there = sorted({row for row in stored.around(graph, [key]) if sight.lets(row.source, row.target)})
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
         edges = [
             (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
         ]
-        held = [
-            (edge, other)
-            for edge, other in edges
-            if other.seen_by(task) and (not at or (edge.holds(at) and other.holds(at)))
-        ]
+        held = [(edge, other) for edge, other in edges if not at or (edge.holds(at) and other.holds(at))]
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
         return Shown(nodes[key], _record(connection, nodes[key]), tuple(held))
 
@@ -194,9 +191,10 @@ def neighbors(
 ) -> list[Reached]:
     """What is within some hops of a node, the nearest first."""
 
-    def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> list[Reached]:
-        key = found(graph, name, task)
-        return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at, task=task)
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[Reached]:
+        sight = graph_sight.of(graph, connection, task)
+        key = found(graph, name, sight)
+        return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at, sight=sight)
 
     return asked(root, question)
 
@@ -204,10 +202,11 @@ def neighbors(
 def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> Way:
     """A shortest way between two nodes."""
 
-    def question(graph: sqlite3.Connection, _: sqlite3.Connection) -> Way:
-        keys = found(graph, start, task), found(graph, end, task)
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Way:
+        sight = graph_sight.of(graph, connection, task)
+        keys = found(graph, start, sight), found(graph, end, sight)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, at=at, task=task)
+        way = walking.path(graph, *keys, at=at, sight=sight)
         return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
     return asked(root, question)
@@ -237,8 +236,9 @@ def search(
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_SEEDS, meaning=near)
         seeds = _seeds(graph, connection, ranked) | _outright(graph, words)
         known = stored.nodes(graph, seeds)
-        kept = {key: score for key, score in seeds.items() if known[key].holds(when) and known[key].seen_by(task)}
-        hits = walking.walk(graph, kept, hops=hops, at=when, task=task, hub=walking.HUB)
+        sight = graph_sight.of(graph, connection, task)
+        kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
+        hits = walking.walk(graph, kept, hops=hops, at=when, sight=sight, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _FADED and (not types or each.node.type in types)]
         return Answer(tuple(fit[:limit]), when, tuple(told))
 
@@ -270,20 +270,17 @@ def _outright(graph: sqlite3.Connection, words: str) -> dict[int, float]:
     return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_OUTRIGHT)
 
 
-def found(graph: sqlite3.Connection, name: str, task: str = "") -> int:
-    """The key of the node that somebody (in a task) names; NotFound says which one may be meant."""
+def found(graph: sqlite3.Connection, name: str, sight: Sight = walking.EVERYTHING) -> int:
+    """The key of the node that somebody names and may see; NotFound says which one may be meant."""
     bare = name.strip()
-    for spelling in spellings(bare):
-        key = stored.key_of(graph, spelling)
-        if key is not None:
+    named_ = (stored.key_of(graph, spelling) for spelling in spellings(bare))
+    meant = [key for key in (*named_, stored.meant(graph, bare)) if key is not None]
+    for key in meant:
+        if key not in sight.hidden:
             return key
-    key = stored.meant(graph, bare)
-    if key is None:
-        raise NotFound(f"the graph has no node {name}", hint=_nearest(graph, bare, task))
-    node = stored.nodes(graph, [key])[key]
-    if not node.seen_by(task) and stored.folded(node.id) != stored.folded(bare):
+    if meant:
         raise NotFound(f"the graph has no node {name} that this task may see", hint="--all-tasks shows everything")
-    return key
+    raise NotFound(f"the graph has no node {name}", hint=_nearest(graph, bare, sight))
 
 
 def spellings(name: str) -> list[str]:
@@ -299,10 +296,10 @@ def spellings(name: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _nearest(graph: sqlite3.Connection, name: str, task: str) -> str:
+def _nearest(graph: sqlite3.Connection, name: str, sight: Sight) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
 
-    there = [node for node in stored.nodes(graph).values() if node.seen_by(task)]
+    there = [node for key, node in stored.nodes(graph).items() if key not in sight.hidden]
     names = {spelling.casefold(): node.id for node in there for spelling in (node.id, node.name)}
     near = get_close_matches(name.casefold(), list(names)[:20_000], n=1)
     return f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'

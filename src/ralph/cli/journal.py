@@ -10,7 +10,7 @@ from ralph.app.journal import Match, Which
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Fn, Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, plain, table
-from ralph.cli.search import said, sight_options
+from ralph.cli.search import all_tasks_option, said
 from ralph.context.journal import block
 from ralph.errors import UsageError
 from ralph.model.kinds import Outcome
@@ -23,13 +23,13 @@ def _filters(function: Fn) -> Fn:
     """The options that narrow down which entries are meant."""
     options: list[Callable[[Fn], Fn]] = [
         click.option("--run", default="", metavar="RUN", help="Only of this run; the beginning of its id will do."),
-        click.option("--of", "of_task", default="", metavar="TASK", help="Only of this task."),
+        click.option("--task", default="", metavar="TASK", help="Only of this task."),
         click.option("--outcome", type=click.Choice([each.value for each in Outcome]), help="Only with this outcome."),
         click.option("--since", default="", metavar="WHEN", help="From then on: a date, or 7d, 24h, 2w, 3m."),
         click.option(
             "--limit", type=click.IntRange(min=1), default=verbs.LIMIT, show_default=True, help="At most so many."
         ),
-        sight_options,
+        all_tasks_option,
         format_option("table", "json", "markdown"),
     ]
     for option in reversed(options):
@@ -56,19 +56,18 @@ def cli() -> None:
 @_filters
 @click.pass_context
 def list_(
-    ctx: click.Context, run: str, of_task: str, outcome: str | None, since: str, limit: int, task: str, all_tasks: bool,
-    form: str,
-) -> None:  # fmt: skip
+    ctx: click.Context, run: str, task: str, outcome: str | None, since: str, limit: int, all_tasks: bool, form: str
+) -> None:
     """List the entries of the journal, newest first.
 
     \b
     Examples:
       ralph journal list --run run-1a2b3c4d
-      ralph journal list --of t-1a2b3c
+      ralph journal list --task t-1a2b3c
       ralph journal list --outcome failed --since 7d --format json
     """
     call = invocation(ctx)
-    root, which = call.root, Which(run, of_task, _outcome(outcome), when(since), call.asking(task, all_tasks))
+    root, which = call.root, Which(run, task, _outcome(outcome), when(since), call.asking("", all_tasks))
     found, total = verbs.list_(root, which, limit=limit)
     _print(found, form)
     if total > len(found):
@@ -79,10 +78,10 @@ def list_(
 @cli.command("show")
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
-@sight_options
+@all_tasks_option
 @format_option("table", "json", "markdown")
 @click.pass_context
-def show(ctx: click.Context, name: str, iteration: int | None, task: str, all_tasks: bool, form: str) -> None:
+def show(ctx: click.Context, name: str, iteration: int | None, all_tasks: bool, form: str) -> None:
     """Show what a run did, iteration by iteration, or one iteration; without a RUN, of the newest one.
 
     The first characters of a run's id are enough when they mean one run. JSON is an object for
@@ -100,7 +99,7 @@ def show(ctx: click.Context, name: str, iteration: int | None, task: str, all_ta
     if by_id and iteration is not None:
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
     one = by_id or iteration is not None
-    asking = call.asking(task, all_tasks)
+    asking = call.asking("", all_tasks)
     found = (verbs.find(root, name, iteration, within=asking),) if one else verbs.show(root, name, within=asking)
     _tell("" if one else verbs.left_out(root, Which(found[0].run, within=asking)))
     if form == "json":
@@ -116,8 +115,8 @@ def show(ctx: click.Context, name: str, iteration: int | None, task: str, all_ta
 @_filters
 @click.pass_context
 def search(
-    ctx: click.Context, words: tuple[str, ...], explain: bool, run: str, of_task: str, outcome: str | None, since: str,
-    limit: int, task: str, all_tasks: bool, form: str,
+    ctx: click.Context, words: tuple[str, ...], explain: bool, run: str, task: str, outcome: str | None, since: str,
+    limit: int, all_tasks: bool, form: str,
 ) -> None:  # fmt: skip
     """Find entries by words of their notes, their task or their files, best first.
 
@@ -129,7 +128,7 @@ def search(
       ralph journal search parser --outcome retried --explain
     """
     call = invocation(ctx)
-    which = Which(run, of_task, _outcome(outcome), when(since), call.asking(task, all_tasks))
+    which = Which(run, task, _outcome(outcome), when(since), call.asking("", all_tasks))
     root, text = call.root, said(words)
     found, total = verbs.search(root, text, which, limit=limit)
     if form == "json":

@@ -15,7 +15,14 @@ from ralph.cli.entries import print_private
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, table, visible
 from ralph.cli.tasks import (
-    merge_json, print_drop, print_list, print_merge, print_moved, print_one, print_promoted, print_unread,
+    merge_json,
+    print_drop,
+    print_list,
+    print_merge,
+    print_moved,
+    print_one,
+    print_promoted,
+    print_unread,
 )  # fmt: skip
 from ralph.model.work import TaskStatus
 

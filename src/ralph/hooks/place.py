@@ -6,7 +6,8 @@ the git root. The settings that matter to hooks stand in `.ralph/cache/hook`, wr
 that had a say; if any of these has changed, the cache says nothing and the full path reads the config.
 A worktree keeps its log, cache and index in the main checkout, the index in a folder by git's name for it; git's
 pointers are followed here as `paths` does it, but never through a link: what is odd is for the full path. Who is in
-the worktree of a task works on it, whether or not the environment says so. Classes are plain ones: `dataclasses` alone would double the time of an event. `tests/hooks/test_place.py` proves it.
+the worktree of a task works on it, whether or not the environment says so. Classes are plain ones: `dataclasses` alone
+would double the time of an event. `tests/hooks/test_place.py` proves it.
 """
 
 import _json

@@ -76,10 +76,6 @@ class Node(NamedTuple):
     task: str = ""
     text: str = ""
 
-    def seen_by(self, task: str) -> bool:
-        """Whether somebody within a task may see it: what is another task's own is not for its eyes."""
-        return not task or self.task in ("", task) or self.type is NodeType.TASK
-
     def holds(self, at: str) -> bool:
         """Whether it is true at a time; what was retired at an unknown time holds never."""
         if self.retired and not self.valid_until:

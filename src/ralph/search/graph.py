@@ -10,6 +10,7 @@ by id, so that the same records give the same answer in whatever order they were
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import log2
 from typing import NamedTuple
 
@@ -52,6 +53,24 @@ class Reached(NamedTuple):
     start: str = ""
 
 
+class Sight(NamedTuple):
+    """What somebody within a task may not see, by key: `hidden` nodes, and of others (`silent`), the tasks that are
+    not finished, what they did; that they are there, and which task waits for which, everybody may know."""
+
+    hidden: AbstractSet[int] = frozenset()
+    silent: AbstractSet[int] = frozenset()
+    tasks: AbstractSet[int] = frozenset()
+
+    def lets(self, source: int, target: int) -> bool:
+        """Whether an edge between two nodes may be seen."""
+        if source in self.hidden or target in self.hidden:
+            return False
+        return (source not in self.silent and target not in self.silent) or {source, target} <= self.tasks
+
+
+EVERYTHING = Sight()
+"""The sight of whoever has no task."""
+
 _At = tuple[float, int, Row | None, int, int]
 """Where a walk stands: the score, how many hops, the last edge, the node before, and where the walk began."""
 
@@ -64,10 +83,10 @@ def neighbours(
     types: Collection[NodeType] = (),
     relations: Collection[Relation] = (),
     at: str = "",
-    task: str = "",
+    sight: Sight = EVERYTHING,
 ) -> list[Reached]:
     """What is within some hops of a node, the nearest first."""
-    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, task=task)
+    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, sight=sight)
     return [each for each in found if each.hops and (not types or each.node.type in types)]
 
 
@@ -78,22 +97,22 @@ def walk(
     hops: int,
     relations: Collection[Relation] = (),
     at: str = "",
-    task: str = "",
+    sight: Sight = EVERYTHING,
     hub: int | None = None,
 ) -> list[Reached]:
     """Everything within some hops of any seed, the seeds included, each by its best way, best first.
 
-    Within a task, what is another task's own is not walked over.
+    Within a task, what it may not see is not walked over.
     """
     known = stored.nodes(graph, seeds)
     seen: dict[int, _At] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
     edge = seen
     wanted = {relation.value for relation in relations}
     for hop in range(1, hops + 1):
-        nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub))
+        nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub, sight))
         known |= stored.nodes(graph, nearest)
-        if at or task:
-            nearest = {key: each for key, each in nearest.items() if _may(known[key], at, task)}
+        if at:
+            nearest = {key: each for key, each in nearest.items() if known[key].holds(at)}
         if not nearest:
             break
         seen = seen | nearest
@@ -108,6 +127,7 @@ class _Rules(NamedTuple):
     relations: Collection[str]
     at: str
     hub: int | None
+    sight: Sight
 
 
 def _further(
@@ -142,14 +162,11 @@ def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _Rules) -
     for row in stored.around(graph, ends):
         if rules.relations and row.relation not in rules.relations:
             continue
+        if rules.sight is not EVERYTHING and not rules.sight.lets(row.source, row.target):
+            continue
         if not rules.at or _held(row, rules.at):
             found[row[0]].append(row)
     return found
-
-
-def _may(node: Node, at: str, task: str) -> bool:
-    """Whether a walk may come to a node."""
-    return node.seen_by(task) and (not at or node.holds(at))
 
 
 def _held(row: Row, at: str) -> bool:
@@ -186,7 +203,13 @@ def _rank(each: Reached) -> tuple[float, int, str]:
 
 
 def path(
-    graph: sqlite3.Connection, start: int, end: int, *, at: str = "", task: str = "", most: int = FARTHEST
+    graph: sqlite3.Connection,
+    start: int,
+    end: int,
+    *,
+    at: str = "",
+    sight: Sight = EVERYTHING,
+    most: int = FARTHEST,
 ) -> list[Edge] | None:
     """The edges of a shortest way from one node to another, or None; of several, a fixed one.
 
@@ -201,7 +224,7 @@ def path(
     while not met and most > 0 and all(edges):
         most -= 1
         side = int(len(edges[1]) < len(edges[0]))
-        edges[side] = _onward(graph, came[side], edges[side], known, at, task)
+        edges[side] = _onward(graph, came[side], edges[side], known, at, sight)
         met = edges[side] & came[1 - side].keys()
     if not met:
         return None
@@ -215,19 +238,19 @@ _Came = dict[int, tuple[int, Row] | None]
 
 
 def _onward(
-    graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], at: str, task: str
+    graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], at: str, sight: Sight
 ) -> set[int]:
     """Go one hop further; gives the nodes that are new, each reached by a fixed one of the ways to it."""
     found: dict[int, tuple[tuple[str, str, str], int, Row]] = {}
     for row in stored.around(graph, edge):
         other = row.target if row.source == row.here else row.source
-        if other in came or (at and not _held(row, at)):
+        if other in came or (at and not _held(row, at)) or not sight.lets(row.source, row.target):
             continue
         way = (known[row.here].id, row.relation, row.recorded)
         if other not in found or way < found[other][0]:
             found[other] = (way, row.here, row)
     nodes = stored.nodes(graph, found)
-    fresh = {key for key, node in nodes.items() if _may(node, at, task)}
+    fresh = {key for key, node in nodes.items() if not at or node.holds(at)}
     known |= nodes
     came |= {key: found[key][1:] for key in fresh}
     return fresh

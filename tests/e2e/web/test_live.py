@@ -67,7 +67,7 @@ def test_a_loop_is_followed_on_the_dashboard_and_on_its_own_page(reader: OpenRea
     live.stop()
     expect(card).to_have_count(0)
     expect(spoken).to_have_text("No loop is running.")
-    expect(board.locator(".entries").get_by_role("link", name=GOAL)).to_be_visible()
+    expect(board.locator(".entries").get_by_role("link", name=live.id)).to_be_visible()
     expect(own.locator(".head-states")).to_contain_text("success")
     expect(own.locator(".iteration")).to_have_count(2)
     expect(own.locator("#iteration-2")).to_have_attribute("data-outcome", "done")

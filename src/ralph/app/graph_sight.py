@@ -1,0 +1,50 @@
+"""What of the graph somebody within a task may see.
+
+The records of other tasks are theirs until they are promoted, and what others that are not finished did, in sessions or
+iterations, is not to be seen: the same rule as for records (`store/lookup.py`, `seen_by`). A file, a symbol or a tag
+is nobody's own; it is there for whoever may see something that speaks of it, so that not even its name gives away what
+others are at. All of the graph is looked at for this, once for each question. `tests/app/test_graph_sight.py`.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+
+from ralph.model.graph import NAMED, Node, NodeType, named
+from ralph.search.graph import EVERYTHING, Sight
+from ralph.store import graph as stored
+from ralph.store import rows
+
+_SPOKEN_OF = (NodeType.FILE, NodeType.SYMBOL, NodeType.TAG)
+
+
+def of(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> Sight:
+    """What a task may not see; nothing is hidden from whoever has no task."""
+    if not task:
+        return EVERYTHING
+    nodes = stored.nodes(graph)
+    others = {named(NodeType.TASK, name) for name in rows.unfinished(connection, task)}
+    sessions = {named(NodeType.SESSION, name) for name in rows.hidden_sessions(connection, task)}
+    hidden = {key for key, node in nodes.items() if _is_theirs(node, task) or node.id in sessions}
+    silent = {key for key, node in nodes.items() if node.id in others}
+    tasks = frozenset(key for key, node in nodes.items() if node.type is NodeType.TASK)
+    unspoken = _unspoken(graph, nodes, Sight(hidden, silent, tasks))
+    return Sight(frozenset(hidden | unspoken), frozenset(silent), tasks)
+
+
+def _is_theirs(node: Node, task: str) -> bool:
+    """Whether a record is another task's own, finished or not."""
+    return node.type not in NAMED and node.task not in ("", task)
+
+
+def _unspoken(graph: sqlite3.Connection, nodes: Mapping[int, Node], sight: Sight) -> set[int]:
+    """Files, symbols and tags of which nothing speaks that may be seen; a symbol speaks of its file."""
+    kept = {key for key, node in nodes.items() if node.type in _SPOKEN_OF}
+    edges = [row for row in stored.edges(graph) if sight.lets(row.source, row.target)]
+    heard: set[int] = set()
+    for speaks in (lambda key: key not in kept, lambda key: nodes[key].type is NodeType.SYMBOL and key in heard):
+        for row in edges:
+            if speaks(row.source):
+                heard.add(row.target)
+            elif speaks(row.target):
+                heard.add(row.source)
+    return kept - heard

@@ -1,0 +1,128 @@
+"""The context preview: what a prompt would bring, in its order, what not and why, and a bar that adds up.
+
+The page is held against the API's answer to the same question. Looking records nothing: what Ralph writes down of
+injections, sessions and runs is the same afterwards, byte for byte.
+"""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.e2e.web.conftest import OpenReader
+from tests.e2e.web.explorer import Site
+from tests.e2e.web.shop import Shop, kept, loaded
+
+pytestmark = pytest.mark.e2e
+
+PROMPT = "Which key signs a JWT? Look at src/auth/keys.ts"
+
+
+@pytest.fixture
+def shop(site: Site) -> Shop:
+    return Shop(site)
+
+
+def preview(page: Page, told: dict[str, Any]) -> Locator:
+    """The preview of this very answer."""
+    shown = page.locator(f".preview[data-items='{len(told['items'])}'][data-used='{told['used']}']:not(.is-busy)")
+    shown.wait_for()
+    return shown
+
+
+def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenReader, shop: Shop) -> None:
+    told = shop.post("/api/context", prompt=PROMPT)
+    assert told["items"]
+    assert told["left_out"]
+    page = loaded(reader(), "/context")
+    page.get_by_label("Prompt").press_sequentially(PROMPT)
+    shown = preview(page, told)
+    assert shown.locator(".item-title").all_inner_texts() == [each["title"] for each in told["items"]]
+    assert shown.locator(".item-order").all_inner_texts() == [str(each["order"]) for each in told["items"]]
+    for place, each in enumerate(told["items"]):
+        item = shown.locator(".item").nth(place)
+        expect(item.locator(".item-tokens")).to_have_text(f"{each['tokens']} tokens")
+        assert item.locator(".reason").all_inner_texts() == each["why"]
+    expect(page.locator("[aria-live=polite]").first).to_contain_text(f"{len(told['items'])} items")
+
+
+def test_what_was_left_out_stands_below_its_reason(reader: OpenReader, shop: Shop) -> None:
+    told = shop.post("/api/context", prompt=PROMPT)["left_out"]
+    page = loaded(reader(), "/context")
+    page.get_by_label("Prompt").fill(PROMPT)
+    reasons = page.locator(".left")
+    expect(reasons).to_have_count(len({each["why"] for each in told}))
+    for reason in reasons.all():
+        for more in reason.locator("summary").all():
+            more.click()
+        why = reason.locator("h3").inner_text().lower()
+        own = [each["title"] for each in told if each["why"].lower() == why]
+        assert sorted(reason.locator("a").all_inner_texts()) == sorted(own)
+    titles = [each["title"] for each in told]
+    assert not {"prompt", "answer"} & set(titles), "what was said is called by its words"
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart", "loop"])
+def test_the_bar_adds_up_to_what_the_server_says(reader: OpenReader, shop: Shop, event: str) -> None:
+    told = shop.post("/api/context", prompt=PROMPT, event=event)
+    assert sum(each["tokens"] for each in told["items"]) == told["used"]
+    page = loaded(reader(), "/context")
+    page.get_by_label("Prompt").fill(PROMPT)
+    page.get_by_label("Handed over").select_option(event)
+    shown = preview(page, told)
+    expect(shown.locator(".budget-words")).to_contain_text(f"{told['used']:,} of {told['budget']:,} tokens")
+    parts = shown.locator(".budget-bar").last.locator(".budget-part")
+    expect(parts).to_have_count(len(told["items"]))
+    grown = parts.evaluate_all("parts => parts.map(part => Number(getComputedStyle(part).flexGrow))")
+    for share, each in zip(grown, told["items"], strict=True):
+        assert share / sum(grown) == pytest.approx(each["tokens"] / told["used"], abs=0.001)
+    bar = shown.locator(".budget-bar").first.get_attribute("aria-label") or ""
+    assert f"{told['used']:,} of {told['budget']:,} tokens used" in bar
+
+
+def test_the_exact_text_can_be_read(reader: OpenReader, shop: Shop) -> None:
+    told = shop.post("/api/context", prompt=PROMPT)
+    page = loaded(reader(), "/context")
+    page.get_by_label("Prompt").fill(PROMPT)
+    page.get_by_text(f"Exactly what the agent would read ({told['tokens']:,} tokens)").click()
+    assert page.locator(".exact pre").inner_text().strip() == told["text"].strip()
+
+
+def test_a_task_brings_its_own_and_a_finished_story_is_no_record(reader: OpenReader, shop: Shop) -> None:
+    task = shop.task("Checkout in one page")
+    page = loaded(reader(), "/context")
+    page.get_by_label("Handed over").select_option("loop")
+    expect(page.get_by_text("Type a goal, or choose a task")).to_be_visible()
+    page.get_by_label("Working on").select_option(task)
+    shown = preview(page, shop.post("/api/context", prompt="", event="loop", task=task))
+    assert not any("US-001" in title for title in shown.locator(".item-title").all_inner_texts())
+    for link in shown.locator(".item-title").all():
+        shop.get(f"/api/records/{(link.get_attribute('href') or '').removeprefix('/memory/')}")
+
+
+def test_a_segment_shows_its_item(reader: OpenReader, shop: Shop) -> None:
+    page = loaded(reader(), f"/context?event=loop&task={shop.task('Checkout in one page')}")
+    part = page.locator(".budget-part", has_text="4")
+    part.click()
+    expect(page.locator(".item.is-chosen .item-order")).to_have_text("4")
+    expect(page.locator(".item.is-chosen")).to_be_in_viewport()
+
+
+def test_the_address_holds_the_question(reader: OpenReader, shop: Shop) -> None:
+    page = loaded(reader(), "/context")
+    page.get_by_label("Prompt").fill(PROMPT)
+    told = shop.post("/api/context", prompt=PROMPT)
+    preview(page, told)
+    page.reload()
+    preview(page, told)
+    expect(page.get_by_label("Prompt")).to_have_value(PROMPT)
+
+
+def test_looking_records_nothing(reader: OpenReader, site: Site, shop: Shop) -> None:
+    before = kept(site.root)
+    assert "injections.jsonl" in before
+    page = loaded(reader(), "/context")
+    for event in ("UserPromptSubmit", "SessionStart", "loop"):
+        page.get_by_label("Prompt").fill(PROMPT)
+        page.get_by_label("Handed over").select_option(event)
+        preview(page, shop.post("/api/context", prompt=PROMPT, event=event))
+    assert kept(site.root) == before
