@@ -104,3 +104,111 @@ def test_a_loop_works_in_the_worktree_and_done_says_what_was_promoted(shop: Proj
     shop("insight", "accept", found)
     said = shop("task", "done", name).out
     assert f"Promoted to .ralph/global-patterns.md:\n  - {lesson}\n" in said
+
+
+def test_every_command_in_a_worktree_keeps_what_is_staged_there_and_a_deleted_one_gets_it_back(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    place = shop.root / ".worktrees" / name
+    assert shop("--root", str(place), "memory", "add", "Cents, never floats.", "-t", "fix").code == 0
+    shutil.rmtree(place)
+    assert "memories.md" in shop("doctor").out
+    said = shop("task", "start", name, "--worktree")
+    assert said.err == "Put back what was staged there: .agent/memories.md\n"
+    assert "Cents, never floats." in (place / ".agent" / "memories.md").read_text(encoding="utf-8")
+
+
+def test_what_is_dropped_with_yes_is_told(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    place = shop.root / ".worktrees" / name
+    git(place, "switch", "-q", "--detach")
+    (place / "a.py").write_text("x = 1\n", encoding="utf-8")
+    git(place, "add", "a.py")
+    git(place, "commit", "-q", "-m", "on no branch")
+    tip = git(place, "rev-parse", "HEAD").strip()[:12]
+    refused = shop("task", "drop", name)
+    assert (refused.code, refused.out) == (1, "")
+    assert tip in refused.err
+    said = shop("task", "drop", name, "--yes", "--format", "json").json
+    assert said["dropped"] is True
+    assert said["lost"]["tips"] == [f"{tip} (where the worktree is)"]
+    assert git(shop.root, "cat-file", "-t", tip) == "commit\n"
+
+
+@pytest.mark.parametrize("words", ["", "  \n"])
+def test_an_empty_prd_is_refused_and_no_task_is_made(shop: Project, words: str) -> None:
+    shop.put("prd.json", words)
+    said = shop("task", "add", "refunds", "--prd", "prd.json")
+    assert (said.code, said.out) == (1, "")
+    assert "the PRD is empty" in said.err
+    name = new(shop)
+    assert shop("task", "prd", name, "prd.json").code == 1
+    assert shop("task", "list", "--format", "quiet").out == f"{name}\n"
+
+
+def test_a_task_whose_worktree_cannot_be_made_is_not_made_either(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    shop.put("prd.json", json.dumps({"branchName": f"ralph/{name}", "userStories": []}))
+    for _ in range(2):
+        said = shop("task", "add", "again", "--prd", "prd.json", "--worktree")
+        assert (said.code, said.out) == (1, "")
+        assert "git made no worktree" in said.err
+    assert shop("task", "list", "--format", "quiet").out == f"{name}\n"
+    assert [path.name for path in shop.file(".ralph/tasks").iterdir()] == [name]
+
+
+def test_a_prd_that_turns_to_another_branch_says_what_becomes_of_the_worktree(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    shop.put("prd.json", PRD)
+    said = shop("task", "prd", name, "prd.json")
+    assert f"its PRD names the branch refunds, its worktree is on ralph/{name}" in said.err
+    assert "its PRD names the branch refunds" in shop("doctor").out
+    assert shop("task", "drop", name).code == 0
+    assert shop("task", "start", name, "--worktree").out.endswith("on the branch refunds (made)\n")
+    assert shop("task", "show", name).err == ""
+
+
+def test_a_worktrees_folder_that_leads_out_of_the_project_is_refused(shop: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shop.file(".worktrees").symlink_to(outside)
+    said = shop("task", "add", "refunds", "--worktree")
+    assert (said.code, said.out) == (1, "")
+    assert "outside the project" in said.err
+    assert list(outside.iterdir()) == []
+    assert shop("task", "list").out == "No tasks.\n"
+    assert "outside the project" in shop("doctor").out
+
+
+def test_a_dry_run_ends_as_the_merge_would(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    place = shop.root / ".worktrees" / name
+    (place / "cart.py").write_text("x = 2\n", encoding="utf-8")
+    assert shop("task", "merge", name, "--dry-run").code == shop("task", "merge", name).code == 1
+    tried = shop("task", "merge", name, "--dry-run", "--commit", "--format", "json")
+    assert (tried.code, len(tried.json["commits"]), tried.json["files"]) == (0, 1, ["cart.py"])
+    assert git(place, "log", "--format=%s").splitlines() == ["first"]
+    shop.put("cart.py", "x = 3\n")
+    for words in (("--dry-run", "--commit"), ("--commit",)):
+        said = shop("task", "merge", name, *words)
+        assert said.code == 1
+        assert "uncommitted changes where" in said.err
+    assert git(place, "log", "--format=%s").splitlines() == ["first"], "nothing is committed for a merge that cannot be"
+    git(shop.root, "checkout", "-q", "cart.py")
+    done = shop("task", "merge", name, "--commit", "--format", "json").json
+    assert [len(done["commits"]), done["files"], done["stops"]] == [1, ["cart.py"], []]
+
+
+def test_a_worktree_on_another_branch_is_told_and_its_commits_are_not_passed_over(shop: Project) -> None:
+    name = new(shop, "--worktree")
+    place = shop.root / ".worktrees" / name
+    git(place, "switch", "-q", "-c", "other")
+    (place / "a.py").write_text("x = 1\n", encoding="utf-8")
+    git(place, "add", "a.py")
+    git(place, "commit", "-q", "-m", "elsewhere")
+    for words in ((), ("--dry-run",)):
+        said = shop("task", "merge", name, *words)
+        assert said.code == 1
+        assert "the worktree is on other" in said.err
+        assert "elsewhere" in said.err
+        assert "Nothing to merge" not in said.out
+    assert f"is on other instead of ralph/{name}" in shop("doctor").out

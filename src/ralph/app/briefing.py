@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import check, guardrails, hook_settings, index, ledger, logs, memory
+from ralph.app import check, entries, guardrails, hook_settings, index, ledger, logs, memory
 from ralph.app import session as sessions
 from ralph.capture import summarize
 from ralph.context import brief, recall, render, shares, skill
@@ -99,8 +99,8 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     choice = config.memories.filter
     if handed:
         _verify(root)
-    rules = [stored.record for stored in guardrails.list_(root)] if handed else []
-    learned = [stored.record for stored in memory.list_(root)] if handed else []
+    rules = entries.current([stored.record for stored in guardrails.list_(root)]) if handed else []
+    learned = entries.current([stored.record for stored in memory.list_(root)]) if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     recaps, active = _from_index(root, session, task) if config.memories.inject is Inject.AUTO else ((), ())
     window, parts = config.context.window, parts_of_window(config)
@@ -117,6 +117,7 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
         said,
         caps=Caps(share, room.tokens, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
+        stale=check.marks(root, [*rules, *learned]),
         skill=skill.text("memories") if with_skill else "",
         strategy=wanted_strategy(config),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, index_trees, rescue, worktree
+from ralph.app import hook_health, hook_settings, index_trees, merge_bench, rescue, staging, worktree
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.capture import privacy
@@ -291,7 +291,27 @@ def _worktrees(root: Path) -> list[Finding]:
     kept = [
         Finding(path, Problem(1, what, hint, "note", "rescued")) for path in sorted(rescue.folder(root).glob("*.md"))
     ]
-    return wrong + [_left(root, each) for each in index_trees.left(root)] + kept
+    return [*_landing(root), *_staged(root), *wrong, *(_left(root, each) for each in index_trees.left(root)), *kept]
+
+
+def _staged(root: Path) -> list[Finding]:
+    """Memory of worktrees that somebody deleted before it was committed."""
+    hint = "never committed; `ralph task start {0} --worktree` puts it back, `ralph task merge {0}` merges it, too"
+    found: list[Finding] = []
+    for name, names in staging.left(root).items():
+        what = f"memory of the worktree {name}, which is gone: {', '.join(names)}"
+        found.append(Finding(staging.folder(root, name), Problem(1, what, hint.format(name), "warning", "staged")))
+    return found
+
+
+def _landing(root: Path) -> list[Finding]:
+    """A merge that was killed while it wrote into the main checkout."""
+    found = merge_bench.under_way(paths.state_root(root))
+    if found is None:
+        return []
+    what = f"a merge of {found.task} is on its way into the main checkout, or was killed there"
+    hint = f"`ralph task merge {found.task}` finishes it; commit nothing before"
+    return [Finding(merge_bench.note_file(paths.state_root(root)), Problem(1, what, hint, "warning", "landing"))]
 
 
 def _left(root: Path, each: index_trees.Left) -> Finding:

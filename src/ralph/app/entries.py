@@ -19,7 +19,7 @@ from ralph.model import ids
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.model.record import NO_EXTRA, Origin, Record, Status
-from ralph.store import files
+from ralph.store import files, lookup
 from ralph.store.library import AlreadyThere, Library, Shelf, Stored, check_folders
 
 TRUNCATED = "<!-- truncated: budget exceeded -->"
@@ -248,9 +248,10 @@ def prime(
 
 
 def current(records: Sequence[Record]) -> list[Record]:
-    """What still holds: not out of date, and not superseded by another entry."""
+    """What still holds: not out of date, and not superseded by another entry; in a circle nobody supersedes another."""
     today = ids.today()
-    replaced = {link.target for record in records for link in record.links if link.relation == "supersedes"}
+    pairs = [(record.id, link.target) for record in records for link in record.links if link.relation == "supersedes"]
+    replaced = lookup.replaced(pairs)
     return [
         record
         for record in records

@@ -39,12 +39,9 @@ def _is_theirs(node: Node, task: str) -> bool:
 def _unspoken(graph: sqlite3.Connection, nodes: Mapping[int, Node], sight: Sight) -> set[int]:
     """Files, symbols and tags of which nothing speaks that may be seen; a symbol speaks of its file."""
     kept = {key for key, node in nodes.items() if node.type in _SPOKEN_OF}
-    edges = [row for row in stored.edges(graph) if sight.lets(row.source, row.target)]
-    heard: set[int] = set()
-    for speaks in (lambda key: key not in kept, lambda key: nodes[key].type is NodeType.SYMBOL and key in heard):
-        for row in edges:
-            if speaks(row.source):
-                heard.add(row.target)
-            elif speaks(row.target):
-                heard.add(row.source)
+    symbols = {key for key in kept if nodes[key].type is NodeType.SYMBOL}
+    edges = [(row.source, row.target) for row in stored.edges(graph) if sight.lets(row.source, row.target)]
+    both = [*edges, *((target, source) for source, target in edges)]
+    heard = {other for one, other in both if one not in kept}
+    heard |= {other for one, other in both if one in symbols & heard}
     return kept - heard

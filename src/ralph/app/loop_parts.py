@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import alive, process
-from ralph.app import insight, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory, worktree
+from ralph.app import (
+    insight,
+    journal,
+    knowledge,
+    loop_prompt,
+    on_record,
+    runs,
+    staging,
+    task,
+    task_file,
+    task_memory,
+    worktree,
+)
 from ralph.app.task_claims import LEASE
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
@@ -268,6 +280,7 @@ class Workbench:
             if self.root != self.home:
                 worktree.gather(self.root, new)
                 worktree.seen(self.root, task_file.find(self.root, entry.task).task, self._head)
+                staging.keep(self.root)
             insight.extract(
                 self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
             )  # fmt: skip

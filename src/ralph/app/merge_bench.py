@@ -123,10 +123,13 @@ def _changed(main: Repository, landing: Landing) -> list[str]:
 
 
 def _foreign(main: Repository, state: Path, landing: Landing) -> list[str]:
-    """The files of a merge that are neither as they were before it, nor as they should be after it."""
+    """The files of a merge that are neither as they were before it, nor as they should be after it.
+
+    One that is not there is nobody's work: git takes a file away before it writes it anew.
+    """
     changed = _changed(main, landing)
     before, after = (_differing(main, state, commit, changed) for commit in (landing.before, landing.after))
-    return [name for name in changed if name in before and name in after]
+    return [name for name in changed if name in before & after and os.path.lexists(main.folder / name)]
 
 
 def _differing(main: Repository, state: Path, commit: str, names: Sequence[str]) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index_trees
+from ralph.app import index_trees, staging
 from ralph.app.index_trees import Left
 from ralph.app.repository import Repository
 from ralph.errors import RalphError, Unreadable
@@ -59,7 +59,8 @@ def only_there(root: Path, name: str) -> list[Record]:
     if not held:
         return []
     elsewhere = {said(each.text) for each in _in_files(root)}
-    elsewhere |= {said(each.text) for each in _on_branch(root, name, {source for source, _ in held})}
+    mine = {source for source, _ in held}
+    elsewhere |= {said(each.text) for each in (*_on_branch(root, name, mine), *_staged(root, name, mine))}
     return [record for _, record in held if said(record.text) not in elsewhere]
 
 
@@ -105,6 +106,14 @@ def _in_files(root: Path) -> Iterator[Record]:
         if not is_shared(source.name):
             with suppress(Unreadable):
                 yield from (placed.record for placed in told(source).records)
+
+
+def _staged(root: Path, name: str, wanted: Iterable[Source]) -> Iterator[Record]:
+    """What is kept of these files of a worktree, and comes back with it."""
+    for source in wanted:
+        text = files.read(staging.folder(root, name) / staging.NOW / source.name)
+        if text is not None:
+            yield from (placed.record for placed in contents(source, text).records)
 
 
 def _on_branch(root: Path, name: str, wanted: Iterable[Source]) -> Iterator[Record]:

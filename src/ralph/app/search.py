@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import check, graph, index, meaning, sight
+from ralph.app import check, graph, index, meaning, outdated, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
@@ -108,11 +108,13 @@ def search(
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
         related = graph.related(root, connection) if connected else None
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
-        found = replace(found, hits=check.ranked(root, found.hits))
+        past = outdated.notes(connection, [hit.record for hit in found.hits])
+        found = replace(found, hits=outdated.ranked(check.ranked(root, found.hits), past))
         single = once_each(found.hits)[:limit]
         room = max(LINE, LINES // max(len(single), 1))
         shown = tuple(
-            _shown(connection, hit, query.layer, repeats, room=room, task=query.task) for hit, repeats in single
+            _shown(connection, hit, query.layer, repeats, room=room, task=query.task, past=past)
+            for hit, repeats in single
         )
         notes = tuple(sight.left_out(connection, wider))
         instead = found.instead if found.hits or not notes else ()  # else they may be the words of another task
@@ -159,6 +161,8 @@ def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[Found, l
 
     def question(connection: sqlite3.Connection) -> tuple[Found, list[Stored]]:
         found = engine.search(connection, query, today=ids.now().date())
+        past = outdated.notes(connection, [hit.record for hit in found.hits])
+        found = replace(found, hits=outdated.ranked(found.hits, past))
         taken: set[int] = set()
         return found, [_place(connection, hit.record, query, names, taken) for hit in found.hits]
 
@@ -203,7 +207,8 @@ def timeline(
 
 def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> Answer:
     hits = tuple(Hit(_by_id(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
-    shown = tuple(_shown(connection, hit, layer, whole=True, task=task) for hit in hits)
+    past = outdated.notes(connection, [hit.record for hit in hits])
+    shown = tuple(_shown(connection, hit, layer, whole=True, task=task, past=past) for hit in hits)
     return Answer(Found(hits, len(hits)), shown)
 
 
@@ -216,19 +221,22 @@ def _shown(
     whole: bool = False,
     room: int = 0,
     task: str = "",
+    past: Mapping[str, str],
 ) -> Shown:
-    count = 1 + len(repeats)
+    count, note = 1 + len(repeats), past.get(hit.record.id, "")
     if layer is Detail.FULL:
-        text = full(hit.record, count) if whole else cut(full(hit.record, count), FULL, hit.record.id)
+        text = full(hit.record, count)
+        text = f"({note})\n{text}" if note else text
+        text = text if whole else cut(text, FULL, hit.record.id)
     elif layer is Detail.TIMELINE:
         around = _around(connection, hit.record, _REACH, task)
         lines = ["" if each is hit.record else moment(each) for each in around]
         lines += _related(connection, hit.record, task)
         rest = PART - sum(tokens.estimate(each + "\n") for each in lines)
-        lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND))
+        lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND), note=note)
         text = "\n".join(lines)
     else:
-        text = line(hit.record, hit.score, count, room or LINE)
+        text = line(hit.record, hit.score, count, room or LINE, note)
     return _priced(hit, text, repeats)
 
 
@@ -270,14 +278,16 @@ def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
     return found[key]
 
 
-def line(record: Record, score: float | None, count: int = 1, budget: int = LINE) -> str:
+def line(record: Record, score: float | None, count: int = 1, budget: int = LINE, note: str = "") -> str:
     """A record on one line of at most so many tokens: id, score, date, how often, and how it begins.
+
+    Of a note on it there is room for the first word.
 
     The summary gives way first, then the date, then the score. The id is never cut: by it one asks for the rest,
     so a line of an id that is too long by itself holds nothing else, and is the only one that costs more.
     """
     named = [record.id, _score(score), _day(record.created_at), f"{count}x" if count > 1 else ""]
-    words = _words(record)
+    words = f"({note.partition(' ')[0]}) {_words(record)}" if note else _words(record)
     for parts in (named, [*named[:2], *named[3:]]):
         head = " ".join(filter(None, parts))
         if _fits(f"{head} {words}", budget) or _fits(head, budget - _ROOM):
@@ -289,10 +299,10 @@ def line(record: Record, score: float | None, count: int = 1, budget: int = LINE
     return record.id
 
 
-def moment(record: Record, score: float | None = None, count: int = 1, *, budget: int = AROUND) -> str:
-    """A record on one line of layer 2: id, score, when, how often, and how it begins."""
+def moment(record: Record, score: float | None = None, count: int = 1, *, budget: int = AROUND, note: str = "") -> str:
+    """A record on one line of layer 2: id, score, when, how often, a note on it, and how it begins."""
     when = record.created_at[:16].replace("T", " ")
-    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "")
+    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "", f"({note})" if note else "")
     return _begun(" ".join(filter(None, named)), _words(record, budget), budget, mark="…")
 
 

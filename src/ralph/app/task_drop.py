@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index_trees, rescue, task_file, tree_hold, worktree
+from ralph.app import index_trees, rescue, staging, task_file, tree_hold, worktree
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import BRANCH, FOLDER, PRD_BRANCH, TREE, member
 from ralph.errors import NotFound, RalphError, Refused
@@ -71,7 +71,7 @@ def losses(root: Path, task_id: str) -> Losses:
     is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
     lost = _commits(main, task, own.commit("HEAD") if is_ours else "")
     if not folder.exists():
-        return lost
+        return replace(lost, uncommitted=tuple(f"{each} (of the deleted folder)" for each in _staged(root, task_id)))
     if not is_ours:
         return replace(lost, unseen=f"{FOLDER}/{task_id} is no worktree of this repository any more")
     there = worktree.astray(root, task)
@@ -82,6 +82,11 @@ def losses(root: Path, task_id: str) -> Losses:
         return replace(lost, uncommitted=unseen, ignored=tuple(_ignored(own, unseen)), switched=switched)
     except RalphError as error:
         return replace(lost, unseen=error.message)
+
+
+def _staged(root: Path, task_id: str) -> list[str]:
+    """Memory of a worktree whose folder somebody deleted."""
+    return staging.left(root).get(task_id, [])
 
 
 def _commits(main: Repository, task: Task, head: str) -> Losses:
@@ -110,9 +115,10 @@ def _is_elsewhere(main: Repository, commit: str, goes: str) -> bool:
 
 def _ignored(own: Repository, named: tuple[str, ...]) -> list[str]:
     """Files that git ignores, a folder of them as one; not those that are named already, nor what is made again."""
-    asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-    found = [name for name in own.names(*asked, "--directory") if not name.startswith((".ralph/", ".agent/"))]
-    found += own.names(*asked, "--", ".ralph", ".agent")
+    status = own.names("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching")
+    found = [line.removeprefix("!! ") for line in status if line.startswith("!! ")]
+    found = [name for name in found if not name.startswith((".ralph/", ".agent/"))]
+    found += own.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", ".ralph", ".agent")
     return sorted(name for name in dict.fromkeys(found) if name not in named and not _is_made(name))
 
 
@@ -152,8 +158,10 @@ def _removed(root: Path, task: Task) -> None:
         ran = git.tell("branch", "--quiet", "-D", task.branch)
         if ran.code != 0:
             raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
+    for each in {name, task.id} - {""}:  # what was only there has been agreed to
+        staging.discard(root, each)
     if name:
-        index_trees.remove(root, name)  # what was only there has been agreed to
+        index_trees.remove(root, name)
     rescue.clear(root)
 
 

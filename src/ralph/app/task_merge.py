@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index_trees, merge_bench, promote, task_file, task_union, tree_hold, worktree
+from ralph.app import index_trees, merge_bench, promote, staging, task_file, task_union, tree_hold, worktree
 from ralph.app.merge_bench import Landing
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import PAGE
@@ -104,6 +104,10 @@ def merge(
         sides = _sides(root, task_id)
         wrong = worktree.trouble(root, sides.task)
         notes = worktree.summed([wrong] if wrong is not None else [])
+        if staging.left(root).get(task_id) and not dry_run:  # what was staged in a folder that somebody deleted
+            made = worktree.make(root, task_id)
+            sides = replace(sides, task=made.task)
+            notes += [f"{each}: could not be joined with the branch; look at it" for each in made.restored.apart]
         dirt = _dirt(root, sides)
         return _tried(root, sides, dirt, notes, commit) if dry_run else _done(root, sides, dirt, notes, commit)
 
@@ -158,7 +162,9 @@ def _with_tip(sides: _Sides, tip: str) -> _Sides:
 def _tidied(root: Path, sides: _Sides) -> None:
     """Throw away the index of the worktree, whose memory is the project's now; one that is in use stays."""
     at = worktree.place(root, sides.task)
-    if at is not None and paths.worktree_name(at):
+    if at is not None and (name := paths.worktree_name(at)):
+        staging.discard(root, name)
+        staging.keep(at)
         with suppress(db.Busy):
             index_trees.discard_one(at)
 

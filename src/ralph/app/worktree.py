@@ -10,14 +10,15 @@ the command that mends it; making the worktree again mends it, too. One process 
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, rescue, runs, task_file, tree_hold
+from ralph.app import board, rescue, runs, staging, task_file, tree_hold
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line, listed
+from ralph.app.staging import Restored
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
 from ralph.errors import Conflict, RalphError, Refused
@@ -47,6 +48,8 @@ class Made:
     place: Path
     branch: str
     new: bool = True
+    restored: Restored = field(default_factory=Restored)
+    """What was staged in one that was deleted, and stands in this one again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,7 @@ def _made(root: Path, task_id: str) -> Made:
         rescue.clear(root)  # what was staged there: the new index would not have it
     new = not _is_there(git, folder)
     made = new and _checked_out(git, folder, branch)
+    back = staging.restore(folder / inside) if new else Restored()
     where = (folder / inside).relative_to(main).as_posix()
 
     def edit(old: Task) -> Task:
@@ -252,7 +256,7 @@ def _made(root: Path, task_id: str) -> Made:
         seen_last = tip if old.branch == branch and git.commit(tip) and not is_kept(git, tip) else ""
         return with_state(after, base=begun, tip=seen_last or git.commit(f"refs/heads/{branch}"), branch_by=owner)
 
-    return Made(task_file.change(root, task_id, edit), main / where, branch, new)
+    return Made(task_file.change(root, task_id, edit), main / where, branch, new, back)
 
 
 def _branch(git: Repository, task: Task) -> str:

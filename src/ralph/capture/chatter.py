@@ -30,13 +30,20 @@ _DONE = re.compile(
     |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all
     |green)
     |all\ (?:tests?|checks?|green|good|done)
-    |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|step\ \d|looks\ good|lgtm|halfway
+    |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|step\ \d
+    |looks\ good|lgtm|halfway
     |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
     |^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
+    |^\W*(?:ahora|sigo|seguimos|empiezo|listo|hecho|terminad[oa]|he\ \w+do)\b|[했됐었았]습니다\W*$|(?:시작|진행)합니다
     |^[^.]{0,60}(?:했다|했음|하였다|완료|진행\ ?중|작업\ ?중|마쳤|끝났|추가함|수정함|구현함)\W*$
     |^\W*(?:已经?|完成了?|添加了|修复了|更新了|正在|开始|继续|今天)
     """
 )
+_WORK = re.compile(
+    r"(?i)\W*(?:implement\w*|add(?:s|ed|ing)?|creat\w+|introduc\w+|support\w*|handl\w+|buil(?:d|t|ds)|new|class"
+    r"|function|method|struct|component|endpoint|stub|basic|initial|first (?:version|cut|draft)|minimal)\b"
+)
+"""How the summary of an edit begins that makes something: work, and nobody's reason."""
 _PLAN = re.compile(
     r"""(?ix)^\W*(?:to-?do|fixme|next(?:\ steps?|\ up|\ iteration|:|,)|tomorrow|remaining|plan(?::|\ is)
     |follow[-\ ]?ups?
@@ -44,7 +51,8 @@ _PLAN = re.compile(
     |investigate|think|come\ back|revisit|see|ask|figure)|(?:i|we)\ (?:will|should|could|might|may)|maybe|perhaps
     |should\ (?:look|check|revisit|probably|be\ (?:easy|done|fine|good|enough|quick))|hopefully|als\ nächstes
     |noch\ offen
-    |다음|남은|接下来|下一步|待办|todo)"""
+    |falta|queda|다음|남은|接下来|下一步|待办|todo)
+    |\bby\ (?:tomorrow|tonight|next\ week|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\bcontinue\ tomorrow\b"""
 )
 _PASSING = re.compile(
     r"""(?ix)\b(?:network|wi-?fi|internet|vpn|registry|mirror|proxy|dns|disk|port|api|server|service|ci|runner|github
@@ -56,7 +64,8 @@ _PASSING = re.compile(
     |another)
     |\b(?:retr(?:y|ied|ying)|re-?r[au]n(?:ning)?)\b.{0,40}\b(?:worked|passed|fixed|helped|fine|ok|succeeded|green)\b
     |\b(?:re-?boot(?:ed|ing)|hiccup)\b|\b(?:for|during|in)\ maintenance\b|\bse\ cayó\b
-    |\b(?:was|were|had|got)\ (?:re-?started|still\ (?:starting|booting)|unplugged|switched\ off|dropped|updating|offline)\b
+    |\b(?:was|were|had|got)\ (?:re-?started|still\ (?:starting|booting)|unplugged|switched\ off|dropped|updating
+    |offline)\b
     |잠깐|끊겼|断了|抖了一下
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )
@@ -111,8 +120,10 @@ _RESTATED = re.compile(
     |^\W*\S+\ (?:takes|gets)\ its\ arguments\b|^\W*\S+\ (?:steht|liegt|ist)\ in\ \S+\W*$
     |^\W*\S+(?:\ 함수는?|는|은|가)?\ \S+에\ (?:있다|정의)
     |^\W*\S+\ ?在\ ?\S+\ ?(?:里|中)?定义|^\W*\S+/\S+\ {_SAYS}\b
-    |(?:함수|클래스|메서드|파일|모듈|컴포넌트).{{0,60}}(?:받|반환|정의|포함|호출|돌려)
-    |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出)
+    |(?:함수|클래스|메서드|파일|모듈|컴포넌트).{{0,60}}(?:받|반환|정의|포함|호출|돌려|제공)
+    |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出|提供|方法)
+    |^\W*(?:El|La|Una?)\ (?:función|clase|método|archivo|módulo|componente)\b.{{0,60}}
+     \b(?:recibe|devuelve|tiene|define|contiene|llama|exporta)\b
     """
 )
 _SUBJECT = re.compile(rf"\W*(?:The\ |This\ )?({_CODE_NAME}|[A-Z][a-z]+[A-Z]\w+)\ [a-z]+s\b")
@@ -130,6 +141,11 @@ def is_of_loop(text: str) -> bool:
 def is_report(text: str) -> bool:
     """Whether a text begins with what was done."""
     return _DONE.search(text) is not None
+
+
+def is_work(text: str) -> bool:
+    """Whether the summary of an edit begins with something that is made."""
+    return _WORK.match(text) is not None
 
 
 def is_plan(text: str) -> bool:

@@ -11,15 +11,15 @@ command or in a file of settings. What the agent said about it in between is kep
 """
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ralph.capture import junk
 from ralph.capture.chatter import is_test_first
-from ralph.capture.commands import Check, Part, Words, check_of, kind_of, parts, programs
-from ralph.capture.reasons import details, said_in, said_near
+from ralph.capture.commands import Check, Words, check_of, kind_of, programs
+from ralph.capture.reasons import details, said_in, said_near, sets_a_constant, slips
+from ralph.capture.runs import Run, answered, run_of
 from ralph.capture.trim import first_line
 from ralph.capture.values import words_of
 from ralph.model.kinds import ObservationKind
@@ -31,16 +31,7 @@ _MANY = 6  # commands and files of which nobody can say any more what helped
 _ACTIONS = 3  # commands and files that are named
 _FAR = 40  # records before a failure in which the last change is looked for
 _BEFORE = 3  # records before a failure in which the agent may announce it
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
-_VERBOSE = words_of(
-    "-v -vv -vvv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --color -rA --ff --lf"
-)
 _TESTING = re.compile(r"(?i)test|spec|check|verify")
-_PACKAGED = words_of("npm yarn pnpm bun")
-_SELECTING = re.compile(
-    r"--(?:grep|filter|tests?|only|testNamePattern|testPathPattern|run|match|name|lf|ff|deselect|ignore|maxfail|bail"
-    r"|fix|write|update\w*|snapshot-update|watch\w*|force|yes)\b"
-)
 _EDITS = words_of(
     """edit multiedit write notebookedit apply_patch create_file create replace str_replace write_file
     str_replace_editor str_replace_based_edit_tool update patch"""
@@ -56,26 +47,6 @@ _TROUBLE = re.compile(
 _EXIT = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
 _FRAME = re.compile(r"(?:at |File \"|\.\.\. |\^+|\d+ \||> \d+ \||-{3,}|={3,}|\+{3,})")
 _BARE_COUNT = re.compile(r"(?i)^\W*(?:exit (?:code|status)\W*\d+|\d+ \w+|error|failed|failure|npm err!.{0,20})\W*$")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A command that was run: its main program with arguments, what stood in front of it, and how it ended."""
-
-    record: Record
-    command: str
-    program: Words
-    front: tuple[str, ...]
-    failed: bool
-
-    @property
-    def key(self) -> Words:
-        """What makes it the same command as another one."""
-        first, *rest = self.program
-        kept = [word for word in rest if word not in _VERBOSE and word != "--"]
-        if first in _PACKAGED and kept[:1] == ["run"]:  # `npm run test` is `npm test`
-            kept = kept[1:]
-        return (first, *kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +111,6 @@ def _tells(line: str) -> int:
     return score - 3 * (_BARE_COUNT.match(line) is not None) - 2 * (_FRAME.match(line) is not None)
 
 
-def _run(record: Record) -> Run | None:
-    command = record.extra.get("command")
-    if not isinstance(command, str) or not command.strip() or not isinstance(record.kind, ObservationKind):
-        return None
-    main, before = _main(parts(command))
-    if main is None:
-        return None
-    words = list(main.words)
-    front = [shlex.join(part.words) for part in before if part.words[0] not in ("cd", "pushd", "echo", "set", "sleep")]
-    while words and _ASSIGNED.fullmatch(words[0]):
-        front.append(words.pop(0))
-    program = next(iter(programs(shlex.join(words))), ()) if words else ()
-    if not program:
-        return None
-    started = shlex.join(words).removesuffix(shlex.join(words[-len(program) + 1 :])) if len(program) > 1 else ""
-    runner = " ".join(started.split()[:-1])
-    if runner and not runner.startswith(("timeout", "time", "nohup", "nice", "sudo")):
-        front.append(runner)
-    return Run(record, " ".join(command.split()), program, tuple(front), record.kind is ObservationKind.ERROR)
-
-
-def _main(line: Sequence[Part]) -> tuple[Part | None, list[Part]]:
-    """The part of a line whose end is the line's, what a pipe or `||` leads to aside, and those before it."""
-    kept = [part for number, part in enumerate(line) if number == 0 or line[number - 1].after not in ("|", "|&", "||")]
-    return (kept[-1], kept[:-1]) if kept else (None, [])
-
-
 # --- pairs -------------------------------------------------------------------------------------
 
 
@@ -174,7 +118,7 @@ def fixes(records: Sequence[Record]) -> list[Fix]:
     """The lessons of one session's observations, which are given in the order in which they happened."""
     if all(record.kind is not ObservationKind.ERROR for record in records):
         return []
-    runs = [_run(record) for record in records]
+    runs = [run_of(record) for record in records]
     waiting: dict[Words, list[int]] = {}
     found: list[Fix] = []
     for number, run in enumerate(runs):
@@ -183,22 +127,13 @@ def fixes(records: Sequence[Record]) -> list[Fix]:
         if run.failed:
             waiting.setdefault(run.key, []).append(number)
             continue
-        key = run.key if run.key in waiting else _plainer(run, waiting)
+        newest = ((each, records[waiting[each][-1]]) for each in reversed(waiting))
+        key = run.key if run.key in waiting else answered(run, newest)
         for at in _sorts(records, waiting.pop(key, []), number) if key is not None else ():
             fix = _fix(records, runs, at, number)
             if fix is not None:
                 found.append(fix)
     return found
-
-
-def _plainer(run: Run, waiting: dict[Words, list[int]]) -> Words | None:
-    """The failed command that this one is with one or two long options more."""
-    for key in waiting:
-        more = [word for word in run.key if word not in key]
-        same = [word for word in run.key if word in key] == list(key)
-        if same and 0 < len(more) <= 2 and all(word.startswith("--") and not _SELECTING.match(word) for word in more):
-            return key
-    return None
 
 
 def _sorts(records: Sequence[Record], failures: Sequence[int], passed: int) -> Iterator[tuple[int, int, int]]:
@@ -239,7 +174,9 @@ def _fix(records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int
     error = error_line(failure.record)
     reason, said = said_in(edits), said_near(records, at, passed, error)
     driven = _driven(records, runs, first, failure)
-    done = _Done(failure, error, commands, files, front, said.text or reason, said.reason or bool(reason), driven)
+    done = _Done(
+        failure, error, commands, files, front, said.text or reason, said.reason or bool(reason), driven, tuple(edits)
+    )
     if not done.teaches:
         return None
     return Fix(
@@ -298,6 +235,7 @@ class _Done:
     reasoned: bool
     """Whether the edit itself says why it was made, or the agent did before the pass."""
     driven: bool
+    edits: tuple[Record, ...]
 
     @property
     def teaches(self) -> bool:
@@ -312,10 +250,10 @@ class _Done:
             return False
         if self._is_mistyped(text) or (self._is_flaky(text) and not (self._around or self.said)):
             return False
-        if junk.is_git(self.failure.program) and not (self.commands or self._around):
+        if self._is_everyday or (self._is_slip and not self.said):
             return False
-        if self.driven and not (self.commands or self.front or junk.is_deep(self.error)):
-            return False
+        if self.driven and (self.files or not (self.commands or self.front)):
+            return False  # what was made for the test is work, whatever it was
         if len(self.commands) + len(self.files) > _MANY and not self.said:
             return False  # who knows which of them it was
         return not self._is_of_linters and (not self._code or self._is_more_than_work(outside))
@@ -328,6 +266,26 @@ class _Done:
         named = any(PurePosixPath(file).stem in shown for file in self.files)
         wrong = junk.is_syntax(self.error) and (named or bool(self._code))
         return wrong or junk.is_mistyped(self.error) or junk.misspelt(self.error)
+
+    @property
+    def _is_everyday(self) -> bool:
+        """Whether it was git's own trouble, a build that says nothing, or what everybody installs first."""
+        if self.files or self.front or self.said:
+            return False
+        run = [program for each in self.commands for program in programs(each) if junk.changes_something(program)]
+        if junk.is_git(self.failure.program) and not any(junk.is_git(each) for each in run):
+            return True
+        if all(junk.installs_all(each) for each in run):
+            return True
+        return all(kind_of(each[0], each[1:]) is Check.BUILD for each in run) and not junk.of_setup(self.error)
+
+    @property
+    def _is_slip(self) -> bool:
+        """Whether a word or a sign was mistyped in the file that the failure is about, and then was not."""
+        if self.commands or self.front:
+            return False
+        shown = f"{self.failure.command}\n{self.failure.record.text}"
+        return slips(self.edits, shown, syntax=junk.is_syntax(self.error), deep=junk.is_deep(self.error))
 
     def _is_flaky(self, text: str) -> bool:
         check = check_of(self.failure.command)
@@ -364,7 +322,8 @@ class _Done:
 
     @property
     def _around(self) -> tuple[str, ...]:
-        return tuple(file for file in self.files if junk.is_around(file) and not junk.is_test(file))
+        set_in = {file for edit in self.edits if sets_a_constant(edit) for file in edit.origin.files}
+        return tuple(file for file in self.files if (junk.is_around(file) or file in set_in) and not junk.is_test(file))
 
     @property
     def _code(self) -> tuple[str, ...]:

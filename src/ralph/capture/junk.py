@@ -25,7 +25,10 @@ _READING = _LOOKING - words_of("rm rmdir mkdir touch cp mv ln chmod sed tee kill
 }
 """Programs that change nothing."""
 _PASSING_BY = words_of("kill pkill killall fuser mkdir touch kinit ssh-add reboot")
-_ONCE = words_of("login log-in auth restart kill-server start-server reconnect unlock force-unlock reboot")
+_ONCE = words_of(
+    """login log-in auth restart kill-server start-server reconnect unlock force-unlock reboot shutdown stop erase
+    watch-del-all logout"""
+)
 """Programs, and first words of programs, that clear the way once and are no lesson."""
 _GIT_READING = words_of(
     "status log diff show blame branch grep ls-files rev-parse describe remote config reflog shortlog tag"
@@ -76,7 +79,7 @@ _PASSING = re.compile(
     | unable\ to\ access\ 'http | 네트워크 | 타임아웃 | Netzwerk | Zeitüberschreitung | 网络 | 超时 | 磁盘"""
 )
 _REFUSED = re.compile(
-    r"(?i)ECONNREFUSED|connection refused|could not connect to server|is the server running|verweigert"
+    r"(?i)ECONNREFUSED|connection[ _]refused|could not connect to server|is the server running|verweigert"
 )
 _SERVICE = re.compile(
     r"""(?ix)\b(?:docker|podman)(?:[-\ ]compose)?\b.*\b(?:up|start|run|restart)\b | \b(?:systemctl|service
@@ -149,7 +152,8 @@ _DEEP = re.compile(
 )
 _SYNTAX = re.compile(
     r"""(?ix)\bSyntaxError\b | \bIndentationError\b | \bsyntax\ error\b | \bparse\ error\b | unterminated
-    | invalid\ syntax
+    | invalid\ syntax | \bunclosed\b | \bpars(?:e|ing)\ error | (?:could\ not|cannot|failed\ to|error)\ pars(?:e|ing)
+    | \bunknown\ (?:field|key|instruction|attribute|property) | not\ a\ valid\ attribute | \bdid\ you\ mean\b
     | \bunexpected\ (?:token|end\ of|indent|['"`]?[^\w\s'"`]) | expected\ (?:token\ )?[`'"]?(?:[;:)}\]]|end\ of)"""
 )
 _MISTYPED = re.compile(
@@ -203,7 +207,7 @@ def changes_something(program: Words) -> bool:
         return first not in _GIT_READING and (first not in _GIT_EVERYDAY or "--unshallow" in program)
     if program[0] in _READING or _asks(program) or program[0] in _PASSING_BY or _ASKING.search(" ".join(program[1:])):
         return False
-    if any(word in _ONCE for word in [word for word in program[1:] if not word.startswith("-")][:2]):
+    if any(word.removeprefix("--") in _ONCE for word in program[1:3]) or program[-1].endswith("/activate"):
         return False
     if program[0] == "sed":
         return any(word.startswith(("-i", "--in-place")) for word in program[1:])
@@ -215,6 +219,16 @@ def is_formatter(program: Words) -> bool:
     fixes = any(word in ("--fix", "fix", "format", "fmt", "--write") for word in program[1:])
     named = any("format" in word or word in ("fmt", "lint:fix") or word.endswith(":fix") for word in program[1:3])
     return program[0] in _FORMATTERS or fixes or named
+
+
+_INSTALLERS = words_of("npm pnpm yarn bun bundle poetry uv pipenv pdm pip pip3 composer pod flutter mix go cargo")
+_INSTALLS = words_of("install ci i sync get fetch download deps.get pub mod")
+
+
+def installs_all(program: Words) -> bool:
+    """Whether a program installs what the project says, which is everybody's first step."""
+    said = [word for word in program[1:] if not word.startswith("-") and not word.endswith((".txt", ".lock"))]
+    return program[0] in _INSTALLERS and set(said) <= _INSTALLS and program[0] + str(said) not in ("go[]", "cargo[]")
 
 
 def is_git(program: Words) -> bool:

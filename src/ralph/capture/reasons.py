@@ -11,6 +11,7 @@ lost the tail"). "Add the split" has one, and so has every edit of work that was
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from ralph.capture import junk
 from ralph.capture.statements import Meant, is_reason, is_remark, worth
@@ -26,6 +27,7 @@ _EDITS = 3  # edits that are quoted
 _SHARED = 2  # words of the error and what was done that an explanation has
 _AFTER = 3  # records after the pass in which the agent may still explain it
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//+|--|/\*+|<!--|;;|\*)\s+(?P<words>\S.*?)\s*(?:\*/|-->)?$")
+_CONSTANT = re.compile(r"(?<!\w)[A-Z][A-Z0-9]*_[A-Z0-9_]+(?!\w)")
 _ANSWER = re.compile(
     r"(?i)\b(?:has been|was|were|have been) (?:successfully )?(?:updated|edited|written|created|modified|applied"
     r"|saved)\b|\bsuccess(?:fully)?\b|\bcat -n\b|\bmodified since\b|\breplace_all\b"
@@ -100,10 +102,65 @@ def _lines(edit: Record) -> list[str]:
 def details(edits: Sequence[Record]) -> Iterator[str]:
     """What was written into files of settings, a line each; a letter or two tell nobody anything."""
     for edit in edits[:_EDITS]:
-        if any(junk.is_around(file) for file in edit.origin.files) and not _said_in(edit):
+        around = sets_a_constant(edit) or any(junk.is_around(file) for file in edit.origin.files)
+        if around and not _said_in(edit):
             lines = _lines(edit)
             added = [line[1:] for line in lines if line.startswith("+")]
             added = added or [line for line in lines if not line.startswith("-")]
             telling = [line for line in added if len(line.strip()) >= _TELLING]
             if telling:
                 yield first_line(telling[0].replace("`", "'"), _DETAIL)
+
+
+def sets_a_constant(edit: Record) -> bool:
+    """Whether an edit gave constants of the code another value, and did nothing else: a setting, wherever it stands."""
+    lines = _lines(edit)
+    names = [
+        [found[0] if (found := _CONSTANT.search(line)) else "" for line in lines if line[0] == sign] for sign in "-+"
+    ]
+    return bool(names[0]) and names[0] == names[1] and "" not in names[0]
+
+
+# --- slips -------------------------------------------------------------------------------------
+
+_WORDS = re.compile(r"[^\W\d_]{3,40}")
+_POINTS = r"\b{name}\b[^\n]{{0,12}}?(?::|\bline )\s?\d+"
+_FEW_WORDS = 2
+_MOST_WORDS = 40  # words of an output that are compared
+_NEAR = 0.8
+
+
+def slips(edits: Sequence[Record], shown: str, *, syntax: bool, deep: bool) -> bool:
+    """Whether edits only put right what was mistyped: a word of the output in another spelling, or a sign."""
+    return bool(edits) and all(_is_slip(edit, shown, syntax=syntax, deep=deep) for edit in edits)
+
+
+def _is_slip(edit: Record, shown: str, *, syntax: bool, deep: bool) -> bool:
+    before, after = _changed(edit)
+    if len(after.split()) - len(before.split()) > _FEW_WORDS:
+        return False
+    pointed = any(re.search(_POINTS.format(name=re.escape(_name(file))), shown) for file in edit.origin.files)
+    known = set(_WORDS.findall(before.lower()))
+    new = [word for word in _WORDS.findall(after.lower()) if word not in known]
+    named = list(dict.fromkeys(_WORDS.findall(shown.lower())))[:_MOST_WORDS]
+    spelt = any(_is_near(word, other) for word in new[: _FEW_WORDS + 1] for other in named)
+    return spelt or (not deep and (pointed or (syntax and len(new) <= _FEW_WORDS)))
+
+
+def _changed(edit: Record) -> tuple[str, str]:
+    """What an edit took away and what it put there."""
+    lines = _lines(edit)
+    added = [line[1:] for line in lines if line.startswith("+")]
+    taken = [line[1:] for line in lines if line.startswith("-")]
+    return " ".join(taken), " ".join(added if added or taken else lines)
+
+
+def _name(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+def _is_near(one: str, other: str) -> bool:
+    """Whether two words are one word with a letter or two astray, and not one with an ending."""
+    if one == other or one.startswith(other) or other.startswith(one) or abs(len(one) - len(other)) > 2:
+        return False
+    return sorted(one) == sorted(other) or (len(one) > 3 and SequenceMatcher(None, one, other).ratio() >= _NEAR)

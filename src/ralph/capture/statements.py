@@ -21,6 +21,7 @@ from ralph.capture.chatter import (
     is_report,
     is_restated,
     is_test_first,
+    is_work,
     only_describes,
 )
 from ralph.capture.values import words_of
@@ -65,7 +66,7 @@ _LASTING = re.compile(
     |不得|会导致|由于|以免
     |必ず|常に|決して|しないと|ため|代わりに|前に|注意|必要|なければ
     |[가-힣]야\ ?(?:한다|함|합니다|해|됨|된다)|대신에?|면\ 안
-    |以后|改为|统一|只能|只用|应该|不会|才会
+    |不然|别再?|要(?=[带用先把写加])|以后|改为|统一|只能|只用|应该|不会|才会
     |\b(?:toujours|jamais|doit|doivent|parce\ que|sinon|au\ lieu|avant\ de|siempre|nunca|deben?|porque|antes\ de
     |en\ vez|hay\ que|si\ no|ya\ que|para\ que|solo|sólo|no\ se\ puede|se\ decidió|decidimos|cuidado)\b
     """
@@ -211,7 +212,9 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
         return rule and how >= _FULL
     if lasting:
         return how >= _ENOUGH
-    return meant is Meant.LESSON and how >= _FULL
+    if meant is Meant.LESSON:
+        return how >= _FULL
+    return how >= _WHOLE and is_reason(sentence)
 
 
 def stands(text: str) -> bool:
@@ -221,7 +224,7 @@ def stands(text: str) -> bool:
 
 def is_reason(text: str) -> bool:
     """Whether a text says what was done and also what is the case: two clauses, or a word such as "because"."""
-    if is_plan(text) or is_test_first(text) or is_own(text):
+    if is_plan(text) or is_test_first(text) or is_own(text) or (is_work(text) and not _RULE.search(text)):
         return False
     many = sum(len(each) / 2 if is_cjk(each) else 1 for each in words(text))
     clauses = [part for part in _CLAUSE.split(text) if len(part.split()) > 1 or len(part) >= _SIGNS]
@@ -237,6 +240,7 @@ def _is_restated(sentence: str) -> bool:
 def is_remark(text: str) -> bool:
     """Whether a text tells something particular, and no plan and no report of what was done."""
     told = not (is_plan(text) or is_report(text) or is_test_first(text) or is_own(text) or is_of_loop(text))
+    told = told and (not is_passing(text) or _RULE.search(text) is not None)
     return told and not _is_restated(text) and particular(text) >= _ENOUGH
 
 

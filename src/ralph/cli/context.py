@@ -4,6 +4,7 @@ Machine-readable output goes to stdout alone; warnings and notes go to stderr, s
 never sees them.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ralph import paths
-from ralph.errors import UsageError
+from ralph.errors import RalphError, UsageError
 
 if TYPE_CHECKING:
     from ralph.settings import Config
@@ -52,6 +53,15 @@ class Invocation:
         for warning in loaded.warnings:
             warn(warning)
         return loaded.config
+
+    def keep_staged(self) -> None:
+        """After a command in a worktree: what is staged there is kept in the main checkout, too."""
+        if "root" not in self.__dict__ or not paths.worktree_name(self.root):
+            return
+        from ralph.app import staging  # noqa: PLC0415  (only worktrees pay for it)
+
+        with contextlib.suppress(RalphError, OSError):  # what the command did is done
+            staging.keep(self.root)
 
 
 def invocation(ctx: click.Context) -> Invocation:

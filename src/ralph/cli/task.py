@@ -10,20 +10,11 @@ from ralph import paths
 from ralph.app import task as verbs
 from ralph.app import task_drop, task_import, task_memory, task_merge, worktree
 from ralph.app.task import Listed
+from ralph.cli import tasks as printing
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, table, visible
-from ralph.cli.tasks import (
-    merge_json,
-    print_drop,
-    print_list,
-    print_merge,
-    print_moved,
-    print_one,
-    print_promoted,
-    print_unread,
-)  # fmt: skip
 from ralph.model.work import TaskStatus
 
 _SECRET = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
@@ -108,8 +99,8 @@ def list_(ctx: click.Context, status: str | None, feature_id: str, only_ready: b
     call = invocation(ctx)
     wanted = TaskStatus(status) if status else None
     found, unread = verbs.list_(call.root, status=wanted, feature_id=feature_id, only_ready=only_ready)
-    print_list(found, form, "No tasks.")
-    print_unread(unread, call)
+    printing.print_list(found, form, "No tasks.")
+    printing.print_unread(unread, call)
 
 
 @cli.command("ready")
@@ -127,8 +118,8 @@ def ready(ctx: click.Context, form: str) -> None:
     """
     call = invocation(ctx)
     found, unread = verbs.list_(call.root, only_ready=True)
-    print_list(found, form, "No task can be begun now; `ralph task list` says what each waits for.")
-    print_unread(unread, call)
+    printing.print_list(found, form, "No task can be begun now; `ralph task list` says what each waits for.")
+    printing.print_unread(unread, call)
 
 
 @cli.command("show")
@@ -150,7 +141,7 @@ def show(ctx: click.Context, task_id: str, form: str) -> None:
         wrong = worktree.summed([each for each in [worktree.trouble(call.root, shown.listed.task)] if each])
         click.echo(json_text({**verbs.task_json(shown.listed), **parts, "stories": stories, "troubles": wrong}))
     else:
-        print_one(shown, call)
+        printing.print_one(shown, call)
 
 
 @cli.command("start")
@@ -170,11 +161,12 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     """
     root = invocation(ctx).root
     if not in_worktree:
-        print_moved(verbs.start(root, task_id))
+        printing.print_moved(verbs.start(root, task_id))
         return
     made = task_memory.place(root, task_id, tell=say)
     new = "made" if made.new else "there already"
     click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
+    printing.print_restored(made, root)
 
 
 @cli.command("done")
@@ -191,8 +183,8 @@ def done(ctx: click.Context, task_id: str) -> None:
     """
     call = invocation(ctx)
     after = task_memory.finish(call.root, task_id, patterns=call.config.privacy.patterns)
-    print_moved(after.moved)
-    print_promoted(after, call)
+    printing.print_moved(after.moved)
+    printing.print_promoted(after, call)
 
 
 @cli.command("prd")
@@ -237,9 +229,9 @@ def merge(ctx: click.Context, task_id: str, commit: bool, dry_run: bool, form: s
     """
     done = task_merge.merge(invocation(ctx).root, task_id, dry_run=dry_run, commit=commit, tell=say)
     if form == "json":
-        click.echo(json_text(merge_json(done, dry_run=dry_run)))
+        click.echo(json_text(printing.merge_json(done, dry_run=dry_run)))
     else:
-        print_merge(done, dry_run=dry_run)
+        printing.print_merge(done, dry_run=dry_run)
     return 1 if done.stops else 0
 
 
@@ -267,7 +259,7 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
         if not yes:
             raise click.Abort
     task_drop.drop(root, task_id, agreed=lost if yes else None, tell=say)
-    print_drop(task_id, lost, form)
+    printing.print_drop(task_id, lost, form)
 
 
 @cli.command("fail")
@@ -284,7 +276,7 @@ def fail(ctx: click.Context, task_id: str, reason: str, allow_secret: bool) -> N
     """
     call = invocation(ctx)
     patterns = call.config.privacy.patterns
-    print_moved(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=patterns))
+    printing.print_moved(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=patterns))
 
 
 @cli.command("reset")
@@ -298,7 +290,7 @@ def reset(ctx: click.Context, task_id: str, force: bool) -> None:
     Examples:
       ralph task reset t-1a2b3c
     """
-    print_moved(verbs.reset(invocation(ctx).root, task_id, force=force))
+    printing.print_moved(verbs.reset(invocation(ctx).root, task_id, force=force))
 
 
 @cli.command("block")
@@ -323,7 +315,7 @@ def block(ctx: click.Context, task_id: str, reason: str, by: tuple[str, ...], al
     if by:
         click.echo(f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}")
     else:
-        print_moved(after)
+        printing.print_moved(after)
 
 
 @cli.command("log")

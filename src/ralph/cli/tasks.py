@@ -1,6 +1,7 @@
 """Printing tasks."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -13,6 +14,7 @@ from ralph.app.task_drop import Losses
 from ralph.app.task_file import REASON
 from ralph.app.task_memory import Finished
 from ralph.app.task_merge import Merged
+from ralph.app.worktree import Made
 from ralph.cli.context import Invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible
@@ -128,6 +130,14 @@ def print_drop(task_id: str, lost: Losses, form: str) -> None:
         say(f"Gone with it: {visible(lost.told)}")
     for tip in lost.tips:
         say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
+
+
+def print_restored(made: Made, root: Path) -> None:
+    """What was staged in a worktree that somebody deleted, and is there again."""
+    if made.restored.back:
+        say(f"Put back what was staged there: {', '.join(map(one_line, made.restored.back))}")
+    for path in made.restored.apart:
+        warn(f"{paths.shown(path, root)}: was staged there, and could not be joined with the branch; look at it")
 
 
 def print_one(shown: Shown, call: Invocation) -> None:

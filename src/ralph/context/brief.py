@@ -10,7 +10,7 @@ Notices are Ralph's own word and stand outside of the fence; so does the skill, 
 0 tokens are unlimited; the characters never are. `tests/context/test_brief.py` proves the bounds by property.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from types import MappingProxyType
@@ -96,9 +96,15 @@ def accepted(
     return [record for record in memories if query.accepts(record)]
 
 
-def by_use(records: Sequence[Record], uses: Uses = NO_USES) -> list[int]:
+def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
     """The indices of the records, the most useful first: as `budget.useful_order` has them, but within a kind
-    those that were used come first, and those that were handed over again and again for nothing last."""
+    those that were used come first, and those that were handed over again and again for nothing last. What cites
+    something that is gone (`stale`) comes behind all else."""
+    order = _by_use(records, uses)
+    return sorted(order, key=lambda index: records[index].id in stale) if stale else order
+
+
+def _by_use(records: Sequence[Record], uses: Uses) -> list[int]:
     order = budget.useful_order(records)
     if not uses:
         return order
@@ -127,12 +133,13 @@ def session_brief(
     *,
     caps: Caps,
     uses: Uses = NO_USES,
+    stale: Collection[str] = (),
     skill: str = "",
     strategy: shares.Strategy | None = None,
 ) -> Brief:
     """The brief, within its caps; the empty one when there is nothing to say. Summaries come newest first."""
-    rules, held = _candidates(guardrails, uses)
-    learned, more_held = _candidates(memories, uses)
+    rules, held = _candidates(guardrails, uses, stale)
+    learned, more_held = _candidates(memories, uses, stale)
     held += more_held
     total = len(guardrails) + len(memories) - held + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
@@ -142,7 +149,7 @@ def session_brief(
     recaps = _recaps(summaries, caps)
     wanted += recaps[:1]
     left = room and max(1, room - sum(piece.tokens for piece in guards))
-    wanted += _pieces(_LEARNED, learned, left) if strategy is None else _trimmed(learned, left, strategy, uses)
+    wanted += _pieces(_LEARNED, learned, left) if strategy is None else _trimmed(learned, left, strategy, uses, stale)
     wanted += recaps[1:]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     page = _Page(_beside(caps, added), _lines(_NOTICE, notices), total)
@@ -222,14 +229,14 @@ class _Page:
         return render.notes([*told, *(piece.text for piece in self.notices)])
 
 
-def _candidates(records: Sequence[Record], uses: Uses) -> tuple[list[Record], int]:
+def _candidates(records: Sequence[Record], uses: Uses, stale: Collection[str]) -> tuple[list[Record], int]:
     """The records to choose from, the most useful first, and how many on the way to them are withheld.
 
     No more than could stand in any brief, and none that is too long for one: the rest of a large store is not read.
     """
     found: list[Record] = []
     held = 0
-    for index in by_use(records, uses):
+    for index in by_use(records, uses, stale):
         record = records[index]
         if len(record.text) > render.MOST_CHARACTERS:
             continue
@@ -257,7 +264,9 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[_Piece]:
     return [_Piece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
-def _trimmed(records: Sequence[Record], most: int, strategy: shares.Strategy, uses: Uses) -> list[_Piece]:
+def _trimmed(
+    records: Sequence[Record], most: int, strategy: shares.Strategy, uses: Uses, stale: Collection[str]
+) -> list[_Piece]:
     """The memories that a strategy keeps, each at the detail that it leaves; how much they were used is their score."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
     texts = [[_rendered(record, layer) for layer in (1, 2, 3)] for record in last_first]
@@ -265,15 +274,16 @@ def _trimmed(records: Sequence[Record], most: int, strategy: shares.Strategy, us
         shares.Item(
             shares.rising([estimate(text) + 1 for text in each]),
             record.created_at,
-            _worth(uses.get(record.id, (0, 0))) / 2,
+            _worth(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
             record.kind.value,
         )
         for record, each in zip(last_first, texts, strict=True)
     ]
     kept = shares.STRATEGIES[strategy](items, most).kept
-    return [
+    pieces = [
         _Piece(_LEARNED, texts[each.index][each.layer - 1], each.tokens, last_first[each.index].id) for each in kept
     ]
+    return sorted(pieces, key=lambda piece: piece.id in stale)
 
 
 def _recaps(summaries: Sequence[Summary], caps: Caps) -> list[_Piece]:

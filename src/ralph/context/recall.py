@@ -6,7 +6,8 @@ allows: everything, else beginnings, else lines. Before a tool acts on a file, o
 a command failed, only a `fix` or a `decision` that names that file or fits that command is told, in a few
 hundred characters. Nothing is told twice in a session, and nothing when nothing relates. Within a task nothing is
 told of others that are not finished (`store/lookup.py`). Of a record whose cited file is gone or has moved that is
-told too, and it comes behind its like; only those that may be told are looked at (`context/stale.py`).
+told too, and it comes behind its like; only those that may be told are looked at (`context/stale.py`). What another
+record supersedes, or what was valid until a day that is over, is not told at all.
 
 Hooks load this module, and `ralph context` shows what it would say; so it imports little, and takes what is
 configured as plain values. `tests/context/test_recall.py` proves it.
@@ -134,7 +135,7 @@ def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> To
     """What relates to a prompt."""
     narrow = bool(wanted.types or wanted.tags or wanted.since)
     beside = lookup.beside(connection, wanted.task)
-    keep = _all(wanted, beside)
+    keep = _all(wanted, beside, lookup.superseded(connection))
     ranked = ranking.rank(
         connection, prompt, today=wanted.today, keep=keep, limit=_LOOKED_AT, hurried=not narrow,
         recipe=_CROWDED if beside is not None and beside.crowding else ranking.QUICK,
@@ -158,16 +159,17 @@ def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> To
 
 def before_action(connection: "sqlite3.Connection", files: "Sequence[str]", command: str, wanted: Wanted) -> Told:
     """What is known about the files that are about to be touched, or about a command that is about to run."""
+    keep = _lessons(wanted, lookup.superseded(connection))
     if files:
-        return _at_place(lessons.on_files(connection, files, _lessons(wanted)), wanted)
-    return _at_place(lessons.on_command(connection, command[:_COMMAND], _lessons(wanted)), wanted)
+        return _at_place(lessons.on_files(connection, files, keep), wanted)
+    return _at_place(lessons.on_command(connection, command[:_COMMAND], keep), wanted)
 
 
 def after_failure(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, wanted: Wanted
 ) -> Told:
     """What resolved such a failure before: what fits the error, then what fits the file or the command."""
-    keep = _lessons(wanted)
+    keep = _lessons(wanted, lookup.superseded(connection))
     found = {row.key: row for row in lessons.on_error(connection, error[:_ERROR], keep)}
     named = lessons.on_files(connection, files, keep)
     for row in (*named, *lessons.on_command(connection, command[:_COMMAND], keep, least=2)):
@@ -178,24 +180,25 @@ def after_failure(
 # --- what is looked at -------------------------------------------------------------------------
 
 
-def _all(wanted: Wanted, beside: "Hidden | None") -> "Filter":
-    """Everything but what this session did itself, what only names a place, and what is done `beside` a task."""
+def _all(wanted: Wanted, beside: "Hidden | None", past: "Collection[str]") -> "Filter":
+    """Everything but what this session did itself, what only names a place, what is done `beside` a task or is past."""
     return (
-        _memories(wanted, wanted.types),
+        _memories(wanted, wanted.types, past),
         lookup.observations(not_of=wanted.session, not_called=SAYING_LITTLE, not_titled=_PROMPT, hidden=beside),
         lookup.journal(hidden=beside),
     )
 
 
-def _lessons(wanted: Wanted) -> "Filter":
+def _lessons(wanted: Wanted, past: "Collection[str]") -> "Filter":
     kinds = [kind for kind in _LESSONS if not wanted.types or kind in wanted.types]
-    return (_memories(wanted, kinds),) if kinds else ()
+    return (_memories(wanted, kinds, past),) if kinds else ()
 
 
-def _memories(wanted: Wanted, kinds: "Sequence[str]") -> "tuple[int, str, Sequence[object]]":
+def _memories(wanted: Wanted, kinds: "Sequence[str]", past: "Collection[str]") -> "tuple[int, str, Sequence[object]]":
     return lookup.memories(
-        kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled, task=wanted.task
-    )
+        kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled, task=wanted.task,
+        valid_at=wanted.today, but=past,
+    )  # fmt: skip
 
 
 def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[Judged]":

@@ -3,9 +3,8 @@
 The answer is one JSON object with `additionalContext`, or nothing. What was said goes to the ledger and to the
 session's list of what it knows, so that it is said once. Everything is read-only otherwise, and nothing heavy
 is loaded: SQLite's C part asks for `functools` only to remember statements, which takes longer to load than
-SQLite itself, so that a few lines stand in for it. In which task it is asked says the environment,
-else the worktree's folder. `tests/hooks/test_answer_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the
-answers.
+SQLite itself, so that a few lines stand in for it. In which task it is asked says the environment, else the folder of
+the worktree. `tests/hooks/test_answer_modules.py` pins the modules, `tests/hooks/test_answer.py` proves the answers.
 """
 
 import posix

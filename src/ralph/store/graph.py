@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
 from ralph.store import db
-from ralph.store.lookup import marks
+from ralph.store.lookup import marks, replaced
 
 VERSION = 2
 _NODE = ", ".join(
@@ -249,6 +249,8 @@ def _supersede(graph: sqlite3.Connection) -> None:
         "JOIN nodes old ON old.key = e.target WHERE e.relation = ? AND e.source IS NOT NULL",
         (Relation.SUPERSEDES.value,),
     ).fetchall()
+    standing = replaced((new, old) for _, new, old, _ in pairs)
+    pairs = [pair for pair in pairs if pair[2] in standing]
     began: dict[int, str] = {}
     for is_text, new, _, ended in pairs:
         if is_text:

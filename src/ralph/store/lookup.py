@@ -9,17 +9,20 @@ What a task may see is a condition as well (`seen_by`), and a function of the ro
 its own, and of other tasks the journal and the observations once they are finished. A row belongs to the task that
 its origin names, else to that of its session (an observation) or of the folder its file is in. Failed is finished,
 since it teaches; so is a task that is not there any more. `tests/store/test_visibility.py` compares with a slow rule.
+What is out of date (`superseded`, `valid_until`) is left out for whoever names the day; `tests/store/test_outdated.py`.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
+    Name = TypeVar("Name", str, int)
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
@@ -39,8 +42,13 @@ def memories(
     since: str = "",
     knowledge_only: bool = False,
     task: str = "",
+    valid_at: str = "",
+    but: "Collection[str]" = (),
 ) -> "tuple[int, str, Sequence[object]]":
-    """The part of a Filter that lets memories through: of these kinds, with one of these tags, not older, ours."""
+    """The part of a Filter that lets memories through: of these kinds, with one of these tags, not older, ours.
+
+    With a day, those that are valid then; without those whose ids are in `but`.
+    """
     tests = ["status <> 'retired'"]
     values: list[object] = []
     if knowledge_only:
@@ -55,6 +63,12 @@ def memories(
     if since:
         tests.append("created_at >= ?")
         values.append(since)
+    if valid_at:
+        tests.append(f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_UNTIL}, '9') >= ?)")
+        values.append(valid_at)
+    if but:
+        tests.append(f"id NOT IN ({marks(list(but))})")
+        values += but
     seen, more = seen_by(task, _MEMORY)
     return _MEMORY, " AND ".join([*tests, *([seen] if seen else [])]), [*values, *more]
 
@@ -111,6 +125,48 @@ def beside(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
     return Hidden(task, tasks, sessions, crowding) if tasks != "[]" else None
 
 
+def superseded(connection: "sqlite3.Connection") -> dict[str, str]:
+    """The records whose place another one took, as somebody stated, and which one that is."""
+    said = connection.execute(SUPERSEDING)
+    return replaced((name, target) if how == "supersedes" else (target, name) for name, how, target in said)
+
+
+def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
+    """Of pairs (a new one, an old one) the old ones, each with its successor; in a circle nobody replaces anybody."""
+    newer: dict[Name, set[Name]] = {}
+    for new, old in pairs:
+        newer.setdefault(old, set()).add(new)
+    found = {}
+    for old, all_new in newer.items():
+        standing = [new for new in all_new if not _leads(newer, new, old)]
+        if standing:
+            found[old] = min(standing)
+    return found
+
+
+def _leads(newer: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
+    """Whether one comes from one record to another by going on to what replaced it."""
+    seen = {start}
+    ahead = [start]
+    while ahead:
+        here = ahead.pop()
+        if here == end:
+            return True
+        fresh = [each for each in newer.get(here, ()) if each not in seen]
+        seen.update(fresh)
+        ahead += fresh
+    return False
+
+
+_UNTIL = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.valid_until') END"
+_STATED = "FROM records r, json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{{}}' END, '$.{}') l"
+_STATING = "WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task'"
+SUPERSEDING = (
+    f"SELECT r.id, json_extract(l.value, '$[0]') AS how, json_extract(l.value, '$[1]') {_STATED.format('links')} "
+    f"{_STATING} AND how IN ('supersedes', 'superseded_by') UNION ALL "
+    f"SELECT r.id, 'supersedes', l.value {_STATED.format('extra.supersedes')} {_STATING} AND l.type = 'text'"
+)
+"""What is stated in a record's links, or in the front of a page; what a task proposes replaces nothing yet."""
 _NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1

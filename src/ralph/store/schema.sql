@@ -126,6 +126,8 @@ CREATE TABLE tasks (
 );
 
 CREATE INDEX records_by_source ON records(source);
+-- Few records state that they take the place of another one, and a hook has no time to look through all of them.
+CREATE INDEX records_superseding ON records(id) WHERE instr(metadata, '"supersede') > 0;
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
 CREATE INDEX observations_by_time ON observations(created_at);

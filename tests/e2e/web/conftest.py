@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from tests.e2e import install_browser
 from tests.e2e.install_clients import Unavailable
-from tests.e2e.web.explorer import Reader, Site
+from tests.e2e.web.explorer import LONGEST, Reader, Site
 from tests.web import sample
 
 OpenReader = Callable[..., Reader]
@@ -23,6 +23,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{why}; with CI=true this is a failure", pytrace=False)
         pytest.skip(str(why))
+    expect.set_options(timeout=LONGEST * 1000 / 3)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

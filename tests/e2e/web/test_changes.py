@@ -288,6 +288,36 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     change.undo()
 
 
+def test_a_change_is_made_with_the_keyboard_alone(window: Reader, shop: Sample) -> None:
+    change = at(window, shop, "dates")
+    page = change.page
+
+    def to(button: str) -> None:
+        wanted = page.get_by_role("button", name=button, exact=True)
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if wanted.evaluate("(one) => one === document.activeElement"):
+                return
+        raise AssertionError(f"Tab does not come to {button}")
+
+    to("Edit")
+    page.keyboard.press("Enter")
+    expect(change.dialog.get_by_label("Text")).to_be_focused()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" Always.")
+    to("See what changes")
+    page.keyboard.press("Enter")
+    expect(change.dialog.locator(".diff-plus").first).to_contain_text("time zone. Always.")
+    to("Save")
+    page.keyboard.press("Enter")
+    expect(change.dialog).to_have_count(0)
+    expect(page.locator(".prose").first).to_contain_text("time zone. Always.")
+    expect(page.get_by_role("button", name="Edit", exact=True)).to_be_focused()
+    to("Undo")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose").first).not_to_contain_text("Always.")
+
+
 # --- adding -------------------------------------------------------------------------------------
 
 _ID = re.compile(r"(mem|sign|gr|guard|know)-\d{6,}-[0-9a-f]{4}")

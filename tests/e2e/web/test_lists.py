@@ -1,14 +1,16 @@
 """Ten thousand records: the page stays light, scrolls without a hitch, and comes quickly.
 
-What the issue asks for is measured inside the page, where nothing of the test's own traffic counts: how many rows are
-in the page at any moment, how long the longest task was while it scrolled from the top to the bottom (the best of
-three, since other programs run on the same machine), when the first content was painted, and how many bytes came. The
-figures are printed and kept beside the screenshots.
+It is measured inside the page: how many rows are in it at any moment, how long the longest task was while it scrolled
+from the top to the bottom, when the first content was painted, and how many bytes came. The browser's own "long task"
+goes by the clock on the wall, and other programs run on the same machine; so the best of three tries counts, and beside
+it stands how long the page's thread worked in the longest of its tasks, which must never be over the bar, and which
+tells whether a task was long or only kept waiting. The figures are printed and kept beside the screenshots.
 """
 
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ LONGEST_TASK = 200.0
 FIRST_PAGE = 150_000
 """Bytes, as they go over the wire."""
 TRIES = 3
+STEP = 2000
+"""Pixels that are scrolled from one frame to the next: more than two screens."""
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +82,36 @@ _SCROLL = """async (step) => {
 }"""
 
 
-def scrolled(page: Page, step: int) -> dict[str, Any]:
-    found = page.evaluate(_SCROLL, step)
-    assert isinstance(found, dict)
-    return found
+@dataclass(frozen=True)
+class Scrolled:
+    """What was seen while the page was scrolled; times in milliseconds.
+
+    `longest` is the longest task by the clock, `worked` is the most that the thread worked in any task.
+    """
+
+    rows: int
+    frames: int
+    took: float
+    longest: float
+    worked: float = 0.0
+
+
+def scrolled(page: Page) -> Scrolled:
+    """Scroll from the top to the bottom, as fast as the page draws."""
+    found = page.evaluate(_SCROLL, STEP)
+    return Scrolled(found["rows"], found["frames"], found["took"], max(found["tasks"], default=0.0))
+
+
+def traced(browser: Browser, page: Page) -> Scrolled:
+    """The same, while the browser notes how much of each task was work."""
+    browser.start_tracing(page=page, categories=["toplevel", "__metadata"])
+    seen = scrolled(page)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    named = [event for event in events if event.get("name") == "thread_name"]
+    main = {(event["pid"], event["tid"]) for event in named if event["args"]["name"] == "CrRendererMain"}
+    tasks = [event for event in events if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main]
+    assert tasks, "the browser tells of no task"
+    return replace(seen, worked=max(event.get("tdur", 0) for event in tasks) / 1000)
 
 
 def last_row(page: Page) -> None:
@@ -93,28 +123,38 @@ def last_row(page: Page) -> None:
 
 
 def test_a_list_of_ten_thousand_scrolls_without_a_hitch_and_stays_small(
-    reader: OpenReader, figures: dict[str, Any]
+    browser: Browser, reader: OpenReader, figures: dict[str, Any]
 ) -> None:
     page = reader().go("/memory")
     expect(page.locator("[role=row]").first).to_be_visible()
     assert int(page.get_by_role("grid").get_attribute("aria-rowcount") or 0) > RECORDS
-    tries = []
-    for _ in range(TRIES):
-        found = scrolled(page, 2000)
+    tries: list[Scrolled] = []
+    while len(tries) < TRIES and (not tries or tries[-1].longest > LONGEST_TASK):
+        tries.append(traced(browser, page))
         last_row(page)
-        assert 0 < found["rows"] <= MOST_ROWS
-        tries.append(found)
-        if max(found["tasks"], default=0.0) <= LONGEST_TASK:
-            break
     keep(page, "list-end")
-    longest = [max(found["tasks"], default=0.0) for found in tries]
+    best = min(tries, key=lambda each: each.longest)
     figures["scrolling"] = {
-        "rows in the page at most": max(found["rows"] for found in tries),
-        "longest task, ms, each try": longest,
-        "frames": tries[-1]["frames"],
-        "ms a frame": round(tries[-1]["took"] / tries[-1]["frames"], 1),
+        "rows in the page at most": max(each.rows for each in tries),
+        "longest task by the clock, ms, each try": [each.longest for each in tries],
+        "longest task by work, ms, each try": [round(each.worked, 1) for each in tries],
+        "frames": best.frames,
+        "ms a frame": round(best.took / best.frames, 1),
     }
-    assert min(longest) <= LONGEST_TASK
+    assert all(0 < each.rows <= MOST_ROWS for each in tries)
+    assert all(0 < each.worked <= LONGEST_TASK for each in tries)
+    kept_waiting = best.worked < best.longest / 2
+    assert best.longest <= LONGEST_TASK or kept_waiting, figures["scrolling"]
+
+
+_IN_SIGHT = """([share, total]) => {
+  const seen = [...document.querySelectorAll("[role=row]")].filter((row) => {
+    const {top, bottom} = row.getBoundingClientRect();
+    return bottom > 100 && top < window.innerHeight - 100;
+  });
+  const near = seen.every((row) => Math.abs(row.ariaRowIndex / total - share) < 0.02);
+  return seen.length > 3 && near && !seen.some((row) => row.querySelector(".row-skeleton"));
+}"""
 
 
 def test_jumping_about_draws_the_rows_that_are_in_sight(reader: OpenReader) -> None:
@@ -123,10 +163,7 @@ def test_jumping_about_draws_the_rows_that_are_in_sight(reader: OpenReader) -> N
     total = int(page.get_by_role("grid").get_attribute("aria-rowcount") or 0)
     for share in (0.5, 0.93, 0.07, 1.0, 0.3):
         page.evaluate("(share) => window.scrollTo(0, share * document.documentElement.scrollHeight)", share)
-        inside = page.locator("[role=row]:not(:has(.row-skeleton))").filter(visible=True)
-        expect(inside.nth(3)).to_be_visible()
-        places = [int(each.get_attribute("aria-rowindex") or 0) for each in inside.all()[:3]]
-        assert abs(places[0] / total - share) < 0.02
+        page.wait_for_function(_IN_SIGHT, arg=[share, total])
         assert page.locator("[role=row]").count() <= MOST_ROWS
     page.keyboard.press("j")
     page.keyboard.press("End")
@@ -142,8 +179,7 @@ def test_opened_rows_do_not_make_the_page_heavy(reader: OpenReader) -> None:
         page.keyboard.press("j")
         page.keyboard.press("e")
     expect(page.locator(".row-active .layers")).to_be_visible()
-    found = scrolled(page, 2000)
-    assert found["rows"] <= MOST_ROWS
+    assert scrolled(page).rows <= MOST_ROWS
 
 
 def test_typing_among_ten_thousand_finds_at_once(reader: OpenReader, figures: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ class TestRuns:
         assert outcomes == ["done", "retried", "blocked"]
         last, second = page.locator("#iteration-3"), page.locator("#iteration-2")
         expect(last).to_contain_text("2 of 2 checks pass")
-        expect(second.get_by_text("ended with 1 instead of 0")).to_be_visible()
+        expect(second.locator(".checks pre")).to_have_text("ended with 1 instead of 0")
         second.get_by_text("1 file changed").click()
         expect(second.locator(".files")).to_have_text("src/cart/total.ts")
 
@@ -117,7 +117,7 @@ class TestRuns:
         expect(asked).to_contain_text(f"{told['tokens']:,} tokens")
         added = [line[1:] for line in told["diff_to_previous"].splitlines() if line[:1] == "+" and line[:3] != "+++"]
         shown = asked.locator(".diff-plus .diff-text").all_inner_texts()
-        assert [line.strip() for line in shown] == [line.strip() for line in added]
+        assert [line.removeprefix("added:").strip() for line in shown] == [line.strip() for line in added]
         asked.get_by_role("tab", name="Whole prompt").click()
         assert asked.locator("pre.prompt").inner_text().strip() == told["text"].strip()
 

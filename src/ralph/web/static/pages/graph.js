@@ -15,7 +15,7 @@ import { route, setQuery } from "../parts/router.js";
 import { KINDS, kindWord, Shape } from "../parts/shapes.js";
 import { PageHead } from "../parts/shell.js";
 import { TimeSlider } from "../parts/slider.js";
-import { number } from "../parts/words.js";
+import { count, number } from "../parts/words.js";
 
 const NONE = { nodes: [], edges: [] };
 
@@ -120,7 +120,7 @@ function useMissing(id, asOf, add) {
 }
 
 function counted(seen, said) {
-  const words = `${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges`;
+  const words = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
   return said.total_nodes > said.nodes.length
     ? `${words} of ${number(said.total_nodes)} nodes and ${number(said.total_edges)} edges: those with the most edges` : words;
 }
@@ -130,7 +130,7 @@ function Picture({ seen, selected, path, onOpen, control }) {
     return html`<${Empty} title="No node is left"
       text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or take a filter away." />`;
   }
-  const counts = `${number(seen.nodes.length)} nodes and ${number(seen.edges.length)} edges`;
+  const counts = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
   const label = `Graph of ${counts}. The tabs Nodes and Edges have the same as lists.`;
   return html`<div class="picture">
     <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} path=${path} onOpen=${onOpen} label=${label}

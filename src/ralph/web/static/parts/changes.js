@@ -180,8 +180,8 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     ${step === "form"
       ? html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
           ${kept && html`<${Kept} onFresh=${fresh} />`} ${other && html`<p class="notice">${OTHER}</p>`}
-          <${Form} values=${values} set=${set} record=${record} />
           ${anyway && html`<${Anyway} option=${anyway} values=${values} set=${set} />`}
+          <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
           ${!Form && words.text && html`<p class="quiet">${words.text}</p>`}

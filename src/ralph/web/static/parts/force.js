@@ -10,6 +10,7 @@
  */
 import { html, useEffect, useRef } from "../lib.js";
 import { ink } from "./ink.js";
+import { drawNames, radius } from "./names.js";
 import { colourOf, KINDS, pathOf } from "./shapes.js";
 import { shown } from "./theme.js";
 
@@ -21,11 +22,6 @@ function load() {
 }
 
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-
-/** How big a node is: by the root of its degree, so that a hub is seen and does not hide the rest. */
-function radius(node) {
-  return 3.5 + Math.min(9, Math.sqrt(node.degree || 1) * 1.4);
-}
 
 /** The theme's colours for one drawing. */
 function palette() {
@@ -40,11 +36,6 @@ const paths = new Map();
 function shape(kind) {
   if (!paths.has(kind)) paths.set(kind, new Path2D(pathOf(kind)));
   return paths.get(kind);
-}
-
-function short(title, most = 32) {
-  const letters = [...title];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : title;
 }
 
 /** One node: its shape, dimmed when it is not what is looked at, ringed when it is. */
@@ -67,77 +58,7 @@ function drawNode(node, canvas, look) {
 }
 
 const MARGIN = 36;
-const NAMED = 60;
-const NAMED_MOVING = 12;
-
-/** The names, after all nodes, biggest first: one that would lie over another name or a node is left out. */
-function drawNames(nodes, canvas, scale, look) {
-  const font = 11.5 / scale;
-  canvas.font = `${font}px system-ui, sans-serif`;
-  canvas.textAlign = "center";
-  canvas.textBaseline = "top";
-  const view = look.view();
-  const taken = nodes.map((node) => boxOf(node));
-  let left = look.moving() ? NAMED_MOVING : NAMED * Math.max(1, scale);
-  for (const node of nodes) {
-    if (left <= 0) break;
-    const wanted = look.marked(node.id) || look.hovered() === node.id;
-    if ((!wanted && look.dimmed(node.id)) || !meets(boxOf(node), view)) continue;
-    const text = short(node.title || node.id, wanted ? 40 : 28);
-    const width = canvas.measureText(text).width + font * 0.6;
-    const places = placesFor(node, width, font * 1.35).map((box) => within(box, view));
-    const box = wanted ? freest(places, taken) : places[0];
-    if (!wanted && taken.some((other) => meets(box, other))) continue;
-    left -= 1;
-    taken.unshift(box);
-    drawName(text, box, canvas, look, font);
-  }
-}
-
-/** Where a name could stand: below its node, above it, at its sides. */
-function placesFor(node, width, height) {
-  const away = radius(node) * 1.25;
-  const size = { width, height };
-  return [
-    { ...size, left: node.x - width / 2, top: node.y + away },
-    { ...size, left: node.x - width / 2, top: node.y - away - height },
-    { ...size, left: node.x + away, top: node.y - height / 2 },
-    { ...size, left: node.x - away - width, top: node.y - height / 2 },
-  ];
-}
-
-/** A box moved as far as it must be to be seen whole: no name is cut by the edge. */
-function within(box, view) {
-  const left = Math.max(view.left, Math.min(box.left, view.left + view.width - box.width));
-  const top = Math.max(view.top, Math.min(box.top, view.top + view.height - box.height));
-  return { ...box, left, top };
-}
-
-/** The place that hides least; what comes first among those taken counts more. */
-function freest(places, taken) {
-  const hides = (box) => taken.reduce((sum, other, at) => sum + (meets(box, other) ? 1 + 20 / (1 + at) : 0), 0);
-  return places.reduce((best, box) => (hides(box) < hides(best) ? box : best));
-}
-
-/** The box of a node itself. */
-function boxOf(node) {
-  const size = radius(node);
-  return { left: node.x - size, top: node.y - size, width: 2 * size, height: 2 * size };
-}
-
-function drawName(text, box, canvas, look, font) {
-  canvas.globalAlpha = 0.82;
-  canvas.fillStyle = look.colours[":plate"];
-  canvas.fillRect(box.left, box.top, box.width, box.height);
-  canvas.globalAlpha = 1;
-  canvas.fillStyle = look.colours[":text"];
-  canvas.fillText(text, box.left + box.width / 2, box.top + font * 0.14);
-}
-
-function meets(one, other) {
-  return one.left < other.left + other.width && other.left < one.left + one.width
-    && one.top < other.top + other.height && other.top < one.top + one.height;
-}
+const NEAREST = 2;
 
 /** A pull to the middle, so that what is joined to nothing does not drift out of sight; weaker along the long side. */
 function gravity(host) {
@@ -297,7 +218,7 @@ function fill(state) {
   if (graph.width() === host.clientWidth && graph.height() === host.clientHeight) return;
   if (graph.width() !== host.clientWidth) graph.width(host.clientWidth);
   if (graph.height() !== host.clientHeight) graph.height(host.clientHeight);
-  if (state.fitted && !state.moved) graph.zoomToFit(0, MARGIN);
+  if (state.fitted && !state.moved) fit(state, 0);
 }
 
 /** Notes that somebody has dragged the picture, or come nearer. */
@@ -337,6 +258,16 @@ function mount(host, state, now, control) {
   };
 }
 
+/** All of it in sight, and the few nodes of a small graph not as big as plates. */
+function fit({ graph, host, known }, time) {
+  if (!graph || !known.size) return;
+  const { x, y } = graph.getGraphBbox();
+  const nearest = Math.min((host.clientWidth - 2 * MARGIN) / (x[1] - x[0]), (host.clientHeight - 2 * MARGIN) / (y[1] - y[0]));
+  if (nearest <= NEAREST) return void graph.zoomToFit(time, MARGIN);
+  graph.centerAt((x[0] + x[1]) / 2, (y[0] + y[1]) / 2, time);
+  graph.zoom(NEAREST, time);
+}
+
 function controls(state) {
   const time = () => (still() ? 0 : 240);
   const zoom = (times) => {
@@ -346,7 +277,7 @@ function controls(state) {
   return {
     fit: () => {
       state.moved = false;
-      state.graph.zoomToFit(time(), MARGIN);
+      fit(state, time());
     },
     nearer: () => zoom(1.4),
     farther: () => zoom(1 / 1.4),
@@ -369,18 +300,17 @@ function feed(state, nodes, edges, now) {
   // Without motion all of it is one task, which must not be felt.
   const whole = Math.round(Math.min(240, (calm ? 28000 : 40000) / Math.max(1, next.size)));
   moves(state, true);
-  const fit = (time) => next.size > 0 && state.graph?.zoomToFit(time, MARGIN);
   let began = !first;
   state.graph
     .warmupTicks(calm ? whole : first ? Math.round(whole / 5) : 0)
     .cooldownTicks(calm ? 0 : whole)
     .onEngineTick(() => {
       // Only now do the nodes have places; before, there is nothing that could fit.
-      if (!began) fit(0);
+      if (!began) fit(state, 0);
       began = true;
     })
     .onEngineStop(() => {
-      if (!state.fitted) fit(calm ? 0 : 240);
+      if (!state.fitted) fit(state, calm ? 0 : 240);
       state.fitted = true;
       moves(state, false);
       redraw(state.graph);

@@ -10,7 +10,7 @@ import { Icon } from "./icons.js";
 import { VirtualList } from "./list.js";
 import { Facts } from "./pieces.js";
 import { kindWord, Shape } from "./shapes.js";
-import { number, said as worded, Time } from "./words.js";
+import { count, number, said as worded, Time } from "./words.js";
 
 /** Where a node has a page of its own, as [address, words]. */
 export function placeOf(node) {
@@ -91,7 +91,7 @@ export function NodeList({ nodes, selected, onOpen }) {
   return html`<${VirtualList} count=${rows.length} rowHeight=${48} label="Nodes" get=${(at) => rows[at]} onOpen=${(node) => onOpen(node.id)}
     render=${(node) => html`<div class="node-row ${node.id === selected ? "is-chosen" : ""}"><${Shape} kind=${node.kind} />
           <span class="node-row-title">${node.title || node.id}</span><span class="quiet node-row-kind">${kindWord(node.kind)}
-          </span><span class="quiet num">${number(node.degree)} edges</span></div>`} />`;
+          </span><span class="quiet num">${count(node.degree, "edge")}</span></div>`} />`;
 }
 
 /** All edges as a list; opening one opens its source. */

@@ -1,0 +1,88 @@
+/**
+ * The names of a graph's nodes on its canvas: as text, the biggest nodes' first, none over another or cut by an edge.
+ *
+ * Placing takes time that grows with the nodes, so while the layout moves only a few are drawn. What is chosen or
+ * pointed at always has its name, where it hides least.
+ */
+
+/** How big a node is: by the root of its degree, so that a hub is seen and does not hide the rest. */
+export function radius(node) {
+  return 3.5 + Math.min(9, Math.sqrt(node.degree || 1) * 1.4);
+}
+
+function short(title, most = 32) {
+  const letters = [...title];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : title;
+}
+
+const NAMED = 60;
+const NAMED_MOVING = 12;
+
+/** The names, after all nodes, biggest first: one that would lie over another name or a node is left out. */
+export function drawNames(nodes, canvas, scale, look) {
+  const font = 11.5 / scale;
+  canvas.font = `${font}px system-ui, sans-serif`;
+  canvas.textAlign = "center";
+  canvas.textBaseline = "top";
+  const view = look.view();
+  const taken = nodes.map((node) => boxOf(node));
+  let left = look.moving() ? NAMED_MOVING : NAMED * Math.max(1, scale);
+  for (const node of nodes) {
+    if (left <= 0) break;
+    const wanted = look.marked(node.id) || look.hovered() === node.id;
+    if ((!wanted && look.dimmed(node.id)) || !meets(boxOf(node), view)) continue;
+    const text = short(node.title || node.id, wanted ? 40 : 28);
+    const width = canvas.measureText(text).width + font * 0.6;
+    const places = placesFor(node, width, font * 1.35).map((box) => within(box, view));
+    const box = wanted ? freest(places, taken) : places[0];
+    if (!wanted && taken.some((other) => meets(box, other))) continue;
+    left -= 1;
+    taken.unshift(box);
+    drawName(text, box, canvas, look, font);
+  }
+}
+
+/** Where a name could stand: below its node, above it, at its sides. */
+function placesFor(node, width, height) {
+  const away = radius(node) * 1.25;
+  const size = { width, height };
+  return [
+    { ...size, left: node.x - width / 2, top: node.y + away },
+    { ...size, left: node.x - width / 2, top: node.y - away - height },
+    { ...size, left: node.x + away, top: node.y - height / 2 },
+    { ...size, left: node.x - away - width, top: node.y - height / 2 },
+  ];
+}
+
+/** A box moved as far as it must be to be seen whole: no name is cut by the edge. */
+function within(box, view) {
+  const left = Math.max(view.left, Math.min(box.left, view.left + view.width - box.width));
+  const top = Math.max(view.top, Math.min(box.top, view.top + view.height - box.height));
+  return { ...box, left, top };
+}
+
+/** The place that hides least; what comes first among those taken counts more. */
+function freest(places, taken) {
+  const hides = (box) => taken.reduce((sum, other, at) => sum + (meets(box, other) ? 1 + 20 / (1 + at) : 0), 0);
+  return places.reduce((best, box) => (hides(box) < hides(best) ? box : best));
+}
+
+/** The box of a node itself. */
+function boxOf(node) {
+  const size = radius(node);
+  return { left: node.x - size, top: node.y - size, width: 2 * size, height: 2 * size };
+}
+
+function drawName(text, box, canvas, look, font) {
+  canvas.globalAlpha = 0.82;
+  canvas.fillStyle = look.colours[":plate"];
+  canvas.fillRect(box.left, box.top, box.width, box.height);
+  canvas.globalAlpha = 1;
+  canvas.fillStyle = look.colours[":text"];
+  canvas.fillText(text, box.left + box.width / 2, box.top + font * 0.14);
+}
+
+function meets(one, other) {
+  return one.left < other.left + other.width && other.left < one.left + one.width
+    && one.top < other.top + other.height && other.top < one.top + one.height;
+}

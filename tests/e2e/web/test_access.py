@@ -1,0 +1,285 @@
+"""Every page, for everybody: what `access.js` asks of it, in light and dark, wide and narrow, and the keyboard alone.
+
+Pages are looked at as they open and in the states that a person brings them into: a dialog, a panel, a list of
+choices. With each look a screenshot is kept. The keyboard's walk presses Tab until it is round: it must meet whatever
+can be met, see where it is at each stop, and come back to its beginning. `RALPH_E2E_README=1` makes the two pictures
+of the README anew.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.e2e.web.conftest import OpenReader
+from tests.e2e.web.explorer import PROJECT, Reader, Site, keep
+from tests.e2e.web.shop import Shop, loaded
+
+pytestmark = pytest.mark.e2e
+
+WIDTHS = (1280, 360)
+RULES = (Path(__file__).parent / "access.js").read_text(encoding="utf-8")
+PICTURES = ("explorer", "graph")
+IMAGES = PROJECT / "docs" / "images"
+STOP = """() => {
+  const at = document.activeElement;
+  if (!at || at === document.body) return null;
+  const again = Boolean(at.met);
+  at.met = true;
+  // A row of a list, or the label of a box, may show the focus of the element within it.
+  const active = document.getElementById(at.getAttribute("aria-activedescendant") ?? "")?.firstElementChild;
+  const shows = [at, active, at.closest("label"), at.parentElement].filter(Boolean).some((box) => {
+    const style = getComputedStyle(box);
+    const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+    return outlined || style.boxShadow !== "none";
+  });
+  const box = at.getBoundingClientRect();
+  const inSight = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  return { again, shows, inSight, what: `${at.tagName} ${at.className} ${(at.innerText || at.ariaLabel || "").slice(0, 40)}` };
+}"""
+"""The stop of the keyboard: whether it was met before, whether it can be seen to be there."""
+UNMET = """() => {
+  const root = document.querySelector("dialog[open]") ?? document;
+  const stops = [...root.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")];
+  const group = (radio) => root.querySelectorAll(`input[type=radio][name="${CSS.escape(radio.name)}"]`);
+  return stops.filter((stop) => {
+    if (stop.met || stop.tabIndex < 0 || stop.disabled || !stop.checkVisibility({ visibilityProperty: true })) return false;
+    return stop.type !== "radio" || ![...group(stop)].some((radio) => radio.met);
+  }).map((stop) => `${stop.tagName} ${stop.className} ${(stop.innerText || stop.ariaLabel || "").slice(0, 40)}`);
+}"""
+MOST_STOPS = 400
+
+Step = Callable[[Page], None]
+
+
+def _press(name: str, role: str = "button") -> Step:
+    def step(page: Page) -> None:
+        page.get_by_role(role, name=name).first.click()  # type: ignore[arg-type]  # a role by its name
+
+    return step
+
+
+def _help(page: Page) -> None:
+    page.keyboard.press("?")
+    page.locator("dialog[open]").wait_for()
+
+
+def _more(page: Page) -> None:
+    if page.locator(".bottom-bar").is_visible():
+        page.get_by_role("button", name="More").click()
+        page.locator("dialog[open]").wait_for()
+
+
+def _filters(page: Page) -> None:
+    if page.get_by_role("button", name="Filters").is_visible():
+        page.get_by_role("button", name="Filters").click()
+        page.locator("dialog[open]").wait_for()
+
+
+def _typed(page: Page) -> None:
+    page.get_by_role("combobox", name="Find a node").fill("auth")
+    page.get_by_role("option").first.wait_for()
+
+
+def _opened(page: Page) -> None:
+    for summary in page.locator("main summary").all():
+        if summary.is_visible() and not summary.evaluate("summary => summary.parentElement.open"):
+            summary.click()
+    expect(page.locator(".loading, .skeleton")).to_have_count(0)
+
+
+def _nothing(page: Page) -> None:
+    """As it opens."""
+
+
+STATES: dict[str, tuple[str, Step]] = {
+    "dashboard": ("/", _nothing),
+    "dashboard-opened": ("/", _opened),
+    "dashboard-health": ("/", _press("stale")),
+    "help": ("/", _help),
+    "more": ("/", _more),
+    "memory": ("/memory", _nothing),
+    "memory-search": ("/memory?q=redis", _press("More of")),
+    "memory-filters": ("/memory", _filters),
+    "memory-add": ("/memory", _press("Add a memory")),
+    "memory-changes": ("/memory", _press("Recent changes")),
+    "record": ("/memory/{keys}", _nothing),
+    "record-markdown": ("/memory/{markdown}", _nothing),
+    "record-hostile": ("/memory/{hostile}", _nothing),
+    "record-history": ("/memory/{keys}", _press("Show it from git")),
+    "record-edit": ("/memory/{keys}", _press("Edit")),
+    "record-missing": ("/memory/mem-0-0000", _nothing),
+    "insights": ("/insights", _nothing),
+    "insights-all": ("/insights?status=all", _nothing),
+    "sessions": ("/sessions", _nothing),
+    "sessions-by-task": ("/sessions?view=tasks", _nothing),
+    "session": ("/sessions/{session}", _nothing),
+    "session-injected": ("/sessions/{session}?view=injected", _nothing),
+    "session-summary": ("/sessions/{session}?view=summary", _nothing),
+    "chat": ("/sessions/{chat}", _opened),
+    "runs": ("/runs", _nothing),
+    "run": ("/runs/{run}", _nothing),
+    "run-opened": ("/runs/{run}", _opened),
+    "compare": ("/compare?a={run}&b={other}", _nothing),
+    "compare-sessions": ("/compare?kind=sessions&a={session}&b={chat}", _nothing),
+    "tasks": ("/tasks", _nothing),
+    "task": ("/tasks/{task}", _nothing),
+    "task-progress": ("/tasks/{done}", _nothing),
+    "context": ("/context", _nothing),
+    "context-prompt": ("/context?prompt=Which+key+signs+a+JWT%3F", _nothing),
+    "context-loop": ("/context?event=loop&task={task}", _opened),
+    "graph": ("/graph", _nothing),
+    "graph-find": ("/graph", _typed),
+    "graph-node": ("/graph?node={keys}", _nothing),
+    "graph-path": ("/graph?a={keys}&b={env}", _nothing),
+    "graph-nodes": ("/graph?view=nodes", _nothing),
+    "graph-edges": ("/graph?view=edges", _nothing),
+    "nowhere": ("/nowhere", _nothing),
+}
+"""Each state by its name: its address, and what brings it about."""
+WALKED = [name for name in STATES if name not in ("dashboard-opened", "context-loop", "run-opened", "record-missing")]
+
+
+@pytest.fixture(scope="module")
+def ids(site: Site) -> dict[str, str]:
+    """What the addresses of `STATES` are filled with."""
+    shop = Shop(site)
+    return {
+        "keys": shop.memory("The JWT signing key comes from"),
+        "env": shop.memory("The JWT signing key is read from"),
+        "markdown": shop.memory("Release notes"),
+        "hostile": shop.memory("The page title <script>"),
+        "session": shop.session("The refresh tokens"),
+        "chat": shop.session("Begin with the address"),
+        "run": shop.run("Round sums in the cart"),
+        "other": shop.run("Number invoices without gaps"),
+        "task": shop.task("Checkout in one page"),
+        "done": shop.task("Round sums in the cart"),
+    }
+
+
+@pytest.fixture
+def window(browser: Browser, site: Site) -> Iterator[Callable[[int, bool], Reader]]:
+    """Opens windows of a width, light or dark; that something is not there is no trouble here."""
+    opened: list[Reader] = []
+
+    def open_(width: int, dark: bool) -> Reader:
+        opened.append(Reader(browser, site, width=width, height=800 if width > 900 else 740, dark=dark))
+        return opened[-1]
+
+    yield open_
+    troubles = [each for reader in opened for each in reader.troubles if "404 (Not Found)" not in each]
+    for reader in opened:
+        reader.close()
+    assert troubles == []
+
+
+def brought(reader: Reader, ids: dict[str, str], name: str) -> Page:
+    """A page in one of its states."""
+    path, step = STATES[name]
+    page = loaded(reader, path.format(**ids))
+    step(page)
+    expect(page.locator(".loading, .skeleton")).to_have_count(0)
+    return page
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_page_is_for_everybody(window: Callable[[int, bool], Reader], ids: dict[str, str], name: str) -> None:
+    wrong: dict[str, list[str]] = {}
+    for width in WIDTHS:
+        for dark in (False, True):
+            page = brought(window(width, dark), ids, name)
+            look = f"{'dark' if dark else 'light'}-{width}"
+            keep(page, f"{name}-{look}")
+            for sentence in page.evaluate(RULES):
+                wrong.setdefault(sentence, []).append(look)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (360, True)])
+@pytest.mark.parametrize("name", WALKED)
+def test_the_keyboard_alone_reaches_everything_and_is_never_trapped(
+    window: Callable[[int, bool], Reader], ids: dict[str, str], name: str, width: int, dark: bool
+) -> None:
+    page = brought(window(width, dark), ids, name)
+    page.evaluate("document.activeElement?.blur()") if not page.locator("dialog[open]").count() else None
+    unseen: list[str] = []
+    for _ in range(MOST_STOPS):
+        page.keyboard.press("Tab")
+        stop = page.evaluate(STOP)
+        if stop is None:
+            continue
+        if stop["again"]:
+            break
+        if not (stop["shows"] and stop["inSight"]):
+            unseen.append(stop["what"])
+    else:
+        pytest.fail(f"after {MOST_STOPS} stops the keyboard is not round")
+    assert unseen == [], "the focus is not seen here"
+    assert page.evaluate(UNMET) == [], "the keyboard does not come here"
+
+
+def test_the_first_stop_skips_to_the_content(reader: OpenReader) -> None:
+    page = loaded(reader(), "/tasks")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Search tasks")).to_be_focused()
+
+
+def test_a_page_that_is_gone_to_has_the_focus_in_its_content(reader: OpenReader) -> None:
+    page = loaded(reader(), "/")
+    page.get_by_role("link", name="Graph").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Graph")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_the_theme_follows_the_system_until_somebody_chooses(reader: OpenReader) -> None:
+    page = loaded(reader(dark=True), "/")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paper)
+    page.get_by_role("button", name="Light colours").click()
+    expect(page.get_by_role("button", name="Dark colours")).to_be_visible()
+    light = page.evaluate(paper)
+    assert light != dark
+    page.reload()
+    page.locator("main h1").wait_for()
+    assert page.evaluate(paper) == light
+    page.keyboard.press("t")
+    assert page.evaluate(paper) == dark
+
+
+def test_motion_is_there_only_for_those_who_want_it(browser: Browser, site: Site) -> None:
+    for wanted in (True, False):
+        reader = Reader(browser, site)
+        reader.page.emulate_media(reduced_motion="no-preference" if wanted else "reduce")
+        reader.page.route("**/api/tasks*", lambda route: None)
+        reader.page.goto(f"{reader.site.origin}/tasks")
+        bar = reader.page.locator(".skeleton").first
+        bar.wait_for()
+        assert (bar.evaluate("bar => getComputedStyle(bar).animationName") != "none") is wanted
+        reader.close()
+
+
+class TestPicturesOfTheReadme:
+    @pytest.mark.skipif(os.environ.get("RALPH_E2E_README") != "1", reason="only with RALPH_E2E_README=1")
+    def test_they_are_made_anew(self, reader: OpenReader, site: Site) -> None:
+        IMAGES.mkdir(exist_ok=True)
+        page = loaded(reader(height=800), "/memory?q=jwt+key&sort=relevance")
+        page.get_by_role("button", name="More of").first.click()
+        expect(page.locator(".hit-detail")).to_be_visible()
+        page.screenshot(path=IMAGES / "explorer.png")
+        page = loaded(reader(height=800), f"/graph?node={Shop(site).memory('The JWT signing key comes from')}")
+        page.screenshot(path=IMAGES / "graph.png")
+
+    @pytest.mark.parametrize("name", PICTURES)
+    def test_they_are_there_and_small(self, name: str) -> None:
+        held = (IMAGES / f"{name}.png").read_bytes()
+        assert held[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">II", held[16:24]) == (1280, 800)
+        assert len(held) < 300_000

@@ -1,0 +1,232 @@
+"""The graph: what is drawn, what filters leave, how it was at a time, a node's panel, a path, and all of it as lists.
+
+The canvas cannot be read, so its box says how many nodes and edges it has and whether it rests; what it draws is
+looked at once, pixel by pixel. A node is clicked where "Find a node" has put it: in the middle.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.e2e.web.conftest import OpenReader
+from tests.e2e.web.explorer import Site, keep
+from tests.e2e.web.shop import Shop, loaded
+
+pytestmark = pytest.mark.e2e
+
+KEYS = "The JWT signing key comes from keys.current()"
+ENVIRONMENT = "The JWT signing key is read from JWT_KEY"
+PAINTED = """canvas => {
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const ink = copy.getContext("2d", { willReadFrequently: true });
+  ink.drawImage(canvas, 0, 0);
+  const { data } = ink.getImageData(0, 0, copy.width, copy.height);
+  const colours = new Map();
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at + 3] > 250) {
+      const colour = `rgb(${data[at]}, ${data[at + 1]}, ${data[at + 2]})`;
+      colours.set(colour, (colours.get(colour) ?? 0) + 1);
+    }
+  }
+  return Object.fromEntries([...colours].filter(([, times]) => times > 40));
+}"""
+"""The colours of a canvas, and on how many of its pixels each is."""
+
+
+@pytest.fixture
+def shop(site: Site) -> Shop:
+    return Shop(site)
+
+
+def holds(page: Page, nodes: int, edges: int | None = None) -> Locator:
+    """The picture with so many nodes and edges, at rest."""
+    edged = "" if edges is None else f"[data-edges='{edges}']"
+    picture = page.locator(f".force[data-nodes='{nodes}']{edged}[data-settled=true]")
+    picture.wait_for()
+    return picture
+
+
+def find(page: Page, label: str, words: str) -> None:
+    """Choose a node by typing a part of its name."""
+    field = page.get_by_role("combobox", name=label)
+    field.fill(words)
+    page.get_by_role("listbox", name=label).get_by_role("option").first.wait_for()
+    field.press("Enter")
+
+
+class TestThePicture:
+    def test_every_kind_is_drawn_in_the_colour_of_its_legend(self, reader: OpenReader, shop: Shop) -> None:
+        told = shop.get("/api/graph")
+        page = loaded(reader(), "/graph")
+        picture = holds(page, len(told["nodes"]), len(told["edges"]))
+        expect(picture).to_have_attribute("aria-label", f"Graph of {len(told['nodes'])} nodes and "
+                                          f"{len(told['edges'])} edges. The tabs Nodes and Edges have the same as lists.")  # fmt: skip
+        painted = picture.locator("canvas").first.evaluate(PAINTED)
+        kinds = page.locator(".legend .switch")
+        assert kinds.count() == len({each["kind"] for each in told["nodes"]})
+        for kind in kinds.all():
+            colour = kind.locator(".shape").evaluate("shape => getComputedStyle(shape).fill")
+            assert colour in painted, (kind.inner_text(), colour)
+
+    def test_the_legend_takes_kinds_away_and_brings_them_back(self, reader: OpenReader, shop: Shop) -> None:
+        told = shop.get("/api/graph")
+        page = loaded(reader(), "/graph")
+        tags = [each for each in told["nodes"] if each["kind"] == "tag"]
+        switch = page.get_by_role("button", name="tag")
+        expect(switch).to_have_attribute("aria-pressed", "true")
+        switch.click()
+        holds(page, len(told["nodes"]) - len(tags))
+        expect(switch).to_have_attribute("aria-pressed", "false")
+        assert page.evaluate("location.search") == "?off=tag"
+        switch.click()
+        holds(page, len(told["nodes"]), len(told["edges"]))
+
+    def test_a_task_and_a_tag_leave_what_is_about_them(self, reader: OpenReader, shop: Shop) -> None:
+        whole, task = shop.get("/api/graph"), shop.task("Round sums in the cart")
+        of_task, of_tag = shop.get("/api/graph", task=task), shop.get("/api/graph", tag="auth")
+        assert 0 < len(of_task["nodes"]) < len(whole["nodes"])
+        assert 0 < len(of_tag["nodes"]) < len(whole["nodes"])
+        page = loaded(reader(), "/graph")
+        page.get_by_label("Task").select_option(task)
+        holds(page, len(of_task["nodes"]), len(of_task["edges"]))
+        page.get_by_label("Task").select_option("")
+        page.get_by_label("Tag", exact=True).select_option("auth")
+        holds(page, len(of_tag["nodes"]), len(of_tag["edges"]))
+
+    def test_the_slider_shows_what_was_known_at_a_day(self, reader: OpenReader, shop: Shop) -> None:
+        whole = shop.get("/api/graph")
+        day = (datetime.now(UTC) - timedelta(days=10)).date()
+        then = shop.get("/api/graph", as_of=day.isoformat())
+        assert 0 < len(then["nodes"]) < len(whole["nodes"])
+        page = loaded(reader(), "/graph")
+        slider = page.get_by_role("slider", name="As of")
+        expect(slider).to_have_attribute("aria-valuetext", "now")
+        slider.focus()
+        for _ in range(10):
+            slider.press("ArrowLeft")
+        holds(page, len(then["nodes"]), len(then["edges"]))
+        expect(page.locator(".slider-day")).to_contain_text(f"{day.day} {day:%B %Y}")
+        assert page.evaluate("location.search") == f"?as_of={day.isoformat()}"
+        slider.press("Home")
+        first = shop.get("/api/graph", as_of=whole["from"])
+        holds(page, len(first["nodes"]))
+        slider.press("End")
+        holds(page, len(whole["nodes"]), len(whole["edges"]))
+
+    def test_nearer_farther_and_all_move_the_picture(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/graph")
+        canvas = page.locator(".force canvas").first
+        pictures = [canvas.evaluate("canvas => canvas.toDataURL()")]
+        for name in ("Nearer", "Farther", "All"):
+            page.get_by_role("button", name=name).click()
+            expect(page.locator(".force[data-settled=true]")).to_be_visible()
+            page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            pictures.append(canvas.evaluate("canvas => canvas.toDataURL()"))
+        assert len(set(pictures)) >= 2
+        assert pictures[1] != pictures[0]
+
+
+class TestOneNode:
+    def test_a_click_opens_its_panel_and_the_panel_its_record(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), "/graph")
+        find(page, "Find a node", "keys.current")
+        panel = page.locator(".node-panel")
+        expect(panel).to_have_attribute("data-node", shop.memory(KEYS))
+        panel.get_by_role("button", name="Close the panel").click()
+        expect(panel).to_have_count(0)
+        page.locator(".force").hover()
+        page.locator(".force .clickable").wait_for()
+        page.locator(".force").click()
+        expect(panel).to_have_attribute("data-node", shop.memory(KEYS))
+        expect(panel).to_contain_text("supersedes")
+        expect(panel.get_by_role("button", name=ENVIRONMENT)).to_be_visible()
+        keep(page, "graph-panel")
+        panel.get_by_role("link", name="Open the record").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text(KEYS)
+
+    def test_a_neighbour_of_the_panel_is_opened_from_it(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), f"/graph?node={shop.memory(KEYS)}")
+        panel = page.locator(".node-panel")
+        panel.get_by_role("button", name=ENVIRONMENT).click()
+        expect(panel).to_have_attribute("data-node", shop.memory(ENVIRONMENT))
+        expect(panel).to_contain_text("superseded by")
+
+    def test_a_record_leads_to_its_place_in_the_graph(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), f"/memory/{shop.memory(KEYS)}")
+        page.get_by_role("link", name="In the graph").click()
+        expect(page.locator(".node-panel")).to_have_attribute("data-node", shop.memory(KEYS))
+
+    def test_a_session_is_called_by_what_was_asked_and_a_long_name_is_seen_to_be_cut(self, shop: Shop) -> None:
+        nodes = shop.get("/api/graph")["nodes"]
+        names = [each["title"] for each in nodes if each["kind"] == "session"]
+        assert "How is VAT computed on an invoice?" in names
+        long = [each["title"] for each in nodes if len(each["title"]) >= 80]
+        assert long
+        assert all(name.endswith("…") for name in long)
+
+
+class TestPaths:
+    def test_a_path_between_two_is_found_told_and_drawn(self, reader: OpenReader, shop: Shop) -> None:
+        told = shop.get("/api/graph/path", a=shop.memory(ENVIRONMENT), b="file:src/auth/keys.ts")
+        assert told["found"]
+        page = loaded(reader(), "/graph")
+        canvas = page.locator(".force canvas").first
+        page.get_by_text("Path between two nodes").click()
+        find(page, "From", "JWT_KEY in the environment")
+        expect(page.get_by_text("Choose the other end")).to_be_visible()
+        find(page, "To", "file:src/auth/keys.ts")
+        expect(page.locator("[data-path]")).to_have_attribute("data-path", str(len(told["nodes"])))
+        steps = page.locator(".path-words .link")
+        assert steps.all_inner_texts() == [each["title"] for each in told["nodes"]]
+        expect(page.locator(".path-words")).to_contain_text("supersedes")
+        marked = page.locator("body").evaluate(
+            "body => { const dot = document.createElement('span'); dot.style.color = 'var(--graph-path)';"
+            " body.append(dot); const colour = getComputedStyle(dot).color; dot.remove(); return colour; }"
+        )
+        assert marked in canvas.evaluate(PAINTED)
+        keep(page, "graph-path")
+        page.get_by_role("button", name="Clear").click()
+        expect(page.locator(".path-words")).to_have_count(0)
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert marked not in canvas.evaluate(PAINTED)
+
+    def test_the_ends_are_chosen_from_panels_and_no_way_is_said(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), f"/graph?node={shop.memory(KEYS)}")
+        page.get_by_role("button", name="Path from here").click()
+        find(page, "Find a node", "feature flags")
+        page.get_by_role("button", name="Path to here").click()
+        expect(page.locator("[data-path]")).to_have_attribute("data-path", "0")
+        expect(page.get_by_text("No way leads from one to the other at this time.")).to_be_visible()
+
+
+class TestTheLists:
+    def test_nodes_are_read_and_opened_with_the_keyboard_alone(self, reader: OpenReader, shop: Shop) -> None:
+        told = shop.get("/api/graph")
+        page = loaded(reader(), "/graph")
+        page.get_by_role("tab", name="Picture").focus()
+        page.keyboard.press("ArrowRight")
+        grid = page.get_by_role("grid", name="Nodes")
+        expect(grid).to_have_attribute("aria-rowcount", str(len(told["nodes"])))
+        expect(page.get_by_role("tab", name="Nodes")).to_be_focused()
+        page.keyboard.press("Tab")
+        while not grid.evaluate("grid => document.activeElement === grid"):
+            page.keyboard.press("Tab")
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        row = page.locator(f"#{grid.get_attribute('aria-activedescendant')}")
+        expect(row).to_have_attribute("aria-rowindex", "3")
+        title = row.locator(".node-row-title").inner_text()
+        page.keyboard.press("Enter")
+        expect(page.locator(".node-panel h2")).to_have_text(title)
+
+    def test_edges_are_read_as_sentences(self, reader: OpenReader, shop: Shop) -> None:
+        told = shop.get("/api/graph")
+        page = loaded(reader(), "/graph?view=edges")
+        expect(page.get_by_role("grid", name="Edges")).to_have_attribute("aria-rowcount", str(len(told["edges"])))
+        stated = page.get_by_role("row").filter(has_text="supersedes").filter(has_text="stated")
+        expect(stated).to_contain_text(KEYS)
+
+    def test_an_empty_answer_says_what_to_do(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/graph?tag=nothing-like-it")
+        expect(page.get_by_text("No node is left")).to_be_visible()
+        expect(page.get_by_text("Move the slider or take a filter away.")).to_be_visible()
