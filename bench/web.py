@@ -28,6 +28,8 @@ from ralph.model.query import Query
 from ralph.web import site
 
 COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5
+PAGE = 50
+"""Rows that the explorer asks for at once (`parts/list.js`)."""
 TYPED = ("scheduler", "schema retries", "worker_41", "migration blocks deploy", "token")
 _TOKEN = "bench"  # of a server that lives as long as this measurement
 _EMPTY = "/api/empty"
@@ -80,9 +82,9 @@ def run(rounds: int = ROUNDS) -> list[str]:
         with served(root) as (connection, headers):
             found = json.loads(asked(connection, headers, "/api/records?q=scheduler"))
             tasks: dict[str, Callable[[str], object]] = {
-                "library": lambda typed: search.search(root, Query(typed, limit=100)),
+                "library": lambda typed: search.search(root, Query(typed, limit=PAGE)),
                 "empty request": lambda _: asked(connection, headers, _EMPTY),
-                "page": lambda typed: asked(connection, headers, f"/api/records?q={quote(typed)}"),
+                "page": lambda typed: asked(connection, headers, f"/api/records?q={quote(typed)}&limit={PAGE}"),
             }
             for word in TYPED * rounds:
                 taken = dict.fromkeys(tasks, 0.0)

@@ -361,3 +361,51 @@ def test_few_questions_serve_many_records(repo: Repository, monkeypatch: pytest.
     found = check.check(repo.root)
     assert {each.verdict.value for report in found for each in report.looked} == {"moved", "fresh"}
     assert (counted / "log").read_text(encoding="utf-8").count("\n") <= 10
+
+
+def test_a_record_ralph_s_own_files_and_documents_are_no_new_place_of_a_symbol(repo: Repository) -> None:
+    repo.put("refund.py", "def refund():\n    pass\n")
+    repo.commit(OLD)
+    repo.remembers("`refund()` of refund.py gives money back")
+    repo.put("docs/how.md", "refund is documented\n")
+    repo.put("refund.py", "def other():\n    pass\n")
+    repo.commit(NEW)
+    assert ("refund", "gone", "") in repo.verdicts()
+    repo.put("src/money.py", "def refund():\n    pass\n")
+    repo.commit(NEW)
+    assert ("refund", "moved", "src/money.py") in repo.verdicts()
+
+
+def test_a_symbol_is_named_with_its_file_or_by_its_kind(repo: Repository) -> None:
+    repo.put("src/a.ts", "function name() {}\nfunction other() {}\n")
+    repo.commit(OLD)
+    repo.remembers("see src/a.ts#name and symbol:other; docs/x.md#heading is a page")
+    assert repo.verdicts()[:3] == [
+        ("src/a.ts", "fresh", "src/a.ts"), ("docs/x.md", "unverifiable", ""), ("name", "fresh", "src/a.ts"),
+    ]  # fmt: skip
+    repo.put("src/a.ts", "function name() {}\n")
+    repo.commit(NEW)
+    assert ("other", "gone", "") in repo.verdicts()
+    assert ("heading", "gone", "") not in repo.verdicts()
+
+
+def test_a_script_that_was_never_there_is_missing_and_one_that_was_is_gone(repo: Repository) -> None:
+    repo.put("package.json", '{"scripts": {"build": "x", "old": "y"}}\n')
+    repo.commit(OLD)
+    repo.put("package.json", '{"scripts": {"build": "x"}}\n')
+    repo.commit(OLD)
+    repo.remembers("`npm run nope`, `npm run build`, `npm run old`")
+    assert repo.verdicts() == [
+        ("npm run nope", "changed", "package.json"), ("npm run build", "fresh", "package.json"),
+        ("npm run old", "gone", ""),
+    ]  # fmt: skip
+
+
+def test_a_file_that_was_renamed_and_not_committed_is_followed(repo: Repository) -> None:
+    repo.put("heart.py", "beat = 1\n")
+    repo.put("lung.py", LONG)
+    repo.commit(OLD)
+    repo.remembers("see heart.py and lung.py")
+    (repo.root / "heart.py").rename(repo.root / "core.py")
+    repo.git("mv", "lung.py", "air.py")
+    assert repo.verdicts() == [("heart.py", "moved", "core.py"), ("lung.py", "moved", "air.py")]

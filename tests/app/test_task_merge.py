@@ -241,6 +241,48 @@ def test_of_what_both_sides_added_nothing_of_ours_is_lost(
     assert set(kept) <= {*bullets(left), *bullets(right)}
 
 
+def grown(text: str, *more: str) -> str:
+    document = region.parse(text)
+    for each in more:
+        document = document.add(learned(each))
+    return str(document)
+
+
+def test_a_bullet_that_both_sides_reworded_is_a_conflict_with_both_wordings(shop: Workshop) -> None:
+    put(shop.root, "AGENTS.md", grown(page(shop), "Prices are floats", "Redis must run first"))
+    work, place = new(shop)
+    put(place, "AGENTS.md", page(shop).replace("are floats", "are cents"))
+    put(shop.root, "AGENTS.md", page(shop).replace("are floats", "are euros"))
+    before = page(shop)
+    assert any("Prices are cents" in stop for stop in merge(shop.root, work.id, dry_run=True).stops)
+    with pytest.raises(Conflict) as told:
+        merge(shop.root, work.id)
+    assert "main: - Prices are euros" in told.value.message
+    assert f"{work.branch}: - Prices are cents" in told.value.message
+    assert page(shop) == before
+
+
+def test_a_bullet_that_one_side_reworded_and_new_ones_of_both_are_joined() -> None:
+    base = grown("", "one", "two")
+    ours, theirs = grown(base.replace("- one", "- one, at last"), "ours"), grown(base, "theirs")
+    after = union(region.parse, base, ours, theirs)
+    assert after is not None
+    assert bullets(after) == ["one, at last", "two", "ours", "theirs"]
+    same = grown(base.replace("- one", "- one, at last"), "theirs")
+    assert bullets(union(region.parse, base, ours, same) or "") == ["one, at last", "two", "ours", "theirs"]
+    assert union(region.parse, base, ours, base.replace("- one", "- one again")) is None
+
+
+def test_a_conflict_over_a_deleted_file_says_who_deleted_it(shop: Workshop) -> None:
+    work, place = new(shop)
+    git(place, "rm", "-q", "cart.py")
+    git(place, "commit", "-q", "-m", "gone")
+    put(shop.root, "cart.py", "ours\n")
+    with pytest.raises(Conflict, match=rf"cart\.py: {work.branch} has deleted it, main has changed it"):
+        merge(shop.root, work.id)
+    assert (shop.root / "cart.py").read_text(encoding="utf-8") == "ours\n"
+
+
 # --- global-patterns.md ----------------------------------------------------------------------------
 
 SHARED = ".ralph/global-patterns.md"

@@ -27,8 +27,9 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, index, journal, search, task
+from ralph.app import briefing, chat_turns, index, insight, journal, search, session, task
 from ralph.app.search import Answer
+from ralph.errors import NotFound
 from ralph.formats import jsonl
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
@@ -128,15 +129,43 @@ def test_of_a_linked_record_that_is_not_to_be_seen_the_id_is_told(here: Both) ->
 
 
 @pytest.mark.parametrize("layer", list(Detail))
-def test_by_its_id_a_record_is_shown_to_everybody_with_a_note_whose_it_is(here: Both, layer: Detail) -> None:
-    answer = found(here, here.two, SEEN_ID, layer)
-    assert ONE_SEEN in answer.shown[0].hit.record.text
-    assert answer.notes == (f"{SEEN_ID} belongs to another task, {here.one}",)
-    assert found(here, here.one, SEEN_ID, layer).notes == ()
-    assert found(here, "", SEEN_ID, layer).notes == ()
-    assert found(here, here.two, MEMORY_ID, layer).notes == ()
+def test_by_its_id_a_record_of_another_open_task_is_not_found_either(here: Both, layer: Detail) -> None:
+    if layer is Detail.INDEX:
+        answer = found(here, here.two, SEEN_ID, layer)
+        assert answer.shown == ()
+        assert answer.notes == (f"1 record of other tasks left out ({here.one}); --all-tasks shows everything",)
+    else:
+        with pytest.raises(NotFound) as none:
+            found(here, here.two, SEEN_ID, layer)
+        assert here.one in str(none.value.hint)
+        assert "--all-tasks" in str(none.value.hint)
+    with pytest.raises(NotFound, match="that this task may see"):
+        search.timeline(here.root, SEEN_ID, task=here.two)
+    for name, record in ((here.one, SEEN_ID), ("", SEEN_ID), (here.two, MEMORY_ID)):
+        assert [each.hit.record.id for each in found(here, name, record, layer).shown] == [record]
+        assert found(here, name, record, layer).notes == ()
     task.done(here.root, here.one)
-    assert found(here, here.two, SEEN_ID, layer).notes == ()
+    assert ONE_SEEN in found(here, here.two, SEEN_ID, layer).shown[0].hit.record.text
+
+
+def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) -> None:
+    every = {"s-one", "s-chat", "s-two"}
+    assert {each.id for each in session.list_(here.root)[0]} == every
+    assert {each.id for each in session.list_(here.root, within=here.two)[0]} == {"s-two"}
+    assert session.find(here.root, within=here.two).id == "s-two"
+    for look in (session.find, session.show, session.summary, session.happened, chat_turns.history):
+        for name in ("s-one", "s-on", "s-chat"):
+            with pytest.raises(NotFound) as none:
+                look(here.root, name, within=here.two)
+            assert "--all-tasks" in str(none.value.hint)
+        look(here.root, "s-two", within=here.two)
+    assert session.left_out(here.root, here.two).startswith("2 sessions of other tasks left out")
+    assert session.left_out(here.root, "") == ""
+    assert [each.record.id for each in insight.list_(here.root, within=here.two)] == ["ins-2"]
+    with pytest.raises(NotFound, match="that this task may see"):
+        insight.find(here.root, "ins-1", within=here.two)
+    task.done(here.root, here.one)
+    assert {each.id for each in session.list_(here.root, within=here.two)[0]} == every
 
 
 def test_one_line_says_that_records_of_other_tasks_were_left_out(here: Both) -> None:

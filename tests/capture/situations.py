@@ -160,6 +160,58 @@ TEACHING: dict[str, list[Step]] = {
         ("edit", ".github/workflows/docs.yml", "+ fetch-tags: true"),
         ("ok", "make history"),
     ],
+    "an edit that says why, although the test only counts": [
+        ("fail", "go test ./store", "--- FAIL: TestIter: item 3 twice"),
+        ("edit", "store/iter.go", "copy the loop variable before the goroutine; go 1.21 shares it between rounds"),
+        ("ok", "go test ./store"),
+    ],
+    "a comment in the code that says why": [
+        ("fail", "pytest tests/test_geo.py", "assert 0.3 < 0.01"),
+        ("edit", "src/geo.py", "- d = b - a\n+ # longitudes wrap at 180, without it a path goes round the globe"),
+        ("ok", "pytest tests/test_geo.py"),
+    ],
+    "an edit that says why, in German": [
+        ("fail", "mvn test", "expected 1.5 but was 15.0"),
+        ("edit", "src/Parser.java", "NumberFormat mit Locale.ROOT, sonst gilt der Punkt als Trenner von Tausendern"),
+        ("ok", "mvn test"),
+    ],
+    "an edit that says why, in Korean": [
+        ("fail", "./gradlew test", "expected:<2026-01-01> but was:<2025-12-31>"),
+        ("edit", "src/Date.kt", "KST 기준으로 변환. 서버는 UTC라서 자정 이전 날짜로 계산됨"),
+        ("ok", "./gradlew test"),
+    ],
+    "a constant of the code that had the wrong value": [
+        ("fail", "./flash.sh --board b", "read back differs at 0x08004000"),
+        ("edit", "boards/b/mem.h", "-#define FLASH_PAGE 1024\n+#define FLASH_PAGE 2048"),
+        ("ok", "./flash.sh --board b"),
+    ],
+    "an assertion whose reason the agent gives before it passes": [
+        ("fail", "bin/rails check", "expected file edi_parser.rb to define constant EdiParser"),
+        ("edit", "config/inflections.rb", '+ inflect.acronym "EDI"'),
+        ("note", "The loader derives EdiParser from edi_parser.rb; an acronym in inflections.rb makes it EDIParser."),
+        ("ok", "bin/rails check"),
+    ],
+    "a check of a part that failed, and all of it that passed": [
+        ("fail", "pytest tests/test_users.py -k login", "OperationalError: no such table: users"),
+        ("ok", "alembic upgrade head"),
+        ("ok", "pytest tests/test_users.py"),
+    ],
+    "another failure and a search between": [
+        ("fail", "./build/tests --filter lights", "light[1].color = (0,0,0) expected (1,0.5,0)"),
+        ("edit", "render/lights.h", "explicit padding after each vec3, std140 rounds it to 16 bytes"),
+        ("fail", "rg 'do not merge'", ""),
+        ("ok", "./build/tests --filter lights"),
+    ],
+    "a module that is tried on the command line, resolved in settings": [
+        ("fail", "python -c 'import kernels'", "OMP: Error #15: found libgomp.so.1 already initialized"),
+        ("edit", "environment.yml", "all from conda-forge; mixing with wheels loads two runtimes of OpenMP"),
+        ("ok", "python -c 'import kernels'"),
+    ],
+    "things that must be applied in an order": [
+        ("fail", "kubectl apply -f app/", 'error: no matches for kind "Certificate" in version "cert-manager.io/v1"'),
+        ("ok", "kubectl apply -f crds/"),
+        ("ok", "kubectl apply -f app/"),
+    ],
     "a dead network that a setting ends for good": [
         ("fail", "npm ci", "npm ERR! network timeout at: the public registry"),
         ("edit", ".npmrc", "+ registry of the company"),
@@ -337,6 +389,74 @@ EMPTY: dict[str, list[Step]] = {
         ("fail", "pytest scripts/tests -q", "AssertionError: assert [] == ['a']"),
         ("edit", "scripts/prune.py", "+ return names"),
         ("ok", "pytest scripts/tests -q"),
+    ],
+    "a test that somebody says is red": [
+        ("note", "red: a discount for students"),
+        ("fail", "npm test -- discount", "FAIL discount: 10 is not 0"),
+        ("edit", "src/discount.ts", "rate for students; the others keep theirs as they were before"),
+        ("ok", "npm test -- discount"),
+    ],
+    "work that is told in many words": [
+        ("fail", "pytest tests/test_stock.py", "ImportError: cannot import name 'Stock'"),
+        ("edit", "src/stock.py", "class Stock with put, take and count; uses a dict of names to amounts"),
+        ("ok", "pytest tests/test_stock.py"),
+    ],
+    "what a tool answers to an edit": [
+        ("fail", "pytest tests/test_stock.py", "AssertionError: 0 != 3"),
+        ("edit", "src/stock.py", "The file src/stock.py has been updated. Here is a part of it, as it is: def take"),
+        ("ok", "pytest tests/test_stock.py"),
+    ],
+    "a migration that was written for its test": [
+        ("edit", "spec/models/order_spec.rb", "+ total"),
+        ("fail", "bundle exec rspec spec/models/order_spec.rb", "column orders.total does not exist"),
+        ("edit", "db/migrate/7_add_total.rb", "+ add_column :orders, :total"),
+        ("ok", "bin/rails db:migrate"),
+        ("ok", "bundle exec rspec spec/models/order_spec.rb"),
+    ],
+    "a word that was misspelt in a file of settings": [
+        ("fail", "kubectl apply -f k8s/web.yaml", 'error: unknown field "spec.replcas"'),
+        ("edit", "k8s/web.yaml", "- replcas: 2\n+ replicas: 2"),
+        ("ok", "kubectl apply -f k8s/web.yaml"),
+    ],
+    "a name that was misspelt in a query": [
+        ("fail", "dbt run --select dim_users", 'Database Error: column "emial" does not exist'),
+        ("edit", "models/dim_users.sql", "email"),
+        ("ok", "dbt run --select dim_users"),
+    ],
+    "a brace that was missing in the line that is named": [
+        ("fail", "terraform plan", "Error: Unclosed configuration block on modules/vpc/main.tf line 31"),
+        ("edit", "modules/vpc/main.tf", "+ }"),
+        ("ok", "terraform plan"),
+    ],
+    "a token that had expired": [
+        ("fail", "terraform plan", "Error: ExpiredToken: The security token included in the request is expired"),
+        ("ok", "aws sso login --profile dev"),
+        ("ok", "terraform plan"),
+    ],
+    "a machine's own service that was not running": [
+        ("fail", "make up", "Cannot connect to the Docker daemon at unix:///var/run/docker.sock"),
+        ("ok", "sudo systemctl start docker"),
+        ("ok", "make up"),
+    ],
+    "something that hung and was stopped": [
+        ("fail", "./gradlew test", "Gradle build daemon disappeared unexpectedly"),
+        ("ok", "./gradlew --stop"),
+        ("ok", "./gradlew test"),
+    ],
+    "a test that is never sure, in other words": [
+        ("fail", "npm run e2e", "expect(locator).toBeVisible() failed"),
+        ("ok", "npm run build"),
+        ("ok", "npm run e2e"),
+    ],
+    "what everybody installs first": [
+        ("fail", "pytest", "ModuleNotFoundError: No module named 'freezegun'"),
+        ("ok", "pip install -r requirements-dev.txt"),
+        ("ok", "pytest"),
+    ],
+    "a conflict in git": [
+        ("fail", "git rebase main", "CONFLICT (content): Merge conflict in package-lock.json"),
+        ("ok", "npm install"),
+        ("ok", "git rebase main"),
     ],
     "a compiler that an edit makes content": [
         ("fail", "cargo build", "error[E0308]: mismatched types"),

@@ -60,6 +60,36 @@ def test_a_text_is_like_itself(text: str) -> None:
     assert alike(weights(text), weights(text)) == 1.0
 
 
+MANY = [f"The report {name} is sent at {number} o'clock." for number, name in enumerate("abcdefghijklmnopqrstuvwxyz")]
+RARE = [
+    (
+        "Badge colours are gone in production: `bg-${tone}` is a dynamic class, Tailwind never sees it, it is purged.",
+        "Dynamic class names get purged by Tailwind; use a lookup table of whole names.",
+    ),
+    (
+        "노멀맵이 sRGB로 임포트되면 조명이 이상해짐. normal 맵은 반드시 linear 로 임포트",
+        "import preset: normal maps are linear; when the importer guesses sRGB the lighting is wrong",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), RARE)
+def test_among_many_texts_those_that_share_rare_words_are_about_one_thing(one: str, other: str) -> None:
+    assert not alike(weights(one), weights(other))
+    shelf = Shelf([one], among=[*MANY, one, other])
+    assert shelf.nearest(other) == 0
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_among_many_texts_what_only_sounds_alike_is_still_not(one: str, other: str) -> None:
+    assert Shelf([one], among=[*MANY, one, other]).nearest(other) is None
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_among_a_few_texts_hardly_anything_can_be_called_rare(one: str, other: str) -> None:
+    assert Shelf([one], among=[one, other]).nearest(other) is None
+
+
 def test_a_shelf_finds_the_text_that_says_the_same() -> None:
     shelf = Shelf(one for one, _ in SAME)
     assert [shelf.nearest(other) for _, other in SAME] == list(range(len(SAME)))

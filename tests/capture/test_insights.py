@@ -172,6 +172,31 @@ def test_something_that_was_met_again_in_another_session_is_an_insight_without_a
     assert is_well_evidenced(propose([first, second])[0])
 
 
+def test_what_comes_back_word_for_word_without_a_rule_is_no_second_sighting() -> None:
+    text = "42 pallets per AGV lane in Berlin"
+    found = propose([learning(text, "s1", 1), learning(text, "s2", 2)])
+    assert [places(each) for each in found] == [("s1",)]
+    note = "Please keep `layers.toml` in order, because the generator of layers.gen.h never sorts."
+    twice = [observed(NOTE, note, by="agent", session=name) for name in ("s1", "s2")]
+    assert [places(each) for each in propose(twice)] == [("s1",)]
+
+
+def test_a_note_that_states_a_rule_is_an_insight_and_two_notes_of_one_thing_are_well_evidenced() -> None:
+    rule = "Please don't touch the enum in layers.gen.h, it is generated; layers are added in layers.toml only."
+    assert [each.text for each in propose([observed(NOTE, rule, by="agent")])] == [rule]
+    first = "numbers of the 31st use the rates of the 30th. FX table closes 02:30 UTC, month-end starts 02:00"
+    second = "month-end rates are off: somebody moved the schedule back to 02:00, FX closes at 02:30"
+    notes = [observed(NOTE, first, by="agent"), observed(NOTE, second, by="agent", session="s2", number=9)]
+    assert is_well_evidenced(propose(notes)[0])
+
+
+def test_what_the_loop_says_about_an_iteration_is_no_insight() -> None:
+    told = "test: `pytest` must pass but failed (exit 1)\n\nError: DATABASE_URL must be set before tests in conftest.py"
+    for why in ("the agent did not say that the task is done", "it was called done, but the criteria do not agree"):
+        assert propose([noted(f"Did the export.\n\n{why}\n{told}")]) == []
+        assert [each.text for each in propose([noted(f"{PROTO}\n\n{why}\n{told}")])] == [PROTO]
+
+
 def test_the_record_that_sums_up_a_run_is_no_entry() -> None:
     assert propose([replace(noted(PROTO), label="run")]) == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralph.capture.statements import Meant, label, paragraphs, worth
+from ralph.capture.statements import Meant, is_reason, label, paragraphs, stands, worth
 
 LASTING = [
     "Migrations must run before seeding, otherwise the foreign keys of `orders` are missing.",
@@ -29,6 +29,14 @@ LASTING = [
     "We use kebab-case for the names of files under src/routes.",
     "`make dev` starts the proxy on port 8443 but only after the certificates are there.",
     "Pagination is 1-based in the public API but 0-based in the repository layer.",
+    "Stripe test clocks: advance by at most two billing intervals, larger jumps return 400",
+    "The android emulator sees the host as 10.0.2.2, localhost is the emulator itself.",
+    "Postgres picks the wrong index with LIMIT 1 on events; ORDER BY created_at, id avoids it",
+    "Der Import läuft nur mit Locale de_DE, sonst werden Kommas als Trenner gelesen.",
+    "결제 웹훅은 중복으로 올 수 있으니 event_id 로 멱등 처리해야 한다.",
+    "缓存键要带上租户 id，不然会串数据。",
+    "La cola no garantiza el orden; hay que ordenar por `sequence` antes de aplicar.",
+    "Floats are banned for amounts, DECIMAL(18,4) everywhere.",
 ]
 """Learnings with substance."""
 
@@ -89,6 +97,24 @@ EMPTY = [
     "로그인 폼 구현 완료.",
     "Habe die Tests für das Login-Formular geschrieben.",
     "已完成登录页面。",
+    "get_json gets json and retries.",
+    "RenewPolicy.call(policy) renews the policy.",
+    "charger.c, charger.h and charger_test.c belong to the charger module.",
+    "The DAG uses the connection warehouse to connect to the warehouse.",
+    "UserService 클래스는 사용자 조회 메서드를 제공한다.",
+    "OrderService 类有 create 和 cancel 两个方法。",
+    "La función total() devuelve el total.",
+    "Red-green: wrote test_masks_email, it fails since mask() is a stub, made it pass.",
+    "The spec for CartTotal first, it must be red.",
+    "Schreibe zuerst den Test für das Einlesen leerer Dateien.",
+    "先写失败的测试：分区路径解析。",
+    "Had to wait because the warehouse was restarted for maintenance at 12:00.",
+    "The VPN had dropped, DNS was down.",
+    "Ahora empiezo con la pantalla de pagos.",
+    "Iteración 6: cambios menores de formato, todo pasa.",
+    "The PO wants the CSV export by Friday.",
+    "the agent did not say that the task is done",
+    "it was called done, but the criteria do not agree",
 ]
 """Learnings and notes without any."""
 
@@ -121,6 +147,49 @@ def test_of_a_journal_only_the_lasting_sentence_is_kept() -> None:
 def test_a_sentence_that_leans_on_the_one_before_takes_it_along() -> None:
     said = "Refunds are posted twice under load. It relies on `idempotency_key`, never leave that out."
     assert worth(said, Meant.NOTED) == said
+
+
+def test_particulars_beside_a_lasting_sentence_and_what_was_done_about_it_are_kept() -> None:
+    said = (
+        "The consumer kept rebalancing and each event came three times. A batch takes 7 minutes, max.poll.interval.ms "
+        "was 5. Raised max.poll.interval.ms to 15 min."
+    )
+    assert worth(f"Implemented the export. {said}", Meant.NOTED) == said
+
+
+def test_a_rule_may_name_its_subject_in_the_sentence_before() -> None:
+    said = "Saves broke on suspend: the console kills us 2 s after SUSPEND_EVENT. Overwriting is not allowed any more."
+    assert worth(said, Meant.NOTED) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        ("Please don't touch layers.gen.h, it is generated from layers.toml.", True),
+        ("I must always run `make proto` first, because user_pb2 is not committed.", False),
+        ("because the POWER_STRIP of lab 3 was off, `run_hil.sh` never answered", False),
+        ("Be careful with dates.", False),
+    ],
+)
+def test_a_note_stands_alone_when_it_is_lasting_and_particular_and_no_plan_of_its_author(
+    text: str, *, alone: bool
+) -> None:
+    assert stands(text) is alone
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("round up to the group size; the division lost the tail of the list", True),
+        ("std::from_chars instead of strtof, which follows the locale", True),
+        ("add the split", False),
+        ("implement stacking, splitting and sorting of the inventory", False),
+        ("raise when the ratio exceeds the limit", False),
+        ("add a moved block, otherwise the plan is to destroy the queue", True),
+    ],
+)
+def test_an_edit_gives_a_reason_when_it_says_what_was_done_and_what_is_the_case(text: str, *, reason: bool) -> None:
+    assert is_reason(text) is reason
 
 
 def test_paragraphs_and_items_are_taken_one_by_one() -> None:

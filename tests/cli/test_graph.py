@@ -114,3 +114,22 @@ def test_what_cannot_be_done_says_why(project: Project, words: list[str], code: 
     said = project("graph", *words)
     assert said.code == code
     assert told in said.err
+
+
+def test_before_it_was_recorded_a_node_did_not_exist(project: Project) -> None:
+    said = project("graph", "show", OLD, "--as-of", "2026-01-01").out
+    assert "not yet: it did not exist then, it was recorded on 2026-01-10" in said
+    assert "superseded" not in said
+    assert "holds:" not in project("graph", "show", OLD, "--as-of", "2026-01-15").out
+    assert "no longer: superseded on 2026-02-10" in project("graph", "show", OLD, "--as-of", "2026-03-01").out
+
+
+def test_an_edge_from_a_later_day_on_is_not_told_before_and_days_are_shown(project: Project) -> None:
+    project("graph", "link", NEW, "affects", "tag:later", "--from", "2199-01-01")
+    project("graph", "link", NEW, "affects", "tag:now", "--from", "2026-02-11", "--until", "2198-01-01")
+    said = project("graph", "show", NEW).out
+    assert "tag:later" not in said
+    assert "-affects-> tag:now (stated from 2026-02-11 until 2198-01-01)" in said.replace("  ", " ")
+    assert "tag:later" not in project("graph", "neighbors", NEW).out
+    assert project("graph", "path", OLD, "tag:later").code == 1
+    assert "tag:later" in project("graph", "show", NEW, "--as-of", "2199-02-01").out

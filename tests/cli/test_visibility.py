@@ -48,14 +48,16 @@ def test_a_person_sees_everything_without_a_word(ralph: Project, both: Both) -> 
     assert found.err == ""
 
 
-def test_by_an_id_an_agent_sees_the_record_and_whose_it_is(
+def test_by_an_id_an_agent_does_not_see_the_record_of_another_task(
     ralph: Project, both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RALPH_TASK", both.two)
     for layer in "123":
         found = ralph("search", "--layer", layer, SEEN_ID)
-        assert SEEN_ID in found.out
-        assert found.err == f"{SEEN_ID} belongs to another task, {both.one}\n"
+        assert SEEN_ID not in found.out
+        assert both.one in found.err
+        assert "--all-tasks shows everything" in found.err
+        assert SEEN_ID in ralph("search", "--layer", layer, SEEN_ID, "--all-tasks").out
 
 
 def test_one_task_and_all_of_them_contradict_each_other(ralph: Project) -> None:

@@ -126,8 +126,11 @@ def test_the_overview_in_a_task_counts_what_the_task_may_see(ralph: Project, in_
         assert sum(told["edges"].values()) > 0
 
 
-def test_another_task_s_node_is_shown_by_its_id_and_not_by_its_words(ralph: Project, in_two: Both) -> None:
-    assert ONE_INSIGHT in ralph("graph", "show", "ins-1").out
+def test_another_task_s_node_is_not_shown_by_its_id_either(ralph: Project, in_two: Both) -> None:
+    hidden = ralph("graph", "show", "ins-1")
+    assert (hidden.code, hidden.out) == (1, "")
+    assert "--all-tasks shows everything" in hidden.err
+    assert ONE_INSIGHT in ralph("graph", "show", "ins-1", "--all-tasks").out
     assert ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json").code == 0
     near = ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json", "--hops", "1")
     assert not seen(near.out)
@@ -145,3 +148,46 @@ def test_a_node_that_only_another_task_has_is_not_found_by_its_title(ralph: Proj
     near = ralph("graph", "show", "the secret of the greese", "--task", both.two)
     assert "did you mean ins-7" not in near.err
     assert "did you mean ins-7" in ralph("graph", "show", "the secret of the greese").err
+
+
+@pytest.mark.parametrize(
+    "words", [("session", "show", "s-one"), ("session", "export", "s-one"), ("session", "summary", "s-one"),
+              ("insight", "show", "ins-1"), ("timeline", "obs-1762000001-0001")]
+)  # fmt: skip
+def test_every_verb_says_not_found_for_what_is_another_task_s(
+    ralph: Project, in_two: Both, words: tuple[str, ...]
+) -> None:
+    hidden = ralph(*words)
+    assert (hidden.code, hidden.out) == (1, "")
+    assert "that this task may see" in hidden.err
+    assert "--all-tasks shows everything" in hidden.err
+    assert seen(ralph(*words, "--all-tasks").out) & ONE
+
+
+@pytest.mark.parametrize(("words", "theirs"), [(("session", "list"), "s-one"), (("insight", "list"), ONE_INSIGHT)])
+def test_lists_leave_out_what_is_another_task_s_and_say_so(
+    ralph: Project, in_two: Both, words: tuple[str, ...], theirs: str
+) -> None:
+    mine = ralph(*words, "--format", "json")
+    assert theirs not in mine.out
+    assert f"of other tasks left out ({in_two.one}); --all-tasks shows everything" in mine.err
+    assert theirs in ralph(*words, "--format", "json", "--all-tasks").out
+
+
+def test_in_the_worktree_of_a_task_one_works_on_that_task(
+    ralph: Project, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ralph.root / ".git"
+    own = git / "worktrees" / both.two
+    tree = ralph.root / ".worktrees" / both.two
+    for path, text in (
+        (git / "HEAD", "ref: refs/heads/main\n"), (own / "HEAD", "ref: refs/heads/two\n"),
+        (own / "commondir", "../..\n"), (own / "gitdir", f"{tree}/.git\n"), (tree / ".git", f"gitdir: {own}\n"),
+    ):  # fmt: skip
+        write(path, text)
+    assert paths.task_of(tree) == both.two
+    assert ONE_ENTRY not in ralph("journal", "list", cwd=tree).out
+    assert ralph("session", "show", "s-one", cwd=tree).code == 1
+    assert ONE_ENTRY in ralph("journal", "list", "--all-tasks", cwd=tree).out
+    monkeypatch.setenv("RALPH_TASK", both.one)
+    assert ONE_ENTRY in ralph("journal", "list", cwd=tree).out

@@ -153,7 +153,8 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
         own = lookup.memories(task=task), lookup.observations(hidden=hidden), lookup.journal(hidden=hidden)
         assert names(connection, sorted(lookup.passing(connection, keys, own))) == wanted, "found once, the same"
         for each in world.kept:
-            assert rows.keys_of(connection, each.record.id, Query(task=task)), "an id is enough"
+            seen = bool(rows.keys_of(connection, each.record.id, Query(task=task)))
+            assert seen == (each.record.id in wanted), "an id opens nothing"
 
 
 @given(WORLDS, st.sampled_from(NAMES))
@@ -165,6 +166,7 @@ def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(world: Wor
             held = [each.record.origin for each in world.kept if each.record.family is Family.OBSERVATION]
             theirs |= {origin.task for origin in held if origin.session == session}
             assert rows.sees_session(connection, session, task) == (not theirs & hidden)
+            assert (session in rows.hidden_sessions(connection, task)) == bool(theirs & hidden)
             assert rows.sees_session(connection, session, "")
 
 

@@ -2,7 +2,9 @@
 
 Nothing is called gone that was never there: a file needs a commit that took it away (or metadata that names it), a
 symbol and a command a commit in which their file had them. A path may be told from inside of a folder, so a file is
-also found by the end of its name. A missing file is followed through renames, committed, staged or made by hand. A file
+also found by the end of its name. A missing file is followed through renames, committed, staged or made by hand (the
+same name elsewhere, or the same content under another name). What records, Ralph's own files and documents say of a
+symbol is no new place of it. A command whose file has no such target has changed, if it never had one. A file
 has changed when a commit, or an edit that is not committed, is younger than the record. Where git did not answer in
 time, what is there is fresh and the rest cannot be verified. `tests/app/test_check.py`.
 """
@@ -26,6 +28,12 @@ _RENAMES = 8
 _PICKED = 40
 """Questions about the past of a file's words, each of which is one of git's slow ones."""
 _LARGEST = 4_000_000
+_COMPARED = 200
+"""So many new files are compared with one that is not there any more."""
+_OURS = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
+"""How the names of files begin that hold records and settings, not code."""
+_TOLD_IN = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")
+"""How documents end: to speak of a symbol is not to have it."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _LATE = "git did not answer in time"
 
@@ -185,7 +193,18 @@ def _by_hand(tree: Tree, path: str) -> str:
     tracked = tree.git.blobs(tree.by_end.get(path.rpartition("/")[2], ()))
     new = [name for name in tree.by_end.get(path.rpartition("/")[2], ()) if name not in tracked and tree.exists(name)]
     tree.taken[path] = Taken("", path)
-    return new[0] if len(new) == 1 else ""
+    return new[0] if len(new) == 1 else "" if new else _same_content(tree, path)
+
+
+def _same_content(tree: Tree, path: str) -> str:
+    """The one file of the same kind that git does not track yet and that has what git knows of a missing one."""
+    blob = tree.git.blobs([path]).get(path, "")
+    ending = path.rpartition(".")[2]
+    alike = sorted(name for name in tree.names if name.endswith(f".{ending}") and tree.exists(name))
+    tracked = tree.git.blobs(alike) if blob else {}
+    new = [name for name in alike if blob and name not in tracked][:_COMPARED]
+    found = [name for name in new if _blob(tree.folder / name, len(blob)) == blob]
+    return found[0] if len(found) == 1 else ""
 
 
 class _Looking:
@@ -258,7 +277,8 @@ class _Looking:
         was = next((place for place in places if self._was(word, place)), "")
         if not was:
             return Looked(citation, Verdict.UNVERIFIABLE, why=f"{places[0]} never had it")
-        now = sorted(self._tree.git.holding([word])[word])
+        held = self._tree.git.holding([word])[word]
+        now = sorted(name for name in held if not name.startswith(_OURS) and not name.endswith(_TOLD_IN))
         if self._tree.git.late:
             return Looked(citation, Verdict.UNVERIFIABLE, why=_LATE)
         if len(now) == 1:
@@ -269,11 +289,16 @@ class _Looking:
 
     def _command(self, pointer: Pointer) -> Looked:
         tool, _, name = pointer.citation.what.rpartition(" ")
+        missing = ""
         for place, needle, there in self._targets(tool, name):
             if there:
                 return Looked(pointer.citation, Verdict.FRESH, place)
             if self._was(needle, place):
                 return Looked(pointer.citation, Verdict.GONE, why=f"{place} does not have it any more")
+            missing = missing or place
+        if missing and not self._tree.git.late:
+            what = "script" if missing == "package.json" else "target"
+            return Looked(pointer.citation, Verdict.CHANGED, missing, f"{missing} has no {what} {name}")
         return Looked(pointer.citation, Verdict.UNVERIFIABLE, why="no file here says what it does")
 
     def _targets(self, tool: str, name: str) -> Iterator[tuple[str, str, bool]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, index_trees, merge_bench, rescue, staging, worktree
+from ralph.app import hook_health, hook_settings, index_trees, merge_bench, outdated, rescue, staging, worktree
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.capture import privacy
@@ -82,7 +82,8 @@ def examine(
     found += _not_folders(root)
     found += _seen_by_git(root)
     found += _worktrees(root)
-    found += [Finding(path, each, each.code in FIXABLE) for path, each in hook_health.problems(root, env or {})]
+    elsewhere = (*hook_health.problems(root, env or {}), *outdated.problems(root))
+    found += [Finding(path, each, each.code in FIXABLE) for path, each in elsewhere]
     if secrets:
         found += _secrets(root, custom)
     return sorted(found, key=lambda one: (str(one.path), one.problem.line, _WORST_FIRST[one.problem.level]))
@@ -188,16 +189,9 @@ def _across_files(root: Path) -> Iterable[Finding]:
         for stored in library.read(shelf):
             other = first.setdefault(stored.record.id, stored.path)
             if other != stored.path:
-                yield Finding(
-                    stored.path,
-                    Problem(
-                        stored.line,
-                        f"the id {stored.record.id} is also in {paths.shown(other, root)}",
-                        "delete one of the two, or give it another id",
-                        "error",
-                        "id-in-two-files",
-                    ),
-                )
+                what = f"the id {stored.record.id} is also in {paths.shown(other, root)}"
+                hint = "delete one of the two, or give it another id"
+                yield Finding(stored.path, Problem(stored.line, what, hint, "error", "id-in-two-files"))
 
 
 def _links(root: Path) -> Iterable[Finding]:

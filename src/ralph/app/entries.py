@@ -195,7 +195,9 @@ def search(library: Library, shelf: Shelf, query: Query) -> tuple[Found, list[St
     """The best entries for a query, and where each stands."""
     from ralph.app import search as searching  # noqa: PLC0415  (listing does not pay for it)
 
-    return searching.in_files(library.root, shelf.places, query)
+    beneath = library.beneath(shelf)
+    places = (*shelf.places, *beneath[1].places) if beneath is not None else shelf.places
+    return searching.in_files(library.root, places, query)
 
 
 def list_(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
     from ralph.store.lookup import Filter
 
-JUDGED = 120
+JUDGED = 60
 """So many of the best are judged; what follows has a word of the question, and no score."""
 
 SORTS = ("relevance", "newest", "oldest")

@@ -2,7 +2,8 @@
 
 The graph is a cache beside the index, brought up to date by whoever asks (`asked`); where it cannot be written it
 is made in memory for one question. People name a node by its id, by a record's title, or by the bare path, task or
-tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true, and say what no longer is;
+tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true up to now, and say what no longer
+is; what is stated from a later day on is not told before that day;
 `search` answers with what holds now. Within a task, what is another task's own is not there (`app/graph_sight.py`).
 A search looks for words and meaning with the engine of `ralph search`, and then
 walks from the hits. `tests/app/test_graph.py` proves it.
@@ -172,7 +173,10 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
         edges = [
             (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
         ]
-        held = [(edge, other) for edge, other in edges if not at or (edge.holds(at) and other.holds(at))]
+        today = ids.today()
+        held = [
+            (edge, other) for edge, other in edges if (edge.holds(at) and other.holds(at) if at else edge.begun(today))
+        ]
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
         return Shown(nodes[key], _record(connection, nodes[key]), tuple(held))
 
@@ -194,7 +198,9 @@ def neighbors(
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[Reached]:
         sight = graph_sight.of(graph, connection, task)
         key = found(graph, name, sight)
-        return walking.neighbours(graph, key, hops=hops, types=types, relations=relations, at=at, sight=sight)
+        return walking.neighbours(
+            graph, key, hops=hops, types=types, relations=relations, at=at, sight=sight, by=ids.today()
+        )
 
     return asked(root, question)
 
@@ -206,7 +212,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> W
         sight = graph_sight.of(graph, connection, task)
         keys = found(graph, start, sight), found(graph, end, sight)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, at=at, sight=sight)
+        way = walking.path(graph, *keys, at=at, sight=sight, by=ids.today())
         return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
     return asked(root, question)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, graph
+from ralph.app import entries, graph, index, outdated
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats import insights, knowledge, sections
 from ralph.formats.document import Document, find
@@ -24,7 +24,7 @@ from ralph.model import ids
 from ralph.model.graph import NAMED, Node, NodeType, Relation, named, relation_named, type_named
 from ralph.model.record import Record
 from ralph.search import facts
-from ralph.store import files, rows
+from ralph.store import files, lookup, rows
 from ralph.store import graph as stored
 from ralph.store.sources import Format, Source, sources
 
@@ -69,6 +69,8 @@ def link(
     if how is Relation.SUPERSEDES and (since or until):
         hint = "leave out the days: it holds from when the new record was made"
         raise UsageError("what supersedes something does so for good", hint=hint)
+    if how is Relation.SUPERSEDES:
+        _check_circle(root, record_id, end)
 
     def change(record: Record, form: Form) -> Record:
         there = next((edge for edge in stated(record) if (edge.relation, edge.target) == (how, end)), None)
@@ -79,6 +81,14 @@ def link(
         return with_edge(record, Stated(how, end, "" if bare else begin, until), form)
 
     return _write(root, record_id, place, Stated(how, end, since, until), change, dry_run)
+
+
+def _check_circle(root: Path, new: str, old: str) -> None:
+    """Refused when the outdated one already supersedes the other, directly or by way of others."""
+    pairs = index.ask(root, lookup.superseding)
+    if new in outdated.circling([*pairs, (new, old)]) and new not in outdated.circling(pairs):
+        what = f"{old} already supersedes {new}: if each took the other's place, neither would hold"
+        raise Refused(what, hint=f"take that away first: `ralph graph unlink {old} supersedes {new}`")
 
 
 def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> Linked:
@@ -111,14 +121,14 @@ def _relation(word: str) -> Relation:
 def _place(root: Path, source: str) -> tuple[str, Source]:
     """The record that is to hold an edge, and its file; Refused when such a file cannot hold one."""
 
-    def question(found: sqlite3.Connection, index: sqlite3.Connection) -> tuple[Node, str, str]:
+    def question(found: sqlite3.Connection, held: sqlite3.Connection) -> tuple[Node, str, str]:
         node = _node(found, source)
         if type_named(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
             raise Refused(f"{node.id} is no record", hint=hint)
         sql = "SELECT r.key, s.path FROM records r JOIN sources s ON s.key = r.source WHERE r.id = ?"
-        key, path = index.execute(sql, (node.id,)).fetchone()
-        return node, rows.records(index, [key])[key].id, path
+        key, path = held.execute(sql, (node.id,)).fetchone()
+        return node, rows.records(held, [key])[key].id, path
 
     node, given, path = graph.asked(root, question)
     file = next((each for each in sources(root) if each.name == path), None)

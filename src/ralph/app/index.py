@@ -29,7 +29,7 @@ from ralph.model.record import Record
 from ralph.search import terms
 from ralph.store import db, files, rows
 from ralph.store.index import Index, Progress, Synced, in_memory
-from ralph.store.sources import Contents, Interpret, Source, sources, told
+from ralph.store.sources import Contents, Interpret, Source, readable, told
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def _differences(root: Path, connection: sqlite3.Connection) -> Iterator[str]:
     known = {row["path"]: row["key"] for row in connection.execute("SELECT path, key FROM sources")}
     words = rows.fingerprints(connection)
     read = by_todays_rules(root)
-    for source in sources(root):
+    for source in readable(root):
         with closing(in_memory([_told(source, read)], terms.index_terms)) as fresh:
             searchable = rows.fingerprints(fresh)
             said = list(rows.rows_of(fresh, 1))
@@ -176,7 +176,7 @@ def _behind(root: Path, connection: sqlite3.Connection) -> int:
     """How many files are not as the database knows them: changed, new or gone."""
     known = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT path, mtime_ns, size FROM sources")}
     changed = 0
-    for source in sources(root):
+    for source in readable(root):
         now = source.path.stat()
         changed += known.pop(source.name, None) != (now.st_mtime_ns, now.st_size)
     return changed + len(known)
@@ -281,7 +281,7 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
     if outside(root) is not None:
         return _from_files(root)
     index = of(root)
-    if not index.path.parent.exists() and not any(True for _ in sources(root)):
+    if not index.path.parent.exists() and not any(True for _ in readable(root)):
         return _from_files(root)  # nothing to remember: leave no trace of having looked
     try:
         looked = _LOOKED.get()
@@ -301,7 +301,7 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
 
 def _from_files(root: Path) -> sqlite3.Connection:
     """An index in memory, for one question."""
-    found, read = list(sources(root)), by_todays_rules(root)
+    found, read = list(readable(root)), by_todays_rules(root)
     return in_memory((_told(each, read) for each in found), terms.index_terms, [source.name for source in found])
 
 

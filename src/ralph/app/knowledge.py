@@ -125,6 +125,17 @@ def discover(root: Path) -> Discovered:
     return Discovered(tuple(found), tuple(strangers))
 
 
+def seen(root: Path) -> Discovered:
+    """The same for whoever reads: in a worktree also the entries that only the main checkout has."""
+    own = discover(root)
+    state = paths.state_root(root)
+    if state == root:
+        return own
+    held = {stored.record.id for stored in own.entries} | {stored.path.stem for stored in own.entries}
+    more = [each for each in discover(state).entries if each.record.id not in held and each.path.stem not in held]
+    return Discovered((*own.entries, *more), own.strangers)
+
+
 # --- writing -----------------------------------------------------------------------------------
 
 
@@ -293,7 +304,7 @@ def delete(root: Path, name: str) -> Stored:
 
 def list_(root: Path, *, tags: Sequence[str] = (), feature: str = "") -> Discovered:
     """Every entry, or those with any of these tags and of a feature."""
-    found = discover(root)
+    found = seen(root)
     wanted = set(knowledge.clean_tags(tags))
     called = features.names(root, feature)
     kept = [
@@ -312,7 +323,7 @@ def _feature(record: Record) -> str:
 
 def show(root: Path, name: str) -> Stored:
     """One entry by its id, the name of its file, or its title."""
-    found = discover(root)
+    found = seen(root)
     record = Titles(found.records).find(name.removesuffix(".md"))
     if record is None:
         raise not_found(name, found.records)
@@ -331,7 +342,7 @@ def not_found(name: str, there: Sequence[Record] = ()) -> NotFound:
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
     """The entries that belong to a piece of work, and what they link to, the best first."""
-    return _chosen(discover(root).offered, Work(words, features.names(root, feature), tuple(files)))
+    return _chosen(seen(root).offered, Work(words, features.names(root, feature), tuple(files)))
 
 
 def section(
@@ -346,7 +357,7 @@ def section(
     """What is known for a task, as a section of a prompt; "" when nothing is."""
     told = (task.title, task.description, words) if task is not None else (words,)
     called = features.names(root, feature, (task.feature or "") if task is not None else "")
-    chosen = _chosen(discover(root).offered, Work("\n".join(told), called, tuple(files)))
+    chosen = _chosen(seen(root).offered, Work("\n".join(told), called, tuple(files)))
     return rendered([each.record for each in chosen], budget).text
 
 
@@ -361,7 +372,7 @@ def _chosen(records: Sequence[Record], work: Work) -> list[Match]:
 
 def links(root: Path, name: str = "") -> list[Edge]:
     """Every `[[link]]` between entries; with a name, those from and to this one. Dangling ones have no target."""
-    records = discover(root).records
+    records = seen(root).records
     titles = Titles(records)
     only = show(root, name).record.id if name else ""
     edges = [

@@ -6,17 +6,29 @@ circle all hold: nobody can tell which was meant, and `ralph doctor` tells it. `
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
+from ralph.errors import Unreadable
+from ralph.formats.document import Problem
+from ralph.formats.edges import stated
 from ralph.model import ids
+from ralph.model.graph import Relation
 from ralph.model.query import Hit
 from ralph.model.record import Family, Record
-from ralph.store import lookup, rows
+from ralph.store import lookup
+from ralph.store.sources import Format, sources, told
+
+FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
+"""Files with records that a person or an agent means to keep."""
 
 SHARE = 0.5
 """What a hit's score is worth that no longer holds."""
 _BEHIND = 0.99
+_NAMED = 5
+_SUPERSEDES = Relation.SUPERSEDES
 
 
 def notes(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
@@ -47,9 +59,26 @@ def ranked(hits: Sequence[Hit], told: Mapping[str, str]) -> tuple[Hit, ...]:
     return tuple(sorted(lowered, key=lambda hit: -hit.score))
 
 
-def circles(connection: sqlite3.Connection) -> list[str]:
-    """The ids of records that supersede each other in a circle."""
-    said = connection.execute(lookup.SUPERSEDING)
-    pairs = [(name, target) if how == "supersedes" else (target, name) for name, how, target in said]
-    there = {old for _, old in pairs if rows.key_of(connection, old) is not None}
-    return sorted(there - set(lookup.replaced(pairs)))
+def circling(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Of pairs (a new record, an old one) those that supersede each other in a circle."""
+    known = lookup.newer(pairs)
+    return sorted(old for old, all_new in known.items() if any(lookup.leads(known, new, old) for new in all_new))
+
+
+def problems(root: Path) -> Iterator[tuple[Path, Problem]]:
+    """The records that supersede each other in a circle, as their files have them."""
+    held: dict[str, tuple[Path, int]] = {}
+    pairs: list[tuple[str, str]] = []
+    for source in sources(root):
+        if source.format in FORMATS:
+            with suppress(Unreadable):
+                for placed in told(source).records:
+                    record = placed.record
+                    held[record.id] = (source.path, placed.line)
+                    pairs += ((record.id, each.target) for each in stated(record) if each.relation is _SUPERSEDES)
+    circle = circling(pairs)
+    what = f"superseded in a circle ({', '.join(circle[:_NAMED])}), so that none of them is taken to be outdated"
+    hint = "`ralph graph unlink` takes one of these edges away"
+    for name in circle:
+        path, line = held[name]
+        yield path, Problem(line, f"{name} is {what}", hint, "warning", "circle")

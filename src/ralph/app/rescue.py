@@ -91,7 +91,7 @@ def _indexed(path: Path) -> list[tuple[Source, Record]]:
                 return []
             found: list[tuple[Source, Record]] = []
             for row in connection.execute("SELECT key, path, format FROM sources").fetchall():
-                if not is_shared(row["path"]):
+                if not is_shared(row["path"]) and not row["path"].startswith("../"):  # the main checkout's own
                     source = Source(Path(row["path"]), row["path"], Format(row["format"]))
                     mine = rows.stored(connection, Family.MEMORY, "source = ?", (row["key"],))
                     found += [(source, record) for _, record in mine]

@@ -81,6 +81,8 @@ def union(parse: Parse, base: str, ours: str, theirs: str) -> str | None:
     if "\ufffd" in f"{base}{ours}{theirs}":  # bytes that are no text: git's own merge keeps them
         return None
     try:
+        if _reworded(parse, base, ours, theirs):
+            return None
         (our_bare, our_new), (their_bare, their_new) = bare(parse, base, ours), bare(parse, base, theirs)
         if _same(their_bare, base) or _same(our_bare, their_bare):
             return _with(parse, ours, their_new)
@@ -103,6 +105,34 @@ def bare(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]:
     for record in reversed(new):
         document = document.remove(record.id)
     return str(document), new
+
+
+def _reworded(parse: Parse, base: str, ours: str, theirs: str) -> bool:
+    """Whether both sides have put words of their own in the place of the same entry: which ones hold, a person says."""
+    left, right = _instead(parse, base, ours), _instead(parse, base, theirs)
+    return any(said(left[name]) != said(right[name]) for name in left.keys() & right.keys())
+
+
+def _instead(parse: Parse, base: str, text: str) -> dict[str, str]:
+    """The entries that a side no longer has, each with the words that stand in its place, if any do."""
+    before = [entry.record.id for entry in parse(base).entries]
+    now = [entry.record for entry in parse(text).entries]
+    held, known = {record.id for record in now}, set(before)
+    fresh: dict[str, list[str]] = {}  # by the entry above them that both have
+    above = ""
+    for record in now:
+        if record.id in known:
+            above = record.id
+        else:
+            fresh.setdefault(above, []).append(record.text)
+    found: dict[str, str] = {}
+    above = ""
+    for name in before:
+        if name in held:
+            above = name
+        elif fresh.get(above):
+            found[name] = fresh[above].pop(0)
+    return found
 
 
 def _same(one: str, other: str) -> bool:

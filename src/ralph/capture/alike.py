@@ -30,7 +30,7 @@ _FEW, _SHARE_OF_ALL = 2, 1 / 40
 _RARE_WORDS, _RARE_WEIGHT, _RARE_SHARE = 3, 3.0, 0.22
 """Words and weight of rare terms that two texts share, and the part of the lighter one that they are."""
 _MANY_TEXTS, _RARE_SHARE_OF_FEW = 24, 0.4
-"""Among fewer texts than this everything seems rare, and more must be shared."""
+"""Among fewer texts than this everything seems rare: more must be shared, and a word more without a name."""
 _COMMON_WORDS = words_of(
     """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
     running file files code need needs must always never because otherwise before after make sure work works add
@@ -104,7 +104,9 @@ class Rarity:
         shared = sum(rare.values())
         light = min(sum(one.values()), sum(other.values()))
         wanted = _RARE_SHARE if self.texts >= _MANY_TEXTS else _RARE_SHARE_OF_FEW
-        if shared < _RARE_WEIGHT or shared / light < wanted or _distinct(rare) < _RARE_WORDS:
+        sure = self.texts >= _MANY_TEXTS or _NAME in rare.values()
+        least = _RARE_WORDS if sure else _RARE_WORDS + 1
+        if shared < _RARE_WEIGHT or shared / light < wanted or _distinct(rare) < least:
             return 0.0
         return shared / light
 

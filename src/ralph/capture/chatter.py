@@ -30,7 +30,7 @@ _DONE = re.compile(
     |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all
     |green)
     |all\ (?:tests?|checks?|green|good|done)
-    |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|step\ \d
+    |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|iteración|step\ \d
     |looks\ good|lgtm|halfway
     |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
     |^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
@@ -116,7 +116,7 @@ _RESTATED = re.compile(
     |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
     |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul)\b.{{0,60}}
      \b(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt)\b
-    |^\W*(?:The\ )?(?i:{_PART})\ \S+\ (?:in|from|of)\ \S+\ \w+s\b|^\W*`?\w+\([^)\n]{{0,60}}\)`?\ \w+s\b
+    |^\W*(?:The\ )?(?i:{_PART})\ \S+\ (?:in|from|of)\ \S+\ \w+s\b|^\W*(?:\S+:\ )?`?\w+\([^)\n]{{0,60}}\)`?\ \w+s\b
     |^\W*\S+\ (?:takes|gets)\ its\ arguments\b|^\W*\S+\ (?:steht|liegt|ist)\ in\ \S+\W*$
     |^\W*\S+(?:\ 함수는?|는|은|가)?\ \S+에\ (?:있다|정의)
     |^\W*\S+\ ?在\ ?\S+\ ?(?:里|中)?定义|^\W*\S+/\S+\ {_SAYS}\b

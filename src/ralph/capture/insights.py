@@ -85,6 +85,17 @@ class _Gathered:
         worded = {said(each.text): place(each.evidence[0]) for each in reversed(self.all)}
         return len({*worded.values()}) > 1
 
+    def is_echoed_by(self, other: Candidate) -> bool:
+        """Whether another one only says it again, word for word, and there is no rule or reason in it.
+
+        Who meets a thing again finds new words for it; chatter and what the code says come back as they were.
+        """
+        if other.proven or place(other.evidence[0]) == place(self.first.evidence[0]):
+            return False
+        note = other.evidence[0].family is Family.OBSERVATION and not named(other.text)
+        passing = note or not worth(other.text, Meant.NOTED)
+        return passing and said(other.text) == said(self.first.text)
+
 
 def propose(records: Iterable[Record]) -> list[Record]:
     """The insights that these records give, the oldest first; what says the same is one of them."""
@@ -96,7 +107,7 @@ def propose(records: Iterable[Record]) -> list[Record]:
         if same is None:
             shelf.add(each.text)
             gathered.append(_Gathered(each))
-        else:
+        elif not gathered[same].is_echoed_by(each):
             gathered[same].others.append(each)
     return [_insight(each) for each in gathered if each.counts]
 

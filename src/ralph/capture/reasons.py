@@ -115,10 +115,8 @@ def details(edits: Sequence[Record]) -> Iterator[str]:
 def sets_a_constant(edit: Record) -> bool:
     """Whether an edit gave constants of the code another value, and did nothing else: a setting, wherever it stands."""
     lines = _lines(edit)
-    names = [
-        [found[0] if (found := _CONSTANT.search(line)) else "" for line in lines if line[0] == sign] for sign in "-+"
-    ]
-    return bool(names[0]) and names[0] == names[1] and "" not in names[0]
+    taken, added = ([_CONSTANT.findall(line)[:1] for line in lines if line.startswith(sign)] for sign in "-+")
+    return bool(taken) and taken == added and [] not in taken
 
 
 # --- slips -------------------------------------------------------------------------------------

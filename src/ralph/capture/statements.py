@@ -78,6 +78,7 @@ _RULE = re.compile(
     |safe\ to|deprecated|nobody|no\ one|from\ now\ on|not\ allowed|forbidden|immer|nie|muss|müssen|weil|sonst|statt)\b
     |반드시|항상|절대|때문|해야|않으면|必须|总是|因为|否则|不要"""
 )
+_CAUSE = re.compile(r"(?i)\b(?:because|but|until|before|weil)\b|때문|因为")
 _FRAGMENT = re.compile(r"(?i)\W*(?:because|since|weil|da|porque|puesto que|因为)\b")
 """Half a sentence, which answers what somebody else said."""
 _CLAUSE = re.compile(r"[;:,.–—]\s+|\s[-–—(]\s?|[，。；：]")
@@ -206,7 +207,7 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
         return False
     lasting, rule = _LASTING.search(_bare(sentence)) is not None, _RULE.search(sentence) is not None
     how = particular(sentence)
-    if not rule and (is_passing(sentence) or _is_restated(sentence)):
+    if (is_passing(sentence) and not _obliges(sentence)) or (not rule and _is_restated(sentence)):
         return False
     if is_report(sentence):
         return rule and how >= _FULL
@@ -240,8 +241,13 @@ def _is_restated(sentence: str) -> bool:
 def is_remark(text: str) -> bool:
     """Whether a text tells something particular, and no plan and no report of what was done."""
     told = not (is_plan(text) or is_report(text) or is_test_first(text) or is_own(text) or is_of_loop(text))
-    told = told and (not is_passing(text) or _RULE.search(text) is not None)
+    told = told and (not is_passing(text) or _obliges(text))
     return told and not _is_restated(text) and particular(text) >= _ENOUGH
+
+
+def _obliges(text: str) -> bool:
+    """Whether a text has a rule, and not only a reason: passing trouble has reasons, too."""
+    return _RULE.search(_CAUSE.sub(" ", text)) is not None
 
 
 def _bare(sentence: str) -> str:

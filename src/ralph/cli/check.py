@@ -21,7 +21,8 @@ def cli(ctx: click.Context, ids: tuple[str, ...], ci: bool, form: str) -> int:
     """Look for what memories, guardrails, knowledge and patterns cite, in the working tree and in git, offline.
 
     A citation is fresh, moved to another place, changed since the record was written, gone, or unverifiable. Records
-    that cite what is gone or moved rank lower and are marked when they are handed to an agent.
+    that cite what is gone or moved are stale: they rank lower and are marked when they are handed to an agent, and
+    --ci exits 1 for them, also when a move is not committed yet. What changed, or cannot be verified, is not stale.
 
     \b
     Examples:

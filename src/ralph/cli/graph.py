@@ -295,7 +295,7 @@ def _print_shown(shown: Shown, today: str) -> None:
         ("recorded", node.recorded),
         ("valid from", node.since if node.since != node.recorded else node.valid_from),
         ("valid until", node.valid_until),
-        ("holds", _ended(node) if not node.holds(today) else ""),
+        ("holds", _ended(node, today) if not node.holds(today) else ""),
     ):
         if value:
             click.echo(f"  {name + ':':12} {one_line(value)}")
@@ -304,15 +304,32 @@ def _print_shown(shown: Shown, today: str) -> None:
         hand_over(shown.record.text.rstrip() + "\n")
     click.echo("")
     for edge, other in shown.edges:
-        note = " (stated)" if edge.explicit else ""
+        note = f" ({_stated(edge)})" if edge.explicit else ""
         click.echo(f"  {_arrow(edge, other.id)}  {_name(other)}{note}".rstrip())
     if not shown.edges:
         click.echo("  No edges.")
 
 
-def _ended(node: Node) -> str:
+def _stated(edge: Edge) -> str:
+    """That somebody stated an edge, and from when until when it holds, where that is said."""
+    times = (("from", edge.valid_from), ("until", edge.valid_until))
+    return " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in times if day)])
+
+
+def _unless_it_holds(node: Node, at: str) -> str:
+    return "" if node.holds(at) else f"({_ended(node, at)})"
+
+
+def _ended(node: Node, at: str) -> str:
+    began = node.since or node.valid_from or node.recorded
+    if node.recorded and at < node.recorded[: len(at)]:
+        return f"not yet: it did not exist then, it was recorded on {node.recorded[:10]}"
+    if began and at < began[: len(at)]:
+        return f"not yet: from {began[:10]} on"
     if node.replaced is not None:
         return f"no longer: superseded{f' on {node.replaced[:10]}' if node.replaced else ''}"
+    if node.valid_until and node.valid_until[: len(at)] < at:
+        return f"no longer: valid until {node.valid_until[:10]}"
     return "no longer: retired" if node.retired else "not now"
 
 
@@ -342,7 +359,7 @@ def _print_reached(found: "list[Reached] | tuple[Reached, ...]", form: str, noth
         today = ids.today()
         rows = [
             [f"{each.score:.2f}", str(each.hops), each.node.type.value, one_line(each.node.id), _via(each),
-             " ".join(filter(None, (_name(each.node), "" if each.node.holds(today) else f"({_ended(each.node)})")))]
+             " ".join(filter(None, (_name(each.node), _unless_it_holds(each.node, today))))]
             for each in found
         ]  # fmt: skip
         click.echo(table(["SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"], rows))

@@ -96,6 +96,10 @@ class Edge(NamedTuple):
     valid_until: str = ""
     explicit: bool = False
 
+    def begun(self, at: str) -> bool:
+        """Whether it held at or before a time; what begins at an unknown time did."""
+        return not _before(at, self.valid_from)
+
     def holds(self, at: str) -> bool:
         """Whether it is true at a time, as far as the edge itself knows."""
         return _within(at, self.valid_from or self.recorded, self.valid_until)

@@ -1,7 +1,8 @@
 """What a record cites: files with lines, symbols, commands, commits; and what came of looking for each.
 
 Only what a text points at counts. Files are words that end like one (`cited.py`) and those that its metadata names; a
-symbol is `name()` or, in backticks, `Class.method`, and is looked for in the files that the same record cites;
+symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`, and is looked for in the files that
+the same record cites;
 a command is code that runs something of the project by name (`make lint`, `npm run build`); a commit follows the word
 "commit", stands in backticks, or in the metadata. Whether a citation must have existed (`sure`) depends on who says
 so: metadata does, prose may speak of what never was. `tests/search/test_citations.py` holds the cases.
@@ -21,6 +22,10 @@ MOST = 40
 _CODE = re.compile(r"`([^`\n]{1,200})`|^[ \t>]*\$[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
 _CALL = re.compile(r"(?<![\w./-])([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)\(\)")
 _DOTTED = re.compile(r"([A-Za-z_]\w*)(?:\.|::)([A-Za-z_]\w*)")
+_OF_FILE = re.compile(r"(?<![\w./-])[\w./@+-]*\w\.([A-Za-z]\w{0,9})#(?!L\d)([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)")
+_NAMED_SYMBOL = re.compile(r"(?<![\w:/])symbol:([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?![\w/#])")
+_WITH_HEADINGS = frozenset("htm html md mdx rst txt".split())
+"""Files in which `#name` is a heading."""
 _TARGET = re.compile(r"(make|just|(?:npm|pnpm|yarn|bun) run|npm|pnpm|yarn)[ ]+([A-Za-z][\w:.-]*)(?=\s|\Z)")
 _SCRIPTS = {"test": "test", "start": "start"}
 _NAMED_COMMIT = re.compile(r"\bcommit:?\s+`?([0-9a-f]{7,40})\b`?", re.IGNORECASE)
@@ -105,6 +110,12 @@ def _all(record: Record, text: str) -> Iterator[Citation]:
 def _symbols(text: str, code: list[str]) -> Iterator[Citation]:
     for match in _CALL.finditer(text):
         yield Citation(Cited.SYMBOL, match[1].replace("::", "."))
+    for match in _OF_FILE.finditer(text):
+        if match[1].lower() not in _WITH_HEADINGS:
+            yield Citation(Cited.SYMBOL, match[2])
+    for match in _NAMED_SYMBOL.finditer(text):
+        if cited.file(match[1]) is None:
+            yield Citation(Cited.SYMBOL, match[1])
     for each in code:
         match_ = _DOTTED.fullmatch(each)
         if match_ is not None and cited.file(each) is None:

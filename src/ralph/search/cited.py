@@ -1,4 +1,4 @@
-"""Which files a text names: `src/db.py`, `schema.ts:40-60`, `docs/a.md#L3`. Plain words in, plain values out.
+"""Which files a text names: `src/db.py`, `schema.ts:40-60`, `docs/a.md#L3`, `src/a.ts#name`. Plain words, plain values.
 
 A word is a file when it ends like one: anything with a folder and a short ending, or a bare name with an ending
 that source files have. Addresses, patterns (`*.py`), versions, paths that leave the project and names with a
@@ -35,7 +35,8 @@ def files(text: str) -> "list[tuple[str, int, int]]":
 
 def file(word: str) -> "tuple[str, int, int] | None":
     """The file that one word names, or None."""
-    path, first, last = _lines(word.strip(_AROUND).rstrip(".:"))
+    bare = word.strip(_AROUND).rstrip(".:").removeprefix("file:").removeprefix("symbol:")
+    path, first, last = _lines(bare)
     path = path.strip(_AROUND).removeprefix("./")
     if not path or path[0] in "/-" or not _NEVER.isdisjoint(path):
         return None
@@ -59,6 +60,7 @@ def _lines(word: str) -> "tuple[str, int, int]":
     if mark:
         first, last = _range(rest.replace("L", ""))
         return path, first, last
+    word = word.partition("#")[0]
     path, colon, rest = word.partition(":")
     first, last = _range(rest.partition(":")[0])
     return (path, first, last) if colon and (first or not rest) else (word, 0, 0)

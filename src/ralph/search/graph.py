@@ -84,9 +84,10 @@ def neighbours(
     relations: Collection[Relation] = (),
     at: str = "",
     sight: Sight = EVERYTHING,
+    by: str = "",
 ) -> list[Reached]:
     """What is within some hops of a node, the nearest first."""
-    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, sight=sight)
+    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, sight=sight, by=by)
     return [each for each in found if each.hops and (not types or each.node.type in types)]
 
 
@@ -99,17 +100,18 @@ def walk(
     at: str = "",
     sight: Sight = EVERYTHING,
     hub: int | None = None,
+    by: str = "",
 ) -> list[Reached]:
     """Everything within some hops of any seed, the seeds included, each by its best way, best first.
 
-    Within a task, what it may not see is not walked over.
+    Within a task, what it may not see is not walked over; nor, without a time, is what begins after the day `by`.
     """
     known = stored.nodes(graph, seeds)
     seen: dict[int, _At] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
     edge = seen
     wanted = {relation.value for relation in relations}
     for hop in range(1, hops + 1):
-        nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub, sight))
+        nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub, sight, by))
         known |= stored.nodes(graph, nearest)
         if at:
             nearest = {key: each for key, each in nearest.items() if known[key].holds(at)}
@@ -128,6 +130,7 @@ class _Rules(NamedTuple):
     at: str
     hub: int | None
     sight: Sight
+    by: str
 
 
 def _further(
@@ -163,6 +166,8 @@ def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _Rules) -
         if rules.relations and row.relation not in rules.relations:
             continue
         if rules.sight is not EVERYTHING and not rules.sight.lets(row.source, row.target):
+            continue
+        if rules.by and row.valid_from[:10] > rules.by:
             continue
         if not rules.at or _held(row, rules.at):
             found[row[0]].append(row)
@@ -209,6 +214,7 @@ def path(
     *,
     at: str = "",
     sight: Sight = EVERYTHING,
+    by: str = "",
     most: int = FARTHEST,
 ) -> list[Edge] | None:
     """The edges of a shortest way from one node to another, or None; of several, a fixed one.
@@ -224,7 +230,7 @@ def path(
     while not met and most > 0 and all(edges):
         most -= 1
         side = int(len(edges[1]) < len(edges[0]))
-        edges[side] = _onward(graph, came[side], edges[side], known, at, sight)
+        edges[side] = _onward(graph, came[side], edges[side], known, _Rules(0, (), at, None, sight, by))
         met = edges[side] & came[1 - side].keys()
     if not met:
         return None
@@ -237,20 +243,20 @@ _Came = dict[int, tuple[int, Row] | None]
 """Nodes that one end has come to, each with the node before it and the edge between; None for the end itself."""
 
 
-def _onward(
-    graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], at: str, sight: Sight
-) -> set[int]:
+def _onward(graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], rules: _Rules) -> set[int]:
     """Go one hop further; gives the nodes that are new, each reached by a fixed one of the ways to it."""
     found: dict[int, tuple[tuple[str, str, str], int, Row]] = {}
     for row in stored.around(graph, edge):
         other = row.target if row.source == row.here else row.source
-        if other in came or (at and not _held(row, at)) or not sight.lets(row.source, row.target):
+        if other in came or not rules.sight.lets(row.source, row.target):
+            continue
+        if (rules.at and not _held(row, rules.at)) or (rules.by and row.valid_from[:10] > rules.by):
             continue
         way = (known[row.here].id, row.relation, row.recorded)
         if other not in found or way < found[other][0]:
             found[other] = (way, row.here, row)
     nodes = stored.nodes(graph, found)
-    fresh = {key for key, node in nodes.items() if not at or node.holds(at)}
+    fresh = {key for key, node in nodes.items() if not rules.at or node.holds(rules.at)}
     known |= nodes
     came |= {key: found[key][1:] for key in fresh}
     return fresh

@@ -17,7 +17,7 @@ from ralph.errors import RalphError
 from ralph.store import db, files
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import Terms
-from ralph.store.sources import Source
+from ralph.store.sources import SHARED, Source
 from ralph.store.writer import Writer
 
 
@@ -66,7 +66,7 @@ def _without_others(copy: sqlite3.Connection, present: Iterable[Source], terms: 
 
 def is_shared(name: str) -> bool:
     """Whether a source stands in the main checkout for all of its worktrees."""
-    return name.startswith((".ralph/log/", ".ralph/tasks/"))
+    return name.startswith(SHARED)
 
 
 def _digest(path: Path) -> str:

@@ -4,16 +4,18 @@ A shelf is one kind of file (memories, guardrails) in the places where it may st
 takes every place that exists; a new record goes to the first that exists, else to the default.
 Every change is parse, splice, write under the file's lock, and is applied again to the new
 text if somebody else changed the file meanwhile; the codec refuses a splice that would touch a
-neighbour. Nothing here knows what a record means. `tests/store/test_library.py` proves it.
+neighbour. In a worktree the main checkout's records are read, too, where its own files do not have them; they are
+never written from there. Nothing here knows what a record means. `tests/store/test_library.py` proves it.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.errors import Conflict, NotFound, Refused
+from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
 from ralph.model.record import Record
 from ralph.store import files
@@ -69,12 +71,35 @@ class Library:
         return found
 
     def read(self, shelf: Shelf) -> list[Stored]:
-        """Every record of a shelf, in file order."""
-        return [
+        """Every record of a shelf, in file order; in a worktree also what only the main checkout has."""
+        own = [
             Stored(entry.record, path, entry.line)
             for path, document in self.documents(shelf)
             for entry in document.entries
         ]
+        beneath = self.beneath(shelf)
+        if beneath is None:
+            return own
+        held = {stored.record.id for stored in own}
+        with contextlib.suppress(RalphError):  # what cannot be read there is told there
+            own += [each for each in Library(beneath[0]).read(beneath[1]) if each.record.id not in held]
+        return own
+
+    def beneath(self, shelf: Shelf) -> tuple[Path, Shelf] | None:
+        """The main checkout of a worktree, and this shelf there; None in the main checkout itself."""
+        state = paths.state_root(self.root)
+        if state == self.root:
+            return None
+        main = Library(state)
+        return state, main.memories if shelf.noun == self.memories.noun else main.guardrails
+
+    def _own(self, shelf: Shelf, record_id: str) -> Path:
+        """The file in which a record may be changed; Refused for one that only the main checkout has."""
+        path = self.find(shelf, record_id).path
+        if path not in shelf.places:
+            what = f"{record_id} stands in the main checkout, in {path}"
+            raise Refused(what, hint="it is only read here: change it there, or merge first")
+        return path
 
     def find(self, shelf: Shelf, record_id: str) -> Stored:
         """The one record with this id; NotFound or Conflict otherwise."""
@@ -125,7 +150,7 @@ class Library:
 
     def replace(self, shelf: Shelf, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` makes of it as it stands under the lock."""
-        path = self.find(shelf, record_id).path
+        path = self._own(shelf, record_id)
         changed: list[Record] = []
 
         def edit(text: str) -> str:
@@ -142,7 +167,7 @@ class Library:
 
     def remove(self, shelf: Shelf, record_id: str, *, expect: str | None = None) -> Stored:
         """Take one record out of its file; gives what was removed. With `expect`, only if that is still its text."""
-        path = self.find(shelf, record_id).path
+        path = self._own(shelf, record_id)
         removed: list[Stored] = []
 
         def edit(text: str) -> str:

@@ -127,24 +127,31 @@ def beside(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
 
 def superseded(connection: "sqlite3.Connection") -> dict[str, str]:
     """The records whose place another one took, as somebody stated, and which one that is."""
-    said = connection.execute(SUPERSEDING)
-    return replaced((name, target) if how == "supersedes" else (target, name) for name, how, target in said)
+    return replaced(superseding(connection))
+
+
+def superseding(connection: "sqlite3.Connection") -> list[tuple[str, str]]:
+    """Who supersedes whom, as the records state it."""
+    said = connection.execute(_SUPERSEDING)
+    return [(name, target) if how == "supersedes" else (target, name) for name, how, target in said]
 
 
 def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
     """Of pairs (a new one, an old one) the old ones, each with its successor; in a circle nobody replaces anybody."""
-    newer: dict[Name, set[Name]] = {}
+    known = newer(pairs)
+    standing = {old: [new for new in all_new if not leads(known, new, old)] for old, all_new in known.items()}
+    return {old: min(all_new) for old, all_new in standing.items() if all_new}
+
+
+def newer(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, set[Name]]":
+    """Of such pairs the old ones, each with all that took its place."""
+    found: dict[Name, set[Name]] = {}
     for new, old in pairs:
-        newer.setdefault(old, set()).add(new)
-    found = {}
-    for old, all_new in newer.items():
-        standing = [new for new in all_new if not _leads(newer, new, old)]
-        if standing:
-            found[old] = min(standing)
+        found.setdefault(old, set()).add(new)
     return found
 
 
-def _leads(newer: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
+def leads(known: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
     """Whether one comes from one record to another by going on to what replaced it."""
     seen = {start}
     ahead = [start]
@@ -152,7 +159,7 @@ def _leads(newer: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name")
         here = ahead.pop()
         if here == end:
             return True
-        fresh = [each for each in newer.get(here, ()) if each not in seen]
+        fresh = [each for each in known.get(here, ()) if each not in seen]
         seen.update(fresh)
         ahead += fresh
     return False
@@ -161,7 +168,7 @@ def _leads(newer: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name")
 _UNTIL = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.valid_until') END"
 _STATED = "FROM records r, json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{{}}' END, '$.{}') l"
 _STATING = "WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task'"
-SUPERSEDING = (
+_SUPERSEDING = (
     f"SELECT r.id, json_extract(l.value, '$[0]') AS how, json_extract(l.value, '$[1]') {_STATED.format('links')} "
     f"{_STATING} AND how IN ('supersedes', 'superseded_by') UNION ALL "
     f"SELECT r.id, 'supersedes', l.value {_STATED.format('extra.supersedes')} {_STATING} AND l.type = 'text'"

@@ -10,7 +10,7 @@ that a log says the same whether it is read at once or in portions.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
@@ -24,6 +24,9 @@ from ralph.store import files
 
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
 """What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
+
+SHARED = (".ralph/log/", ".ralph/tasks/")
+"""How the names of those sources begin that stand in the main checkout for all of its worktrees."""
 
 EVENT = "event"
 """The type of a raw line."""
@@ -49,6 +52,8 @@ class Source:
     path: Path
     name: str
     format: Format
+    under: tuple[Path, ...] = ()
+    """Of the main checkout's file, as a worktree reads it: its own files, whose records stand for those here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,31 @@ def sources(root: Path) -> Iterator[Source]:
             yield Source(path, name_of(path, root), form)
 
 
+def readable(root: Path) -> Iterator[Source]:
+    """Every source that is read in a checkout: its own and, in a worktree, what the project remembers beyond them.
+
+    That is the memory of the main checkout as it stands there now, committed or not; only its own is ever written.
+    """
+    yield from sources(root)
+    state = paths.state_root(root)
+    if state == root:
+        return
+    seen = {os.path.realpath(path) for path, _ in _memory(root)}
+    for path, form in _memory(state):
+        real = os.path.realpath(path)
+        if os.path.isfile(real) and real not in seen:  # noqa: PTH113  (never an error, whatever the rights)
+            seen.add(real)
+            own = tuple(each for each, other in _memory(root, path.name) if other is form)
+            yield Source(path, name_of(path, root), form, own)
+
+
 def name_of(path: Path, root: Path) -> str:
-    """A source's name: relative to the project or, in a worktree, to the main checkout, so that both agree."""
+    """A source's name: relative to the project or, of what all checkouts share, to the main one, so that they agree."""
     name = paths.shown(path, root)
     if os.path.isabs(name):  # noqa: PTH117  (a name is text)
         name = paths.shown(path, paths.state_root(root))
+        if not name.startswith(SHARED) and not os.path.isabs(name):  # noqa: PTH117  (the same)
+            name = Path(os.path.relpath(path, root)).as_posix()
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -92,14 +117,20 @@ def told(source: Source, interpret: Interpret | None = None) -> Contents:
     return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
 
 
-def _places(root: Path) -> Iterator[tuple[Path, Format]]:
+def _memory(root: Path, page: str = "*.md") -> Iterator[tuple[Path, Format]]:
+    """The files that hold what a project remembers; of knowledge, the pages of this name."""
     for path in paths.memories_files(root):
         yield path, Format.MEMORIES
     for path in paths.guardrails_files(root):
         yield path, Format.GUARDRAILS
-    for path in sorted(paths.knowledge_folder(root).glob("*.md")):
+    folder = paths.knowledge_folder(root)
+    for path in sorted(folder.glob("*.md")) if page == "*.md" else (folder / page,):
         yield path, Format.KNOWLEDGE
     yield paths.global_patterns(root), Format.PATTERNS
+
+
+def _places(root: Path) -> Iterator[tuple[Path, Format]]:
+    yield from _memory(root)
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -118,7 +149,12 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
 
 def contents(source: Source, text: str, interpret: Interpret | None = None) -> Contents:
     """Read a source's text; of a log, a part that begins at a line's start will do."""
-    return _log(text, interpret) if source.format is Format.LOG else _READERS[source.format](source, text)
+    found = _log(text, interpret) if source.format is Format.LOG else _READERS[source.format](source, text)
+    if not source.under:
+        return found
+    own = (Source(path, "", source.format) for path in source.under)
+    held = {placed.record.id for each in own for placed in told(each).records}
+    return replace(found, records=tuple(placed for placed in found.records if placed.record.id not in held))
 
 
 def _placed(entries: tuple[Entry, ...]) -> Contents:

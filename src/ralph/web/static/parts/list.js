@@ -20,7 +20,7 @@ let current = null;
  *   `refresh()` (the same question again, nothing jumps) and `reset(load)` (another question: the old rows stay until
  *   the new first page is there; the newest question wins).
  */
-export function rows(load, { size = 100 } = {}) {
+export function rows(load, { size = 50 } = {}) {
   let pages = new Map();
   let waiting = new Map();
   let stop = new AbortController();

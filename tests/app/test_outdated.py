@@ -1,0 +1,144 @@
+"""What no longer holds: superseded or past its last day; not handed over, found behind, and never in a circle."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, page
+from tests.store.test_index import put
+
+from ralph.app import briefing, doctor, entries, graph, index, memory, outdated, search
+from ralph.app.graph_link import link, unlink
+from ralph.context import recall
+from ralph.errors import Refused
+from ralph.model.query import Detail, Query
+from ralph.settings import Config, Memories
+from ralph.store import lookup
+
+OLD, NEW, PAST = "fix-1705751400-a001", "fix-1705751401-a002", "fix-1705751402-a003"
+ASKED = "which quokka does the parser take"
+PLAIN = Config(memories=Memories(skill_injection=False))
+
+
+def blocks(old: str = "", new: str = f" | supersedes: {OLD}") -> str:
+    return page(
+        Block("The quokka of the parser is version one, in src/parser.py", OLD, "t", kind="fix", more=old),
+        Block("The quokka of the parser is version two, in src/parser.py", NEW, "t", kind="fix", more=new),
+        Block(
+            "The quokka of the parser is version zero, in src/parser.py", PAST, "t", kind="fix",
+            more=" | valid-until: 2025-06-01",
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    put(tmp_path, ".agent/memories.md", blocks())
+    return tmp_path
+
+
+def told(root: Path, session: str = "") -> set[str]:
+    return {each.id for each in briefing.for_prompt(root, PLAIN, ASKED, session=session).reasons}
+
+
+def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
+    assert told(root) == {NEW}
+    assert {each.id for each in briefing.at_start(root, PLAIN, "").records} == {NEW}
+    wanted = recall.Wanted("2026-11-16")
+    at_file = index.ask(root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted))
+    assert [name for name, _ in at_file.records] == [NEW]
+    failed = index.ask(root, lambda found: recall.after_failure(found, ["src/parser.py"], "", "quokka", wanted))
+    assert [name for name, _ in failed.records] == [NEW]
+
+
+def test_on_its_last_day_a_record_still_holds(root: Path) -> None:
+    for day, there in (("2025-06-01", True), ("2025-06-02", False)):
+        wanted = recall.Wanted(day)
+        answer = index.ask(
+            root, lambda found, wanted=wanted: recall.before_action(found, ["src/parser.py"], "", wanted)
+        )
+        assert (PAST in {name for name, _ in answer.records}) == there
+
+
+def test_a_search_finds_it_behind_and_marked(root: Path) -> None:
+    shown = search.search(root, Query(ASKED)).shown
+    assert shown[0].hit.record.id == NEW
+    texts = {each.hit.record.id: each for each in shown}
+    assert "(superseded)" in texts[OLD].text
+    assert "(expired)" in texts[PAST].text
+    assert f"superseded by {NEW}" in texts[OLD].hit.why
+    assert "expired 2025-06-01" in texts[PAST].hit.why
+    assert texts[OLD].hit.score < texts[NEW].hit.score
+    whole = search.search(root, Query(ASKED, layer=Detail.FULL)).shown
+    assert f"(superseded by {NEW})" in next(each.text for each in whole if each.hit.record.id == OLD)
+    found = search.in_files(root, [root / ".agent" / "memories.md"], Query(ASKED))[0]
+    assert found.hits[0].record.id == NEW
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", f" | supersedes: {OLD}"), (f" | supersedes: {PAST}", f" | supersedes: {OLD}")],
+)
+def test_page_and_memory_agree_on_who_was_superseded(tmp_path: Path, old: str, new: str) -> None:
+    put(tmp_path, ".agent/memories.md", blocks(old, new))
+    replaced = index.ask(tmp_path, lookup.superseded)
+    assert replaced[OLD] == NEW
+    held = [stored.record for stored in memory.list_(tmp_path)]
+    assert {each.id for each in entries.current(held)} == {NEW}
+
+
+def test_a_knowledge_page_supersedes_a_memory(root: Path) -> None:
+    page_ = f'---\ntitle: "Quokka three"\ntags: [t]\nsupersedes: ["{NEW}"]\n---\n\nThe quokka of the parser is three.\n'
+    put(root, ".ralph/knowledge/quokka.md", page_)
+    assert told(root) == {"know-quokka"}
+
+
+def test_in_a_circle_nobody_supersedes_anybody_and_the_doctor_tells(tmp_path: Path) -> None:
+    put(tmp_path, ".agent/memories.md", blocks(f" | supersedes: {NEW}"))
+    assert told(tmp_path) == {OLD, NEW}
+    assert index.ask(tmp_path, lookup.superseded) == {}
+    held = [stored.record for stored in memory.list_(tmp_path)]
+    assert {each.id for each in entries.current(held)} == {OLD, NEW}
+    assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
+    found = [each.problem for each in doctor.examine(tmp_path) if each.problem.code == "circle"]
+    assert [OLD in each.what and NEW in each.what for each in found] == [True, True]
+
+
+def test_an_edge_that_would_close_a_circle_is_refused(root: Path) -> None:
+    before = (root / ".agent" / "memories.md").read_bytes()
+    with pytest.raises(Refused, match="already supersedes"):
+        link(root, OLD, "supersedes", NEW)
+    link(root, OLD, "supersedes", PAST)
+    with pytest.raises(Refused, match="already supersedes"):
+        link(root, PAST, "supersedes", NEW)
+    unlink(root, OLD, "supersedes", PAST)
+    assert (root / ".agent" / "memories.md").read_bytes() == before
+    assert list(outdated.problems(root)) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "replaced", "circle"),
+    [
+        ([], {}, []),
+        ([("b", "a"), ("c", "b")], {"a": "b", "b": "c"}, []),
+        ([("b", "a"), ("a", "b")], {}, ["a", "b"]),
+        ([("b", "a"), ("a", "b"), ("c", "a")], {"a": "c"}, ["a", "b"]),
+        ([("b", "a"), ("c", "b"), ("a", "c"), ("b", "d")], {"d": "b"}, ["a", "b", "c"]),
+        ([("a", "a")], {}, ["a"]),
+    ],
+)
+def test_who_replaced_whom(pairs: list[tuple[str, str]], replaced: dict[str, str], circle: list[str]) -> None:
+    assert lookup.replaced(pairs) == replaced
+    assert outdated.circling(pairs) == circle
+
+
+def test_a_session_s_start_names_what_cites_something_gone_last(tmp_path: Path) -> None:
+    put(tmp_path, ".ralph/knowledge/x.md", "---\ntitle: x\n---\n\nNothing.\n")
+    put(tmp_path, "src/here.py", "x = 1\n")
+    put(tmp_path, ".agent/memories.md", page(
+        Block("See src/gone.py for the parser", OLD, "t", "2026-02-02", "fix", more=" | files: src/gone.py"),
+        Block("See src/here.py for the lexer", NEW, "t", "2026-02-01", "fix", more=" | files: src/here.py"),
+    ))  # fmt: skip
+    text = briefing.at_start(tmp_path, PLAIN, "").text
+    assert "is gone" in text or OLD in text
+    if "is gone" in text:
+        assert text.index(NEW) < text.index(OLD)

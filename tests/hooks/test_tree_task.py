@@ -1,0 +1,105 @@
+"""Hooks in the worktree of a task, with nobody to name the task: the folder does, for what is kept and what is told."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.app import side_by_side
+from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
+from tests.hooks.test_answer import text_of
+from tests.hooks.world import World, hook, payload, world
+
+from ralph import config, paths
+from ralph.app import hook_settings, index, sight
+from ralph.hooks import fast
+from ralph.hooks import place as places
+
+
+def git(root: Path, *words: str) -> None:
+    person = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    subprocess.run(["git", *person, *words], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> World:
+    made = world(tmp_path)
+    shutil.rmtree(made.root / ".git")
+    git(made.root, "init", "-q", "-b", "main")
+    return made
+
+
+@pytest.fixture
+def both(here: World) -> Both:
+    """Two tasks, the second of which has a worktree."""
+    made = side_by_side.both(here.root)
+    git(here.root, "add", "ralph.yml", ".agent")
+    git(here.root, "commit", "-q", "-m", "first")
+    git(here.root, "worktree", "add", "-q", f".worktrees/{made.two}")
+    tree = tree_of(made)
+    assert hook_settings.write(tree, config.load(tree, env=here.env), env=here.env)
+    index.sync(tree)
+    return made
+
+
+def tree_of(both: Both) -> Path:
+    return both.root / ".worktrees" / both.two
+
+
+def sent(here: World, both: Both, event: str, task: str = "", **members: object) -> str:
+    """What an event in the worktree is answered with, by a process of its own."""
+    env = {key: value for key, value in here.env.items() if key != "CLAUDE_PROJECT_DIR"}
+    env |= {"RALPH_TASK": task} if task else {}
+    tree = tree_of(both)
+    done = hook(event, payload(event, cwd=str(tree), **members), env, cwd=tree)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return text_of(done.stdout, event)
+
+
+def test_a_prompt_there_brings_the_task_s_own_and_nothing_of_another(here: World, both: Both) -> None:
+    assert seen(sent(here, both, "UserPromptSubmit", prompt=ASKED, session_id="a-1")) == {PROJECT, *TWO}
+    other = seen(sent(here, both, "UserPromptSubmit", both.one, prompt=ASKED, session_id="a-2"))
+    assert other & ONE
+    assert not other & TWO
+    start = sent(here, both, "SessionStart", source="startup", session_id="a-3")
+    assert not seen(start) & ONE
+
+
+@pytest.mark.parametrize(("event", "more"), [("PostToolUse", {}), ("Stop", {})])
+def test_what_is_recorded_there_has_the_task(here: World, both: Both, event: str, more: dict[str, object]) -> None:
+    sent(here, both, event, session_id="kept-1", last_assistant_message="Done.", **more)
+    sent(here, both, event, both.one, session_id="kept-2", last_assistant_message="Done.", **more)
+    for name, task in (("kept-1", both.two), ("kept-2", both.one)):
+        log = paths.log_folder(both.root) / "sessions" / f"{name}.jsonl"
+        lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        assert any(f'"{task}"' in json.dumps(line) for line in lines), lines
+
+
+def test_the_light_way_and_the_whole_one_know_the_same_task(both: Both) -> None:
+    inner = tree_of(both) / "src"
+    inner.mkdir()
+    found = places.project(str(inner))
+    assert found is not None
+    assert found.task == both.two == paths.task_of(tree_of(both))
+    main = places.project(str(both.root))
+    assert main is not None
+    assert main.task == "" == paths.task_of(both.root)
+    assert sight.own(tree_of(both), {}) == both.two
+    assert sight.own(tree_of(both), {"RALPH_TASK": "t-x"}) == "t-x"
+
+
+@pytest.mark.parametrize(("name", "task"), [("mine", ""), ("task-001", "task-001"), ("t-0a0a0a", "t-0a0a0a")])
+def test_a_worktree_of_no_task_is_nobody_s(both: Both, name: str, task: str) -> None:
+    (paths.tasks_folder(both.root) / "task-001").mkdir()
+    git(both.root, "worktree", "add", "-q", f".worktrees/{name}")
+    tree = both.root / ".worktrees" / name
+    found = places.project(str(tree))
+    assert found is not None
+    assert found.task == task == paths.task_of(tree)
+
+
+def test_the_environment_comes_before_the_folder() -> None:
+    assert fast.of_loop({}, "t-1") == ', "task": "t-1"'
+    assert fast.of_loop({"RALPH_TASK": "t-2"}, "t-1") == ', "task": "t-2"'
+    assert fast.of_loop({}) == ""
