@@ -50,13 +50,11 @@ def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
     assert [name for name, _ in failed.records] == [NEW]
 
 
-def test_on_its_last_day_a_record_still_holds(root: Path) -> None:
-    for day, there in (("2025-06-01", True), ("2025-06-02", False)):
-        wanted = recall.Wanted(day)
-        answer = index.ask(
-            root, lambda found, wanted=wanted: recall.before_action(found, ["src/parser.py"], "", wanted)
-        )
-        assert (PAST in {name for name, _ in answer.records}) == there
+@pytest.mark.parametrize(("day", "there"), [("2025-06-01", True), ("2025-06-02", False)])
+def test_on_its_last_day_a_record_still_holds(root: Path, day: str, there: bool) -> None:
+    wanted = recall.Wanted(day)
+    answer = index.ask(root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted))
+    assert (PAST in {name for name, _ in answer.records}) == there
 
 
 def test_a_search_finds_it_behind_and_marked(root: Path) -> None:

@@ -67,8 +67,8 @@ RARE = [
         "Dynamic class names get purged by Tailwind; use a lookup table of whole names.",
     ),
     (
-        "노멀맵이 sRGB로 임포트되면 조명이 이상해짐. normal 맵은 반드시 linear 로 임포트",
-        "import preset: normal maps are linear; when the importer guesses sRGB the lighting is wrong",
+        "결제 e2e: card 입력란은 Stripe iframe 안에 있어서 label 로는 찾을 수 없다. frameLocator를 써야 한다.",
+        "The fields of Stripe live in an iframe: fill the card by its label inside, nothing is found outside.",
     ),
 ]
 

@@ -34,7 +34,7 @@ def test_hardly_anything_that_is_promoted_is_junk() -> None:
 def test_most_of_what_is_well_evidenced_is_promoted() -> None:
     found = measured()
     strong = {each.id for each in found.planted if each.strong}
-    assert len(strong & found.kept_strong) / len(strong) >= 0.8, sorted(strong - found.kept_strong)
+    assert len(strong & found.kept_strong) / len(strong) >= 0.9, sorted(strong - found.kept_strong)
 
 
 def test_what_is_proposed_is_mostly_worth_looking_at() -> None:

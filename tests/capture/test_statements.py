@@ -115,6 +115,9 @@ EMPTY = [
     "The PO wants the CSV export by Friday.",
     "the agent did not say that the task is done",
     "it was called done, but the criteria do not agree",
+    "the agent says that it failed: DATABASE_URL must be set before `make test`",
+    "the agent crashed: error 137 in worker_7, because of OOM_KILL",
+    "it named t-0001aa, which is not the assigned task",
 ]
 """Learnings and notes without any."""
 

@@ -66,10 +66,10 @@ def test_a_prompt_there_brings_the_task_s_own_and_nothing_of_another(here: World
     assert not seen(start) & ONE
 
 
-@pytest.mark.parametrize(("event", "more"), [("PostToolUse", {}), ("Stop", {})])
-def test_what_is_recorded_there_has_the_task(here: World, both: Both, event: str, more: dict[str, object]) -> None:
-    sent(here, both, event, session_id="kept-1", last_assistant_message="Done.", **more)
-    sent(here, both, event, both.one, session_id="kept-2", last_assistant_message="Done.", **more)
+@pytest.mark.parametrize("event", ["PostToolUse", "Stop"])
+def test_what_is_recorded_there_has_the_task(here: World, both: Both, event: str) -> None:
+    sent(here, both, event, session_id="kept-1", last_assistant_message="Done.")
+    sent(here, both, event, both.one, session_id="kept-2", last_assistant_message="Done.")
     for name, task in (("kept-1", both.two), ("kept-2", both.one)):
         log = paths.log_folder(both.root) / "sessions" / f"{name}.jsonl"
         lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]

@@ -4,7 +4,8 @@ Nothing is called gone that was never there: a file needs a commit that took it 
 symbol and a command a commit in which their file had them. A path may be told from inside of a folder, so a file is
 also found by the end of its name. A missing file is followed through renames, committed, staged or made by hand (the
 same name elsewhere, or the same content under another name). What records, Ralph's own files and documents say of a
-symbol is no new place of it. A command whose file has no such target has changed, if it never had one. A file
+symbol is no new place of it. A script that package.json never had counts as changed: it lists all of them, while a
+makefile may make its targets from patterns. A file
 has changed when a commit, or an edit that is not committed, is younger than the record. Where git did not answer in
 time, what is there is fresh and the rest cannot be verified. `tests/app/test_check.py`.
 """
@@ -28,6 +29,7 @@ _RENAMES = 8
 _PICKED = 40
 """Questions about the past of a file's words, each of which is one of git's slow ones."""
 _LARGEST = 4_000_000
+_SCRIPTS = "package.json"
 _COMPARED = 200
 """So many new files are compared with one that is not there any more."""
 _OURS = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
@@ -295,10 +297,9 @@ class _Looking:
                 return Looked(pointer.citation, Verdict.FRESH, place)
             if self._was(needle, place):
                 return Looked(pointer.citation, Verdict.GONE, why=f"{place} does not have it any more")
-            missing = missing or place
+            missing = place if place == _SCRIPTS else missing
         if missing and not self._tree.git.late:
-            what = "script" if missing == "package.json" else "target"
-            return Looked(pointer.citation, Verdict.CHANGED, missing, f"{missing} has no {what} {name}")
+            return Looked(pointer.citation, Verdict.CHANGED, missing, f"{missing} has no script {name}")
         return Looked(pointer.citation, Verdict.UNVERIFIABLE, why="no file here says what it does")
 
     def _targets(self, tool: str, name: str) -> Iterator[tuple[str, str, bool]]:
@@ -312,13 +313,13 @@ class _Looking:
                     )
                     yield place, f"{name}:", bool(line.search(text)) or "\ninclude " in f"\n{text}"
             return
-        text = self._tree.text("package.json")
+        text = self._tree.text(_SCRIPTS)
         if text:
             try:
                 scripts = json.loads(text).get("scripts")
             except (ValueError, RecursionError, AttributeError):
                 return
-            yield "package.json", f'"{name}"', isinstance(scripts, dict) and name in scripts
+            yield _SCRIPTS, f'"{name}"', isinstance(scripts, dict) and name in scripts
 
     def _was(self, needle: str, place: str) -> bool:
         """Whether a file once had these words; after many such questions, nobody knows."""

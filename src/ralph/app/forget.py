@@ -208,7 +208,7 @@ def _leftovers(
         lines = {line for each in vanishing for line in each.text.casefold().splitlines() if len(line) >= _SMALL}
         words = {each.id.casefold() for each in vanishing if each.id} | lines
     for path in _files(root):
-        is_backup = ".bak" in path.name
+        is_backup = ".bak" in path.name or _is_staged(root, path)
         if path.suffix == ".jsonl" or not (wanted.matching or is_backup):
             continue
         text = changed[path] if path in changed else _text(path)
@@ -217,6 +217,12 @@ def _leftovers(
                 yield Left(path, number, _BACKUP if is_backup else _BY_HAND)
                 if is_backup:
                     break
+
+
+def _is_staged(root: Path, path: Path) -> bool:
+    """Whether a file is the copy of what is staged in another worktree; this one's is made again after the command."""
+    staged, name = paths.log_folder(root) / "staged", paths.worktree_name(root)
+    return path.is_relative_to(staged) and not (name and path.is_relative_to(staged / name))
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -50,7 +50,7 @@ def weights(text: str) -> dict[str, float]:
         whole = max(terms, key=len, default="")
         for term in terms:  # of a path or an identifier the whole is its name, and the parts are words
             if weight == _PAIR and term.isascii() and len(term) > 1:  # a name in front of a particle: `sRGB로`
-                part = _WORD if term in EVERYDAY or term in _COMMON_WORDS else _NAME
+                part = _NAME if term == whole and term not in EVERYDAY else _WORD
             else:
                 part = weight if term == whole or weight != _NAME else _COMMON if term in _COMMON_WORDS else _WORD
             found[term] = max(found.get(term, 0.0), part)

@@ -1,12 +1,11 @@
 """Errors and what resolved them: a command failed, something was done, and the same command passed.
 
-Two runs are the same command when the program and its arguments are, whatever stands in front (`cd x &&`, a
-variable, `uv run`) and behind (`| tail`); what newly stands in front is then what resolved it, and so may be an
+`runs` says which commands are the same; what newly stands in front of it is then what resolved it, and so may be an
 option that was added. Between the last failure of one sort and the next run, edits and commands that change
 something count; when there are none it was chance. Then `junk` is asked: what was expected, passed by itself, was
 interrupted or misspelt is no lesson, and neither is code that was not finished yet and then was. An error about
-what stands around the code (a variable, a version, an order) is one, and so is whatever was resolved by a
-command or in a file of settings. What the agent said about it in between is kept with it.
+what stands around the code (a variable, a version, an order) is one, and so is whatever was resolved by a command
+or in a setting, and any failure for which the edit or the agent gives a reason (`reasons`), kept with it.
 `tests/capture/test_fixes.py` holds a session for each rule.
 """
 

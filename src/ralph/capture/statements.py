@@ -1,12 +1,12 @@
 """Whether something that an agent wrote down is worth knowing tomorrow, and what sort of thing it is.
 
 A sentence is kept when it says something lasting (a rule, a reason, a trap: words such as "must", "because",
-"otherwise", in seven languages) about something particular (a name, a number, a path, or several words that are
-not everybody's). Advice that holds for every project has nothing particular; a report of what was done, a plan,
-a passing trouble and a sentence that only repeats what the code says have nothing lasting, however particular
-they are. What was meant for others (a learning, an entry of knowledge) may do without the lasting word; what
-was merely noted may not. It is a guess by design: what is kept is proposed, and a person decides.
-`tests/capture/test_statements.py` holds the sentences on both sides.
+"otherwise", in eight languages) about something particular (a name, a number, a path, or several words that are
+not everybody's), or tells in two clauses what is done and what is the case about something very particular. Advice
+that holds for every project has nothing particular; `chatter` knows what has nothing lasting, however particular it
+is. Beside a sentence that is kept, the particulars around it are kept, too. What was meant for others (a learning, an
+entry of knowledge) may do without the lasting word. It is a guess by design: what is kept is proposed, and a person
+decides. `tests/capture/test_statements.py` holds the sentences on both sides.
 """
 
 import re

@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -213,7 +214,18 @@ def build(
 
 def _run(tool: Tool, call: "Call", given: Arguments) -> "Told":
     module, _, function = tool.run.partition(".")
-    return cast("Told", getattr(import_module(f"ralph.mcp.{module}"), function)(call, given))
+    told = cast("Told", getattr(import_module(f"ralph.mcp.{module}"), function)(call, given))
+    _keep_staged(call.root)
+    return told
+
+
+def _keep_staged(root: Path) -> None:
+    """After a call in a worktree: what is staged there is kept in the main checkout, too."""
+    if paths.worktree_name(root):
+        from ralph.app import staging  # noqa: PLC0415  (only worktrees pay for it)
+
+        with suppress(RalphError, OSError):  # what the tool did is done
+            staging.keep(root)
 
 
 def _call(root: Path, env: Mapping[str, str], client: str) -> "Call":

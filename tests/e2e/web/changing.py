@@ -42,8 +42,8 @@ def patched(before: str, diff: str) -> str:
     return "".join(new + old[at:])
 
 
-_TIME = re.compile(r'(?<="updated_at": ")[^"]+')
-"""When an insight was judged: a moment after the diff was made."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z")
+"""When an insight was judged or the old words of a page were put by: a moment after the diff was made."""
 
 
 class Change:

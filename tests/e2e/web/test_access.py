@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import PROJECT, Reader, Site, keep
 from tests.e2e.web.shop import Shop, loaded
+from tests.web import sample
 
 pytestmark = pytest.mark.e2e
 
@@ -272,14 +273,21 @@ def test_motion_is_there_only_for_those_who_want_it(browser: Browser, site: Site
 
 class TestPicturesOfTheReadme:
     @pytest.mark.skipif(os.environ.get("RALPH_E2E_README") != "1", reason="only with RALPH_E2E_README=1")
-    def test_they_are_made_anew(self, reader: OpenReader, site: Site) -> None:
+    def test_they_are_made_anew(self, browser: Browser, tmp_path: Path) -> None:
         IMAGES.mkdir(exist_ok=True)
-        page = loaded(reader(height=800), "/memory?q=jwt+key&sort=relevance")
-        page.get_by_role("button", name="More of").first.click()
-        expect(page.locator(".hit-detail")).to_be_visible()
-        page.screenshot(path=IMAGES / "explorer.png")
-        page = loaded(reader(height=800), f"/graph?node={Shop(site).memory('The JWT signing key comes from')}")
-        page.screenshot(path=IMAGES / "graph.png")
+        root = tmp_path / "harbor-shop"
+        sample.make(root)
+        with Site(root, tmp_path / "home") as site:
+            window = Reader(browser, site, height=800)
+            page = loaded(window, "/memory?q=which+key+signs+a+jwt")
+            page.get_by_role("button", name="More of").first.click()
+            expect(page.locator(".hit-detail")).to_be_visible()
+            page.mouse.move(0, 0)
+            page.screenshot(path=IMAGES / "explorer.png")
+            page = loaded(window, f"/graph?node={Shop(site).memory('The JWT signing key comes from')}")
+            page.get_by_role("heading", name="What is beside it").wait_for()
+            page.screenshot(path=IMAGES / "graph.png")
+            window.close()
 
     @pytest.mark.parametrize("name", PICTURES)
     def test_they_are_there_and_small(self, name: str) -> None:

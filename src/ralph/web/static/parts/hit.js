@@ -38,13 +38,16 @@ function excerpt(text, words) {
   return places.length && first > 90 ? `…${text.slice(Math.max(0, text.lastIndexOf(" ", first - 40)))}` : text;
 }
 
-/** A row; `words` are marked in it. What has no title of its own shows two lines of its text instead. */
+/**
+ * A row; `words` are marked in it. What has no title of its own shows two lines of its text instead. Neither its link
+ * nor its button is a stop of the Tab key, which would have thousands: in the list Enter and `e` do the same.
+ */
 export function Hit({ row, words, open, onToggle }) {
   const title = titleOf(row);
   const titled = title === row.title;
   const text = (row.text ?? "").trim() || row.id;
   return html`<article class="hit">
-    <button type="button" class="icon-button hit-toggle" aria-expanded=${open ? "true" : "false"}
+    <button type="button" class="icon-button hit-toggle" tabindex="-1" title="e" aria-expanded=${open ? "true" : "false"}
       aria-label="${open ? "Less" : "More"} of: ${title}" onClick=${onToggle}>
       <${Icon} name=${open ? "down" : "right"} />
     </button>

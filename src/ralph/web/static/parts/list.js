@@ -232,7 +232,9 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
   };
   const shown = [];
   for (let i = state.first; i <= Math.min(state.last, count - 1); i++) shown.push(i);
-  if (state.active >= 0 && (state.active < state.first || state.active > state.last)) shown.push(state.active);
+  // The active row is at its own place among them: as the last one, Tab would lead from the end back to the beginning.
+  if (state.active > state.last) shown.push(state.active);
+  else if (state.active >= 0 && state.active < state.first) shown.unshift(state.active);
   const total = place.top(count);
 
   return html`<div
