@@ -41,7 +41,7 @@ def test_names_come_one_by_one_or_with_commas_in_any_case() -> None:
     assert asking.kinds(["Fix, error", "fix"]) == (MemoryKind.FIX, ObservationKind.ERROR, MemoryKind.FIX)
     assert asking.node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
     assert asking.relations(["supersedes"]) == (Relation.SUPERSEDES,)
-    assert not (asking.kinds([]) or asking.node_types([]) or asking.relations([" "]))
+    assert [asking.kinds([]), asking.node_types([]), asking.relations([" "])] == [(), (), ()]
 
 
 @pytest.mark.parametrize("read", [asking.kinds, asking.node_types, asking.relations])

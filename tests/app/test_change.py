@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ralph.app import change, change_verbs, insight, knowledge, memory, project, task
 from ralph.app.change import KEPT, Changes
@@ -145,6 +147,30 @@ def test_undo_leaves_alone_what_somebody_changed(root: Path, name: str, meddle: 
         changes.undo(undo)
     assert files.read(root / MEMORIES) == now
     assert [possible for _, possible in changes.list_()] == [False]
+
+
+def test_a_change_is_taken_back_also_when_the_file_was_changed_elsewhere(root: Path, name: str) -> None:
+    memory.add(root, "Use pnpm", tags=["build"])
+    changes = Changes(root)
+    before = read(root)
+    undo = apply(root, changes, Wanted("edit", name, text="Tests need Valkey"))
+    later = memory.add(root, "Added since by an agent").stored.record
+    assert [possible for _, possible in changes.list_()] == [True]
+    changes.undo(undo)
+    memory.delete(root, later.id)
+    assert read(root) == before
+
+
+@given(st.lists(st.sampled_from("abc\n"), max_size=12), st.data())
+def test_what_is_taken_out_is_the_change_and_nothing_else(letters: list[str], data: st.DataObject) -> None:
+    before = "".join(letters)
+    place = data.draw(st.integers(0, len(before)))
+    after = before[:place] + "NEW\nLINES\n" + before[place:]
+    more = data.draw(st.sampled_from(["", "tail\n"]))
+    front = data.draw(st.sampled_from(["", "head\n\n\n"]))
+    left = change.taken_out(before, after, front + after + more)
+    assert left is None or left == front + before + more
+    assert change.taken_out(before, after, after) == before
 
 
 def test_changes_are_taken_back_the_last_one_first(root: Path, name: str) -> None:

@@ -11,7 +11,7 @@ from tests.app.test_install import MOVED, OURS, at, install, tree, uninstall
 
 from ralph.app.install import Where, plan_install
 from ralph.app.install_hosts import Host, Scope, servers_file
-from ralph.errors import Unreadable
+from ralph.errors import Refused, Unreadable, WriteFailed
 
 PLACES = [(host, scope) for host in Host for scope in Scope if scope is not Scope.LOCAL or host is Host.CLAUDE]
 
@@ -110,3 +110,19 @@ def test_claude_codes_own_variable_moves_its_file(home: Path) -> None:
     where = replace(at(home, env={"CLAUDE_CONFIG_DIR": str(home / "c")}), mcp=True)
     install(where)
     assert "ralph" in json.loads((home / "c" / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]
+
+
+def test_a_link_that_leads_nowhere_stops_everything_before_the_first_write(home: Path) -> None:
+    (home / ".claude.json").symlink_to(home / "nowhere")
+    with pytest.raises(Refused):
+        install(wanted(home))
+    assert set(tree(home)) == {".claude.json"} or tree(home) == {}
+
+
+def test_a_file_that_nobody_may_write_does_so_too(home: Path) -> None:
+    own = home / ".claude.json"
+    own.write_text("{}", encoding="utf-8")
+    own.chmod(0o400)
+    with pytest.raises(WriteFailed, match="read-only"):
+        install(wanted(home))
+    assert set(tree(home)) == {".claude.json"}

@@ -97,7 +97,8 @@ def test_nothing_is_written_but_the_index(known: Project) -> None:
 
 
 def _marks(project: Project) -> dict[str, tuple[bytes, int, int]]:
-    return {name: mark for name, mark in project.marks().items() if not Path(name).name.startswith(("ralph.db", "citations"))}
+    caches = ("ralph.db", "citations")
+    return {name: mark for name, mark in project.marks().items() if not Path(name).name.startswith(caches)}
 
 
 def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Project) -> None:

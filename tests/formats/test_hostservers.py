@@ -151,5 +151,5 @@ def test_a_blank_line_that_a_person_took_out_does_no_harm() -> None:
 
 
 def test_a_list_of_servers_that_cannot_be_added_to_is_refused() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(Conflict, match="nothing can be added"):
         hostservers.with_toml('mcp_servers = { x = { command = "y" } }\n', OURS)

@@ -125,7 +125,7 @@ def test_a_change_is_not_taken_back_over_somebody_s_work(window: Site, shop: Sam
     body = {"action": "retire", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     file = shop.root / MEMORIES
-    file.write_text(file.read_text(encoding="utf-8") + "\nSomebody else.\n", encoding="utf-8")
+    file.write_text(file.read_text(encoding="utf-8").replace("status: retired", "status: mine"), encoding="utf-8")
     before = everything(shop.root)
     assert window.get("/api/changes")["items"][0]["possible"] is False
     assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409

@@ -3,8 +3,8 @@
 Each action is the verb of the command with the same name, called once. `plan` calls it in a rehearsal
 (`store/watching.py`), so that what is shown is what that very call would write, to the byte, and nothing is written.
 `apply` calls it for real, with a witness that stops it when a file is not the one that was shown. What stood in the
-files is kept for as long as the process lives, and `undo` puts it back if nobody has touched them since; otherwise
-nothing is touched. A change that fails half-way is taken back at once. `tests/app/test_change.py` proves it.
+files is kept for as long as the process lives, and `undo` puts it back if nobody has touched those lines since;
+otherwise nothing is touched. A change that fails half-way is taken back at once. `tests/app/test_change.py` proves it.
 """
 
 import os
@@ -49,17 +49,32 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What stood in a file before a change, packed, and the stamp of what the change left there."""
+    """What stood in a file before a change, and what the change left there, both packed, with the stamp of that."""
 
     path: Path
     packed: bytes | None
+    left: bytes | None
     after: str
     appended: bool
 
     @property
     def before(self) -> str | None:
         """The text that stood there; None when there was no file."""
-        return None if self.packed is None else zlib.decompress(self.packed).decode("utf-8", "surrogateescape")
+        return _unpacked(self.packed)
+
+    def instead(self, now: str | None) -> tuple[bool, str | None]:
+        """Whether the change can be taken out of what stands there now, and what is left then.
+
+        Where nobody touched the file that is what stood there before. Where somebody did, only the lines of the change
+        are put back, and only while they stand there once, as the change left them, with their neighbours.
+        """
+        if stamp(now) == self.after:
+            return True, self.before
+        left = _unpacked(self.left)
+        if now is None or left is None or self.before is None:
+            return False, None
+        text = taken_out(self.before, left, now)
+        return text is not None, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +164,10 @@ class Changes:
     def list_(self) -> list[tuple[Made, bool]]:
         """What was changed, the newest first, and whether it can be taken back."""
         with self._lock:
-            now = {each.path: _stamp(each.path) for made in self._made.values() for each in made.kept}
-            return [
-                (made, not made.undone and all(each.appended or now[each.path] == each.after for each in made.kept))
-                for made in reversed(self._made.values())
-            ]
+            return [(made, not made.undone and all(map(_can_go, made.kept))) for made in reversed(self._made.values())]
 
     def undo(self, name: str) -> Undone:
-        """Take a change back; Conflict when somebody has changed a file since, and then nothing is touched."""
+        """Take a change back; Conflict when somebody has changed its lines since, and then nothing is touched."""
         with self._lock:
             made = self._made.get(name)
             if made is None:
@@ -168,6 +179,8 @@ class Changes:
             return Undone(f"Taken back: {made.summary}", tuple(_planned(self.root, each) for each in done))
 
 
+_NEIGHBOURS = 2
+"""Lines around a change that must be as they were, where its file was changed elsewhere."""
 _LOG = ".jsonl"
 """Logs only grow: a line of somebody else's between ours and the next takes nothing away."""
 
@@ -179,7 +192,7 @@ def _kept(changes: Sequence[Change]) -> tuple[Kept, ...]:
         first = found.get(each.path, each)
         found[each.path] = Change(each.path, first.before, each.after, first.appended and each.appended)
     return tuple(
-        Kept(each.path, _packed(each.before), stamp(each.after), each.appended)
+        Kept(each.path, _packed(each.before), _packed(each.after), stamp(each.after), each.appended)
         for each in found.values()
         if each.before != each.after
     )
@@ -189,34 +202,62 @@ def _packed(text: str | None) -> bytes | None:
     return None if text is None else zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
 
 
-def _stamp(path: Path) -> str | None:
-    """What a file says now; None when it cannot be read."""
+def _unpacked(packed: bytes | None) -> str | None:
+    return None if packed is None else zlib.decompress(packed).decode("utf-8", "surrogateescape")
+
+
+def taken_out(before: str, after: str, now: str) -> str | None:
+    """A text without a change that was made to an earlier state of it; None where that is not plain."""
+    old, new, there = (text.splitlines(keepends=True) for text in (before, after, now))
+    first = next(
+        (n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+    )
+    rest = min(len(old), len(new)) - first
+    last = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
+    front, behind = new[max(0, first - _NEIGHBOURS) : first], new[len(new) - last :][:_NEIGHBOURS]
+    wanted = [*front, *new[first : len(new) - last], *behind]
+    places = [n for n in range(len(there) - len(wanted) + 1) if there[n : n + len(wanted)] == wanted]
+    if len(places) != 1 or not wanted:
+        return None
+    place = places[0]
+    return "".join([*there[:place], *front, *old[first : len(old) - last], *behind, *there[place + len(wanted) :]])
+
+
+def _can_go(kept: Kept) -> bool:
+    """Whether a change could be taken out of its file now."""
     with suppress(RalphError):
-        return stamp(files.read(path))
-    return None
+        return kept.appended or kept.instead(files.read(kept.path))[0]
+    return False
 
 
 def _put_back(root: Path, kept: Sequence[Kept]) -> list[Change]:
-    """Write what stood in files, each only if it says what we left there; Conflict when one does not.
+    """Take changes out of files, each only if its lines are as we left them; Conflict when some are not.
 
     All are looked at first, so that as a rule nothing is touched then; whoever comes between is let be, and what was
     put back by then is put forward again.
     """
     there = [(each, files.read(each.path)) for each in kept]
-    wanted = [(each, text) for each, text in there if stamp(text) == each.after or not each.appended]
-    for each, text in wanted:
-        if stamp(text) != each.after:
-            raise watching.changed(Path(name_of(each.path, root)))
+    wanted: list[tuple[Kept, str | None, str | None]] = []
+    for each, text in there:
+        can, after = each.instead(text)
+        if can:
+            wanted.append((each, text, after))
+        elif not each.appended:
+            name = name_of(each.path, root)
+            raise Conflict(
+                f"{name}: somebody has changed the same lines since, so this cannot be taken back",
+                hint="look at the file; what you want to have back can be written by hand",
+            )
     done: list[Change] = []
-    for each, text in reversed(wanted):
+    for each, text, after in reversed(wanted):
         try:
-            _replace(root, Change(each.path, text, each.before))
+            _replace(root, Change(each.path, text, after))
         except Conflict:
             for back in reversed(done):
                 with suppress(RalphError):
                     _replace(root, Change(back.path, back.after, back.before))
             raise
-        done.append(Change(each.path, text, each.before))
+        done.append(Change(each.path, text, after))
     return done
 
 

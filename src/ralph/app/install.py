@@ -16,7 +16,7 @@ from ralph.app import install_commands as commands
 from ralph.app import install_servers as servers
 from ralph.app.install_edit import Edit
 from ralph.app.install_hosts import Host, Program, Scope, folder_of, groups, has_comments, home, settings_file
-from ralph.errors import NotFound, Unreadable, UsageError
+from ralph.errors import NotFound, Unreadable, UsageError, WriteFailed
 from ralph.formats import hostsettings
 from ralph.store import files
 
@@ -173,6 +173,10 @@ def _check(where: Where) -> None:
 
 def carry_out(plan: Plan) -> None:
     """Do what a plan says; a file that somebody changed since the plan was made is left alone (Conflict)."""
+    for edit in plan.edits:  # what cannot be written stops everything before the first write
+        real = files.target(edit.path, edit.inside)
+        if real.exists() and not real.stat().st_mode & 0o222:
+            raise WriteFailed(f"{edit.path}: is read-only", hint="make it writable and run again; nothing was written")
     for edit in plan.edits:
         if edit.after is None:
             files.delete(edit.path)

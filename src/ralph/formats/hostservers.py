@@ -127,6 +127,9 @@ def with_toml(text: str | None, entry: Mapping[str, object]) -> str:
     lines = [_START + how, f"[{_TABLE}.{NAME}]", *rows, _END, ""]
     gap = newline if before else ""
     after = before + (newline if open_ else "") + gap + newline.join(lines)
+    if _TABLE in _tables(before) and not _is_toml(after):
+        hint = f"write it as tables, [{_TABLE}.name], or install with --no-mcp; nothing was written"
+        raise Conflict(f"`{_TABLE}` stands there in a form that nothing can be added to", hint=hint)
     _check(after, before)
     return after
 
@@ -163,6 +166,14 @@ def _tables(text: str) -> dict[str, object]:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"this is no TOML: {error}", hint="mend the file by hand; nothing was written") from error
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        _tables(text)
+    except Unreadable:
+        return False
+    return True
 
 
 def _toml(value: object) -> str:

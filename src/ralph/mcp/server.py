@@ -213,6 +213,8 @@ def build(
 
 
 def _run(tool: Tool, call: "Call", given: Arguments) -> "Told":
+    if tool.writes and not any((call.root / marker).exists() for marker in paths.MARKERS):
+        raise UsageError(f"{call.root} is no project", hint="run `ralph init` in the project's folder first")
     module, _, function = tool.run.partition(".")
     told = cast("Told", getattr(import_module(f"ralph.mcp.{module}"), function)(call, given))
     _keep_staged(call.root)

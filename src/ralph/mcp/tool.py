@@ -13,6 +13,8 @@ from enum import StrEnum
 from ralph.errors import UsageError
 
 Schema = dict[str, object]
+LONGEST = 100_000
+"""Characters of one argument."""
 
 
 class Shape(StrEnum):
@@ -140,6 +142,8 @@ class Tool:
 
 
 def _text(name: str, value: object) -> str:
+    if isinstance(value, str) and len(value) > LONGEST:
+        raise UsageError(f"{name} has {len(value)} characters", hint=f"at most {LONGEST} can be sent; say it shorter")
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):

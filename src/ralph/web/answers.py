@@ -133,6 +133,10 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
 
 def _answered(request: Request, handler: Handler, body: bytes) -> Response:
     state = request.app.state
+    if not state.root.is_dir():
+        raise NotFound(
+            f"{state.root.name}: the project's folder is gone", hint="end `ralph web` and start it where it is now"
+        )
     settings: Settings = state.settings
     asked = Asked(
         state.root, settings.config(), request.query_params, request.path_params, _object(body), request

@@ -279,13 +279,12 @@ class TestPicturesOfTheReadme:
         sample.make(root)
         with Site(root, tmp_path / "home") as site:
             window = Reader(browser, site, height=800)
-            page = loaded(window, "/memory?q=which+key+signs+a+jwt")
+            page = loaded(window, "/memory?q=tests+hang+redis")
             page.get_by_role("button", name="More of").first.click()
-            expect(page.locator(".hit-detail")).to_be_visible()
+            page.get_by_role("tab", name="Full").click()
             page.mouse.move(0, 0)
             page.screenshot(path=IMAGES / "explorer.png")
-            page = loaded(window, f"/graph?node={Shop(site).memory('The JWT signing key comes from')}")
-            page.get_by_role("heading", name="What is beside it").wait_for()
+            page = loaded(window, "/graph")
             page.screenshot(path=IMAGES / "graph.png")
             window.close()
 

@@ -3,7 +3,7 @@
 import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
 import { Empty, Failure, Loading } from "./parts/empty.js";
 import { startKeys } from "./parts/keys.js";
-import { route, startRouter } from "./parts/router.js";
+import { arriving, route, startRouter } from "./parts/router.js";
 import { PageHead, Shell } from "./parts/shell.js";
 
 const loaded = new Map();
@@ -37,7 +37,9 @@ function Current() {
     if (page && state.page !== page) return; // the page is not drawn yet
     if (Current.path !== undefined && Current.path !== path) {
       // The main part and not its heading: that one is drawn again when the answer comes, and would lose the focus.
-      document.getElementById("main").focus({ preventScroll: true });
+      const field = arriving.search ? document.querySelector("[data-search]") : null;
+      arriving.search = false;
+      (field ?? document.getElementById("main")).focus({ preventScroll: true });
     }
     Current.path = path;
   }, [path, state.page]);

@@ -36,7 +36,7 @@ export function Page() {
           <div class="board-side">
             <${Section} title="Memory health"
               aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${health.reload}>
-                  ${health.loading ? "Looking" : "Look again"}</button>`}>
+                ${health.loading ? "Looking" : "Look again"}</button>`}>
               <${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
             <${Doctor} notes=${[...(said.doctor ?? []), ...(health.value?.doctor ?? [])]} />
             <${Sessions} sessions=${said.sessions} />

@@ -58,8 +58,8 @@ function facts(run) {
 function Strip({ iterations }) {
   return html`<nav class="strip" aria-label="Iterations by outcome">
     ${iterations.map((one) => html`<a key=${one.number} class="strip-step state-${one.outcome}"
-          href=${`#iteration-${one.number}`}
-          title=${`Iteration ${one.number}: ${one.outcome}`}><span class="num">${one.number}</span><${State} state=${one.outcome} /></a>`)}
+      href=${`#iteration-${one.number}`} title=${`Iteration ${one.number}: ${one.outcome}`}>
+      <span class="num">${one.number}</span><${State} state=${one.outcome} /></a>`)}
   </nav>`;
 }
 
@@ -78,10 +78,15 @@ function Iteration({ one, run, first }) {
     ${one.summary && html`<p class="iteration-summary">${one.summary}</p>`}
     ${one.checks.length > 0 && html`<${Checks} checks=${one.checks} />`}
     ${one.files.length > 0 && html`<${Files} files=${one.files} />`}
-    ${one.journal_html && html`<details class="more-of" open=${first || undefined}><summary>Journal</summary>
-          <${Html} class="prose" html=${one.journal_html} /></details>`}
+    ${one.journal_html && html`<details class="more-of" open=${(first && !repeats(one)) || undefined}><summary>Journal</summary>
+      <${Html} html=${one.journal_html} /></details>`}
     ${one.has_prompt && html`<${Prompt} run=${run.id} nth=${one.number} />`}
   </article>`;
+}
+
+/** Whether the journal says the same as the summary above it. */
+function repeats({ journal_html: journal, summary }) {
+  return journal.replace(/<[^>]*>/g, "").trim() === (summary ?? "").trim();
 }
 
 /** The checks of an iteration; what a failed one printed is shown at once. */
@@ -119,8 +124,10 @@ function Snapshot({ run, nth }) {
   const [view, setView] = useState(null);
   return html`<${Loaded} state=${answer} lines=${3}>
     ${(said) => {
-      const tabs = [said.diff_to_previous &&
-        { key: "diff", label: "What changed" }, { key: "whole", label: "Whole prompt" }].filter(Boolean);
+      const tabs = [
+        said.diff_to_previous && { key: "diff", label: "What changed" },
+        { key: "whole", label: "Whole prompt" },
+      ].filter(Boolean);
       const chosen = view ?? tabs[0].key;
       return html`<p class="quiet num">
           ${number(said.tokens)} tokens${said.previous && !said.diff_to_previous ? `, the same as in iteration ${said.previous}` : ""}</p>

@@ -22,11 +22,11 @@ export function Page() {
       actions=${list.count.value > 1 && html`<${Compare} marked=${[...marked]} />`} />
     <${Paged} list=${list} label="Runs" rowHeight=${64} onOpen=${(run) => go(`/runs/${encodeURIComponent(run.id)}`)}
       render=${(run) => html`<div class="marked-row">
-            <label class="mark-box"><input type="checkbox" checked=${marked.has(run.id)} onChange=${() => mark(run.id)}
-            aria-label=${`Mark for comparison: ${run.goal || run.id}, ${run.id}`} /></label><${RunEntry} run=${run} inList=${true} /></div>`}
+        <label class="mark-box"><input type="checkbox" checked=${marked.has(run.id)} onChange=${() => mark(run.id)}
+          aria-label=${`Mark for comparison: ${run.goal || run.id}, ${run.id}`} /></label><${RunEntry} run=${run} inList=${true} /></div>`}
       empty=${html`<${Empty} title="No run yet"
-            text="The loop gives an agent one prompt after another, checks what it did, and ends when the goal is met."
-            command='ralph loop start "what should be done"' />`} />`;
+        text="The loop gives an agent one prompt after another, checks what it did, and ends when the goal is met."
+        command='ralph loop start "what should be done"' />`} />`;
 }
 
 function Compare({ marked }) {

@@ -35,7 +35,7 @@ function Session({ said, path }) {
   return html`<${PageHead} title=${session.title || session.id} back=${["/sessions", "Sessions"]}
       actions=${html`<a class="button" href=${`/compare?kind=sessions&a=${encodeURIComponent(session.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />
-            ${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
+        ${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
     <${Facts} of=${facts(session, said)} />
     <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
       ${chosen === "messages" && html`<${Messages} turns=${said.turns} />`}
@@ -69,15 +69,15 @@ function Messages({ turns }) {
     <ol class="turns">
       ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.speaker}"><${Turn} turn=${turn} /></li>`)}
     </ol>
-    ${turns.length > most && html`<button type="button" class="button"
-          onClick=${() => setMost(most + SHOWN)}>Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
+    ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>
+      Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
 }
 
 function Turn({ turn }) {
   return html`<p class="turn-head"><b>${turn.speaker}</b>${turn.at && html`<${Time} at=${turn.at} />`}</p>
-    <${Html} class="prose" html=${turn.html} />
+    <${Html} html=${turn.html} />
     ${turn.tools?.length > 0 && html`<ul class="tools">
-          ${turn.tools.map((tool, at) => html`<li key=${at}><${Tool} tool=${tool} /></li>`)}</ul>`}`;
+      ${turn.tools.map((tool, at) => html`<li key=${at}><${Tool} tool=${tool} /></li>`)}</ul>`}`;
 }
 
 function Tool({ tool }) {
@@ -103,8 +103,8 @@ function Timeline({ path }) {
     <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`}
       onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
       empty=${html`<${Empty} title="Nothing was observed"
-            text="What an agent does is observed by its host's hooks. Look whether they are there and not paused."
-            command="ralph doctor" />`} />
+        text="What an agent does is observed by its host's hooks. Look whether they are there and not paused."
+        command="ralph doctor" />`} />
   </div>`;
 }
 

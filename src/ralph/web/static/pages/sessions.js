@@ -78,8 +78,11 @@ function Group({ task, title, sessions }) {
     <summary><h2>${title ?? task}</h2><span class="quiet num">${count(sessions.length, "session")}</span></summary>
     <p class="quiet group-links"><code>${task}</code>
       <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>the task</a>
-          ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
-    <ul class="entries">${sessions.slice(0, SHOWN).map((session) =>
-          html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>
+      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
+    <ul class="entries">
+      ${sessions.slice(0, SHOWN).map(
+        (session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`,
+      )}
+    </ul>
   </details>`;
 }

@@ -21,7 +21,7 @@ function Task({ said }) {
   const { task } = said;
   return html`<${PageHead} title=${task.title} back=${["/tasks", "Tasks"]}
       sub=${html`<span class="head-states"><${State} state=${task.status} />
-            ${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}<code>${task.id}</code></span>`} />
+        ${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}<code>${task.id}</code></span>`} />
     <${Facts} of=${facts(task)} />
     ${task.html && html`<h2 class="visually-hidden">Description</h2><${Html} html=${task.html} />`}
     <div class="columns">
@@ -29,7 +29,7 @@ function Task({ said }) {
         <${Children} tasks=${said.children ?? []} />
         <${Stories} stories=${said.stories} />
         <${Section} title="Progress">
-          ${said.progress_html ? html`<${Html} class="prose progress" html=${said.progress_html} />`
+          ${said.progress_html ? html`<${Html} class="progress" html=${said.progress_html} />`
             : html`<${Empty} title="No progress was written"
                 text="A loop writes what it did and what it learned after each iteration." command=${`ralph loop start --task ${task.id}`} />`}
         <//>
@@ -39,7 +39,7 @@ function Task({ said }) {
         <${Chats} sessions=${said.sessions} task=${task} />
         <${Section} title="Runs" aside=${html`<span class="quiet num">${number(said.runs.length)}</span>`}>
           ${said.runs.length ? html`<ul class="entries is-narrow">
-                ${said.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>`
+              ${said.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>`
             : html`<${Empty} title="No loop has worked on it" text="Let an agent work on it, one iteration after another."
                 command=${`ralph loop start --task ${task.id}`} />`}
         <//>
@@ -68,9 +68,11 @@ function facts(task) {
 function Children({ tasks }) {
   if (!tasks.length) return null;
   return html`<${Section} title="Parts">
-    <ul class="found">${tasks.map((task) =>
-          html`<li key=${task.id}><a href=${`/tasks/${encodeURIComponent(task.id)}`} data-link>${task.title}</a>
-          <span class="found-rest"><${State} state=${task.status} /><code>${task.id}</code></span></li>`)}</ul>
+    <ul class="found">
+      ${tasks.map((task) => html`<li key=${task.id}>
+        <a href=${`/tasks/${encodeURIComponent(task.id)}`} data-link>${task.title}</a>
+        <span class="found-rest"><${State} state=${task.status} /><code>${task.id}</code></span></li>`)}
+    </ul>
   <//>`;
 }
 
@@ -99,9 +101,11 @@ function Log({ log }) {
     ${log.length
       ? html`<ol class="log">${[...log].reverse().map(
           (step, at) => html`<li key=${at}>
-            <p class="log-head">${step.from &&
-                html`<${State} state=${step.from} /><span aria-hidden="true">→</span><span class="visually-hidden">became</span>`}
-              <${Step} to=${step.to} /></p>
+            <p class="log-head">
+              ${step.from &&
+              html`<${State} state=${step.from} /><span aria-hidden="true">→</span><span class="visually-hidden">became</span>`}
+              <${Step} to=${step.to} />
+            </p>
             <p class="quiet"><${Time} at=${step.at} />${step.by && ` by ${step.by}`}</p>
             ${step.note && html`<p>${step.note}</p>`}
           </li>`,
@@ -132,9 +136,9 @@ function Insights({ insights }) {
     ${insights.length
       ? html`<ul class="found">${insights.map(
           (one) => html`<li key=${one.id}>
-              <a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text}</a>
-                <span class="found-rest"><${State} state=${one.status} />
-                ${one.seen > 1 && html`<span class="quiet">seen ${number(one.seen)} times</span>`}</span></li>`,
+            <a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text}</a>
+            <span class="found-rest"><${State} state=${one.status} />
+              ${one.seen > 1 && html`<span class="quiet">seen ${number(one.seen)} times</span>`}</span></li>`,
         )}</ul>`
       : html`<p class="quiet">Nothing that it learned was proposed for the memory.</p>`}
   <//>`;

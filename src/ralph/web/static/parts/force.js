@@ -42,7 +42,7 @@ function shape(kind) {
 function drawNode(node, canvas, look) {
   const size = radius(node);
   const marked = look.marked(node.id);
-  canvas.globalAlpha = look.dimmed(node.id) ? 0.2 : 1;
+  canvas.globalAlpha = look.dimmed(node.id) ? 0.28 : 1;
   canvas.save();
   canvas.translate(node.x, node.y);
   canvas.scale(size, size);

@@ -28,7 +28,7 @@ export function Health({ health }) {
     <div class="health-tiles">
       ${ASPECTS.map(
         (one) => html`<button key=${one.key} type="button" class="tile ${health.counts[one.key] ? "is-found" : ""}"
-            aria-expanded=${open === one.key ? "true" : "false"}
+          aria-expanded=${open === one.key ? "true" : "false"}
           aria-controls=${own} onClick=${() => setOpen(open === one.key ? null : one.key)}>
           <span class="tile-count num">${number(health.counts[one.key])}</span><span class="tile-label">${one.label}</span>
         </button>`,
@@ -41,9 +41,10 @@ export function Health({ health }) {
 }
 
 function Found({ aspect, items, total }) {
-  if (!total) return html`<${Empty}
-      title=${`Nothing is ${aspect.key === "secrets" ? "a secret" : aspect.key === "duplicates" ? "there twice" : aspect.label}`}
-        text=${aspect.none} command=${aspect.command} />`;
+  if (!total) {
+    const what = { secrets: "a secret", duplicates: "there twice" }[aspect.key] ?? aspect.label;
+    return html`<${Empty} title=${`Nothing is ${what}`} text=${aspect.none} command=${aspect.command} />`;
+  }
   const shown = items.slice(0, SHOWN);
   return html`<p class="quiet">${aspect.about}</p>
     <ul class="found">${shown.map((item, at) => html`<li key=${at}><${Item} aspect=${aspect.key} item=${item} /></li>`)}</ul>
@@ -56,7 +57,7 @@ function Item({ aspect, item }) {
   const rest = aspect === "stale" ? item.what : aspect === "unused"
     ? `injected ${number(item.injected)} times` : `${number(item.ids.length)} alike`;
   return html`<a href=${`/memory/${encodeURIComponent(first)}`} data-link>${item.title || first}</a>
-        <span class="quiet found-rest">${rest}</span>
+    <span class="quiet found-rest">${rest}</span>
     ${aspect === "duplicates" && item.ids.slice(1).map((id) =>
-        html`<a key=${id} class="found-twin" href=${`/memory/${encodeURIComponent(id)}`} data-link><code>${id}</code></a>`)}`;
+      html`<a key=${id} class="found-twin" href=${`/memory/${encodeURIComponent(id)}`} data-link><code>${id}</code></a>`)}`;
 }

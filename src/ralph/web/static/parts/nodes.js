@@ -37,10 +37,13 @@ export function NodePanel({ node, asOf, onOpen, onEnd, onMore }) {
     <h2 class="node-title">${node.title || node.id}</h2>
     <p><a class="button" href=${href} data-link>${words}</a></p>
     ${(node.superseded || node.retired) && html`<p><span class="badge warn">${node.retired ? "retired" : "superseded"}</span></p>`}
-    <${Facts} of=${[["Name", html`<code>${node.id}</code>`], ["Edges", number(node.degree)], ["Since", node.at &&
-          html`<${Time} at=${node.at} />`]]} />
-    <p class="node-ends"><button type="button" class="button small"
-        onClick=${() => onEnd("a", node.id)}>Path from here</button>
+    <${Facts} of=${[
+      ["Name", html`<code>${node.id}</code>`],
+      ["Edges", number(node.degree)],
+      ["Since", node.at && html`<${Time} at=${node.at} />`],
+    ]} />
+    <p class="node-ends">
+      <button type="button" class="button small" onClick=${() => onEnd("a", node.id)}>Path from here</button>
       <button type="button" class="button small" onClick=${() => onEnd("b", node.id)}>Path to here</button></p>
     <h3>What is beside it</h3>
     <${Loaded} state=${near} lines=${3}>
@@ -76,9 +79,11 @@ function Beside({ node, answer, onOpen, onMore }) {
   }
   return html`${[...groups].map(
       ([how, others]) => html`<div key=${how}><h4 class="beside-how">${how}</h4>
-        <ul class="beside">${others.map((other) =>
-              html`<li key=${other.id}><button type="button" class="link" onClick=${() => onOpen(other)}>
-              <${Shape} kind=${other.kind} />${other.title || other.id}</button></li>`)}</ul></div>`,
+        <ul class="beside">
+          ${others.map((other) => html`<li key=${other.id}>
+            <button type="button" class="link" onClick=${() => onOpen(other)}>
+              <${Shape} kind=${other.kind} />${other.title || other.id}</button></li>`)}
+        </ul></div>`,
     )}
     ${edges.length > SHOWN && html`<p class="quiet">and ${number(edges.length - SHOWN)} more</p>`}
     <p><button type="button" class="button small" onClick=${() => onMore(answer)}>Show all of them in the picture</button></p>`;
@@ -90,8 +95,9 @@ export function NodeList({ nodes, selected, onOpen }) {
   const rows = [...nodes].sort((a, b) => b.degree - a.degree || (a.title || a.id).localeCompare(b.title || b.id));
   return html`<${VirtualList} count=${rows.length} rowHeight=${48} label="Nodes" get=${(at) => rows[at]} onOpen=${(node) => onOpen(node.id)}
     render=${(node) => html`<div class="node-row ${node.id === selected ? "is-chosen" : ""}"><${Shape} kind=${node.kind} />
-          <span class="node-row-title">${node.title || node.id}</span><span class="quiet node-row-kind">${kindWord(node.kind)}
-          </span><span class="quiet num">${count(node.degree, "edge")}</span></div>`} />`;
+      <span class="node-row-title">${node.title || node.id}</span>
+      <span class="quiet node-row-kind">${kindWord(node.kind)}</span>
+      <span class="quiet num">${count(node.degree, "edge")}</span></div>`} />`;
 }
 
 /** All edges as a list; opening one opens its source. */
@@ -100,9 +106,9 @@ export function EdgeList({ nodes, edges, onOpen }) {
   const titles = new Map(nodes.map((node) => [node.id, node]));
   const end = (id) => html`<${Shape} kind=${titles.get(id)?.kind} /><span class="node-row-title">${titles.get(id)?.title || id}</span>`;
   return html`<${VirtualList} count=${edges.length} rowHeight=${56} label="Edges" get=${(at) => edges[at]}
-      onOpen=${(edge) => onOpen(edge.source)}
+    onOpen=${(edge) => onOpen(edge.source)}
     render=${(edge) => html`<div class="edge-row">${end(edge.source)}<span class="relation">${worded(edge.relation)}</span>
-          ${end(edge.target)}${edge.explicit && html`<span class="badge">stated</span>`}</div>`} />`;
+      ${end(edge.target)}${edge.explicit && html`<span class="badge">stated</span>`}</div>`} />`;
 }
 
 /** A path in words: each node, and how it leads to the next. */
@@ -113,7 +119,7 @@ export function PathWords({ path, onOpen }) {
       (one.source === node.id && one.target === next.id) || (one.target === node.id && one.source === next.id));
     const back = edge && edge.source !== node.id;
     return html`<li key=${node.id}>
-        <button type="button" class="link" onClick=${() => onOpen(node.id)}><${Shape} kind=${node.kind} />${node.title || node.id}</button>
+      <button type="button" class="link" onClick=${() => onOpen(node.id)}><${Shape} kind=${node.kind} />${node.title || node.id}</button>
       ${edge && html`<span class="relation">${back ? "←" : ""} ${worded(edge.relation)} ${back ? "" : "→"}</span>`}</li>`;
   });
   return html`<ol class="path-words">${steps}</ol>`;

@@ -78,7 +78,7 @@ export function Pick({ label, nodes, all, value, onPick, search = false, placeho
           <span class="pick-title">${node.title || node.id}</span><span class="quiet">${kindWord(node.kind)}</span></li>`,
       )}
       ${open && !options.length && html`<li class="quiet pick-none" role="option" aria-disabled="true"
-            aria-selected="false">No node has this in its name</li>`}
+        aria-selected="false">No node has this in its name</li>`}
     </ul>
   </div>`;
 }

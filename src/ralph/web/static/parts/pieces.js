@@ -22,7 +22,7 @@ export function stateWord(state) {
 /** A state with its sign. */
 export function State({ state }) {
   return html`<span class="state state-${state || "unknown"}">
-      ${SIGNS[state] && html`<span class="state-sign" aria-hidden="true">${SIGNS[state]}</span>`}${stateWord(state)}</span>`;
+    ${SIGNS[state] && html`<span class="state-sign" aria-hidden="true">${SIGNS[state]}</span>`}${stateWord(state)}</span>`;
 }
 
 /** The mode of a chat: in "plan" nothing can be written. */
@@ -107,7 +107,7 @@ export function Switches({ label, options, on, onToggle }) {
   return html`<div class="switches" role="group" aria-label=${label}>
     ${options.map(
       (option) => html`<button key=${option.key} type="button" class="switch ${option.class ?? ""}"
-          aria-pressed=${on.has(option.key) ? "true" : "false"}
+        aria-pressed=${on.has(option.key) ? "true" : "false"}
         onClick=${() => onToggle(option.key)}>${option.sign}${option.label}<span class="num">${option.count}</span></button>`,
     )}
   </div>`;

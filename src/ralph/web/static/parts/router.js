@@ -49,8 +49,12 @@ function here() {
 /** Where the person is: `{path, page, params, query}`. */
 export const route = signal(here());
 
+/** Where the focus goes on the next page: to its search field, or to its main part. */
+export const arriving = { search: false };
+
 /** Goes to a path of the site, with its query. */
-export function go(address, { replace = false } = {}) {
+export function go(address, { replace = false, search = false } = {}) {
+  arriving.search = search;
   const target = new URL(address, window.location.href);
   if (!replace) rememberScroll();
   const samePage = target.pathname === window.location.pathname;

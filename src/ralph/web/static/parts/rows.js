@@ -36,9 +36,8 @@ export function TaskEntry({ task, inList }) {
     title=${task.title}
     sub=${sub}
     state=${html`<${State} state=${task.status} />${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}`}
-    aside=${html`${task.priority > 0 &&
-          html`<span class="num" title=${`Priority ${task.priority}`}>P${task.priority}</span>`}
-          <${Time} at=${task.updated_at || task.created_at} />`}
+    aside=${html`${task.priority > 0 && html`<span class="num" title=${`Priority ${task.priority}`}>P${task.priority}</span>`}
+      <${Time} at=${task.updated_at || task.created_at} />`}
   />`;
 }
 

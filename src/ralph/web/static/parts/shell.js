@@ -119,8 +119,8 @@ export function Shell({ children }) {
         t: toggleTheme,
         "/": () => {
           const field = document.querySelector("[data-search]");
-          if (field) field.focus();
-          else go("/memory");
+          if (!field) go("/memory", { search: true });
+          field?.focus();
           field?.select();
         },
         ...Object.fromEntries(PLACES.map(([path, , , key]) => [`g ${key}`, () => go(path)])),
