@@ -180,3 +180,14 @@ def test_an_order_or_an_age_that_is_none_is_refused(explorer: Explorer) -> None:
 def test_any_words_are_a_question(explorer: Explorer, text: str) -> None:
     page = explorer.page(Wanted(text, limit=5))
     assert len(page.rows) <= min(5, page.total)
+
+
+def test_letters_that_begin_a_word_find_it_before_it_is_typed_out(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    memory.add(tmp_path, "The JWT signing key rotates")
+    explorer = Explorer(tmp_path)
+    page = explorer.page(Wanted(text="jw"))
+    assert [row.record.text for row in page.rows] == ["The JWT signing key rotates"]
+    assert page.notes == ("Words that begin with 'jw', newest first.",)
+    assert explorer.page(Wanted(text="jw ")).total == 0
+    assert explorer.page(Wanted(text='"*')).total == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, page
 
-from ralph.app import briefing, insight, ledger, memory, pause, preview, task
+from ralph.app import briefing, insight, ledger, memory, pause, preview, task, task_memory
 from ralph.app.ledger import Injection
 from ralph.app.preview import Event, Preview
 from ralph.errors import NotFound, UsageError
@@ -113,6 +113,13 @@ class TestPrompt:
         assert asked(root, with_memories(enabled=False)).items == ()
 
 
+def test_what_was_said_is_called_by_its_words_and_the_rest_by_its_title() -> None:
+    assert preview.title_of("prompt", "Why is\nit slow?") == "Why is it slow?"
+    assert preview.title_of("answer", "Because.") == "Because."
+    assert preview.title_of("Bash: npm test", "12 passed") == "Bash: npm test"
+    assert preview.title_of("prompt", " ") == "prompt"
+
+
 class TestStart:
     def test_the_text_is_the_briefs_own(self, root: Path) -> None:
         found = preview.show(root, CONFIG, Event.START)
@@ -152,6 +159,13 @@ class TestLoop:
         found = preview.show(root, CONFIG, Event.LOOP, "write release notes")
         item = next(each for each in found.items if each.id == name)
         assert item.tokens > 15
+
+    def test_a_finished_story_is_no_record(self, root: Path) -> None:
+        prd = '{"userStories": [{"id": "US-001", "title": "Pay on one page", "priority": 1, "passes": true}]}'
+        name = task_memory.add(root, "checkout", prd=prd).task.id
+        found = preview.show(root, CONFIG, Event.LOOP, task=name)
+        assert "- [x] US-001" in found.text
+        assert not [each.id for each in found.items if each.id == "x"]
 
     def test_nothing_to_work_on_is_wrong_usage(self, root: Path) -> None:
         with pytest.raises(UsageError, match="nothing to work on"):

@@ -61,6 +61,7 @@ def test_what_is_not_committed_is_kept_privately_in_the_main_checkout(shop: Work
     kept = [path for path in staging.folder(shop.root, work.id).rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
     assert staging.keep(place) == [], "nothing has changed since"
+    assert not {each.problem.code for each in doctor.examine(shop.root)} & {"staged", "second-store"}
     git(place, "add", "-A")
     git(place, "commit", "-q", "-m", "memory")
     memory.add(place, "Close the ledger at noon.", MemoryKind.FIX)

@@ -31,7 +31,8 @@ def test_a_memory_is_a_node_of_its_kind_named_by_title_or_first_line(kind: Memor
     assert node_of(memory(kind=kind)).type is node
     assert node_of(memory(text="\nFirst  line\nsecond")).name == "First line"
     assert node_of(memory(title="Title")).name == "Title"
-    assert len(node_of(memory(text="x" * 500)).name) == 80
+    assert node_of(memory(text="x" * 500)).name == "x" * 79 + "…"
+    assert node_of(memory(text="x" * 80)).name == "x" * 80
 
 
 def test_a_node_has_the_times_of_its_record() -> None:
@@ -140,6 +141,20 @@ def test_a_session_affects_what_it_wrote_and_mentions_what_it_read() -> None:
         edges = all_edges(found)
         assert said(edges) == {"session:s1 affects file:a.ts", "session:s1 mentions file:b.ts"}
         assert {edge.recorded for edge in edges} == {"2026-01-02", "2026-01-04"}
+
+
+def test_a_session_is_named_by_what_was_asked_first() -> None:
+    def asked(text: str, number: int) -> Record:
+        return Record(f"obs-{number}-a", ObservationKind.NOTE, text, Family.OBSERVATION, title="prompt",
+                      origin=Origin(session="s1"), created_at=f"2026-01-{number:02}")  # fmt: skip
+
+    log = [asked("Why is it\nslow?", 1), seen("Edit a.ts", "a.ts", 2), asked("And now?", 3)]
+    with closing(indexed(log, [seen("Edit b.ts", "b.ts", 1, "s2")])) as connection:
+        connection.execute("INSERT INTO sessions (id, source) SELECT DISTINCT session_id, source FROM observations")
+        with closing(graph_of(connection)) as found:
+            nodes = all_nodes(found)
+        assert nodes["session:s1"].name == "Why is it slow?"
+        assert nodes["session:s2"].name == "s2"
 
 
 def test_a_task_affects_the_files_of_its_journal_and_depends_on_its_blockers() -> None:

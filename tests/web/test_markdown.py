@@ -160,6 +160,16 @@ def test_what_people_write_looks_like_it() -> None:
     assert "style=" not in got
 
 
+def test_headings_begin_below_those_of_the_page_and_leave_no_level_out() -> None:
+    found = seen("## Second\n\n##### Fifth\n\n### Third\n\n# First\n\n###### Sixth")
+    assert [tag for tag, _ in found.tags] == ["h3", "h4", "h4", "h3", "h4"]
+
+
+def test_facts_keep_their_lines() -> None:
+    assert html("Goal: a\nChanged: b", lines=True) == "<p>Goal: a<br />\nChanged: b</p>\n"
+    assert "<br" not in html("Goal: a\nChanged: b")
+
+
 def test_a_very_long_text_is_shown_as_it_is() -> None:
     text = "# <b>x</b>\n" * (LONGEST // 10)
     found = seen(text)

@@ -322,7 +322,7 @@ def _left(root: Path, each: index_trees.Left) -> Finding:
 def _second_stores(root: Path) -> Iterable[Finding]:
     """Stores that a command made in a sub-folder: what they hold is not read from here."""
     own = {place.parent for place in (*paths.memories_files(root), *paths.guardrails_files(root))} | {root}
-    worktrees = {paths.claude_folder(root) / "worktrees"}
+    worktrees = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
     for number, (folder, names, plain) in enumerate(os.walk(root)):
         here = Path(folder)
         if number > _MOST_FOLDERS:

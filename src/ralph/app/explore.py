@@ -142,7 +142,23 @@ class Explorer:
             order = order[::-1] if wanted.sort == "oldest" else order
             keys = order[wanted.offset : wanted.offset + wanted.limit]
             return Page(self._rows(connection, keys), len(order), counts)
-        return self._searched(connection, view, wanted, own, embedding)
+        found = self._searched(connection, view, wanted, own, embedding)
+        return found if found.total or wanted.chosen else self._begun(connection, view, wanted, own) or found
+
+    def _begun(
+        self, connection: sqlite3.Connection, view: View, wanted: Wanted, own: Collection[int] | None
+    ) -> Page | None:
+        """What has a word that begins with the letters typed so far, newest first: it may not be typed out yet."""
+        letters = terms.fold(wanted.text).split()
+        if len(letters) != 1 or not letters[0].isalnum() or wanted.text[-1:].isspace():
+            return None
+        keys = [key for key in facets.matching(connection, f'"{letters[0]}"*') if key in view.created]
+        passing, counts = view.counts([key for key in keys if own is None or key in own], wanted.chosen)
+        if not passing:
+            return None
+        order = sorted(passing, key=view.position.__getitem__, reverse=wanted.sort == "oldest")
+        shown = self._rows(connection, order[wanted.offset : wanted.offset + wanted.limit])
+        return Page(shown, len(order), counts, (f"Words that begin with {letters[0]!r}, newest first.",))
 
     def _searched(
         self,

@@ -41,7 +41,8 @@ STOP = """() => {
   });
   const box = at.getBoundingClientRect();
   const inSight = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
-  return { again, shows, inSight, what: `${at.tagName} ${at.className} ${(at.innerText || at.ariaLabel || "").slice(0, 40)}` };
+  const what = `${at.tagName} ${at.className} ${(at.innerText || at.ariaLabel || "").slice(0, 40)}`;
+  return { again, shows, inSight, what };
 }"""
 """The stop of the keyboard: whether it was met before, whether it can be seen to be there."""
 UNMET = """() => {
@@ -49,7 +50,8 @@ UNMET = """() => {
   const stops = [...root.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")];
   const group = (radio) => root.querySelectorAll(`input[type=radio][name="${CSS.escape(radio.name)}"]`);
   return stops.filter((stop) => {
-    if (stop.met || stop.tabIndex < 0 || stop.disabled || !stop.checkVisibility({ visibilityProperty: true })) return false;
+    if (stop.met || stop.tabIndex < 0 || stop.disabled) return false;
+    if (!stop.checkVisibility({ visibilityProperty: true })) return false;
     const row = stop.closest("[aria-rowindex]");
     if (row && window.metRows?.has(row.getAttribute("aria-rowindex") + stop.className)) return false;
     return stop.type !== "radio" || ![...group(stop)].some((radio) => radio.met);
@@ -210,7 +212,8 @@ def test_the_keyboard_alone_reaches_everything_and_is_never_trapped(
     window: Callable[[int, bool], Reader], ids: dict[str, str], name: str, width: int, dark: bool
 ) -> None:
     page = brought(window(width, dark), ids, name)
-    page.evaluate("document.activeElement?.blur()") if not page.locator("dialog[open]").count() else None
+    if not page.locator("dialog[open]").count():
+        page.evaluate("document.activeElement?.blur()")
     unseen: list[str] = []
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")

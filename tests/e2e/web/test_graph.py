@@ -59,8 +59,9 @@ class TestThePicture:
         told = shop.get("/api/graph")
         page = loaded(reader(), "/graph")
         picture = holds(page, len(told["nodes"]), len(told["edges"]))
-        expect(picture).to_have_attribute("aria-label", f"Graph of {len(told['nodes'])} nodes and "
-                                          f"{len(told['edges'])} edges. The tabs Nodes and Edges have the same as lists.")  # fmt: skip
+        counts = f"{len(told['nodes'])} nodes and {len(told['edges'])} edges"
+        said = f"Graph of {counts}. The tabs Nodes and Edges have the same as lists."
+        expect(picture).to_have_attribute("aria-label", said)
         painted = picture.locator("canvas").first.evaluate(PAINTED)
         kinds = page.locator(".legend .switch")
         assert kinds.count() == len({each["kind"] for each in told["nodes"]})

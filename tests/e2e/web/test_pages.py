@@ -159,7 +159,13 @@ class TestTasks:
         page.get_by_text("Checkout in one page").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Checkout in one page")
         expect(page.get_by_text("1 of 3 pass")).to_be_visible()
-        for words in ("Pay with a saved card", "Works without JavaScript", "Mail the invoice", "plan mode", "agent mode"):
+        for words in (
+            "Pay with a saved card",
+            "Works without JavaScript",
+            "Mail the invoice",
+            "plan mode",
+            "agent mode",
+        ):
             expect(page.locator("main").get_by_text(words, exact=True)).to_be_visible()
         page.get_by_role("link", name="Number invoices without gaps").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Number invoices without gaps")

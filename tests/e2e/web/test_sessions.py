@@ -127,7 +127,9 @@ class TestRuns:
             box.check()
         page.get_by_role("link", name="Compare the two marked").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Compare two runs")
-        told = shop.get("/api/compare", a=page.locator("[name=a]").input_value(), b=page.locator("[name=b]").input_value())
+        told = shop.get(
+            "/api/compare", a=page.locator("[name=a]").input_value(), b=page.locator("[name=b]").input_value()
+        )
         rows = page.get_by_role("region", name="Totals side by side").locator("tbody tr")
         assert [row.split("\t")[0] for row in rows.all_inner_texts()] == [each["what"] for each in told["rows"]]
         expect(rows.filter(has_text="status").locator(".badge")).to_have_text("better")
