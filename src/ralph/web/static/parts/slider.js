@@ -4,7 +4,7 @@
  * One step is a day. The date stands beside it and is what a reader hears (aria-valuetext). At its right end it
  * asks for no time at all, which means now; what was not yet known at a day is left out by the server.
  */
-import { html, useEffect, useId, useState } from "../lib.js";
+import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { useCalm } from "./use.js";
 
 const DAY = 86400000;
@@ -30,9 +30,19 @@ export function TimeSlider({ from, until, value, onChange }) {
   const known = Number.isFinite(first) && Number.isFinite(last) && last > first;
   const [at, setAt] = useState(value ? dayOf(value) : last);
   const calm = useCalm(at, 160);
-  useEffect(() => setAt(value ? dayOf(value) : last), [value, last]);
+  const told = useRef(value);
   useEffect(() => {
-    if (known && calm === at) onChange(calm >= last ? "" : isoOf(calm));
+    if (!value) setAt(last);
+  }, [last]);
+  // Only another's change moves the slider: what it has told itself comes back late, when it may be farther already.
+  useEffect(() => {
+    if (value !== told.current) setAt(value ? dayOf(value) : last);
+    told.current = value;
+  }, [value]);
+  useEffect(() => {
+    if (!known || calm !== at) return;
+    told.current = calm >= last ? "" : isoOf(calm);
+    onChange(told.current);
   }, [calm]);
   const said = !known ? "now" : at >= last ? "now" : words(at);
   return html`<div class="field slider">
