@@ -245,6 +245,11 @@ def test_a_prompt_in_a_worktree_is_answered_too(tmp_path: Path) -> None:
     said = {"session_id": "0000-aaaa", "cwd": str(side), "prompt": "modify auth.ts"}
     told = full.main("claude", "UserPromptSubmit", json.dumps(said, separators=(",", ":")).encode(), env)
     assert "RS256" in told.decode()
-    assert "HS512" not in told.decode(), "that is the main checkout's, and not merged"
+    assert "HS512" in told.decode(), "a worktree sees what the project knows"
+    there = {"session_id": "0000-bbbb", "cwd": str(main), "prompt": "modify auth.ts"}
+    main_env = {**env, "CLAUDE_PROJECT_DIR": str(main)}
+    told = full.main("claude", "UserPromptSubmit", json.dumps(there, separators=(",", ":")).encode(), main_env)
+    assert "HS512" in told.decode()
+    assert "RS256" not in told.decode(), "that is the worktree's, and not merged"
     assert list((main / ".ralph" / "log" / "sessions").iterdir())
     assert not (side / ".ralph" / "log").exists()
