@@ -31,7 +31,7 @@ def ensure() -> Path:
         return found
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise Unavailable("there is no chromium on the PATH, and no right to install Debian's package chromium")
-    for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
+    for words in (["update", "-qq"], ["install", "-y", "-qq", "chromium"]):
         done = subprocess.run(
             ["apt-get", *words],
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
