@@ -137,6 +137,10 @@ def test_uninstalling_leaves_every_file_as_it_was(claude: Claude, messages: Mess
 
     assert [each["hook_event"] for each in run.hooks][:3] == ["SessionStart", "UserPromptSubmit", "Stop"]
     after = contents(claude.home)
+    own = after.pop(".claude.json")  # Claude Code's: it was not there before, and nothing of ours is in it now
+    assert own is not None
+    assert b"ralph" not in own
+    during.pop(".claude.json")
     assert {name: after.get(name) for name in during} == {name: before.get(name) for name in during}
     assert not (claude.home / ".local").exists()
 

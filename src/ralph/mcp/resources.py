@@ -7,7 +7,7 @@ clients show it in a menu. `tests/mcp_server/test_resources.py` proves it.
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from ralph.app import memory
+from ralph.app import memory, pause
 from ralph.app import search as searching
 from ralph.app import session as sessions
 from ralph.errors import NotFound
@@ -31,13 +31,15 @@ class Listed:
 
 
 def listed(call: Call) -> list[Listed]:
-    """The newest memories and sessions, newest first."""
+    """The newest memories and sessions, newest first; none while Ralph is switched off, since hosts ask unbidden."""
+    if call.env.get("RALPH_DISABLE") == "1" or pause.since(call.root) is not None:
+        return []
     kept = [stored.record for stored in reversed(memory.list_(call.root, last=MEMORIES))]
     found = [
         Listed(f"{MEMORY}{quote(record.id)}", record.id, one_line(record.title or record.text, _TITLE))
         for record in kept
     ]
-    recent, _ = sessions.list_(call.root, limit=SESSIONS)
+    recent, _ = sessions.list_(call.root, limit=SESSIONS, within=call.task)
     return found + [
         Listed(f"{SESSION}{quote(each.id, safe='')}", each.id, one_line(each.prompt or each.started_at, _TITLE))
         for each in recent
