@@ -7,7 +7,6 @@ and the request that the page makes. What counts is the sum over a word: the pag
 
 import http.client
 import json
-import socket
 import tempfile
 import threading
 import time
@@ -38,7 +37,7 @@ _EMPTY = "/api/empty"
 @contextmanager
 def served(root: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
     """A connection to a server of the project, and the headers that let one in."""
-    listening = socket.create_server((site.HOST, 0))
+    listening = site.bound(0)
     port = listening.getsockname()[1]
     app = site.build(root, port=port, token=_TOKEN)
     app.router.routes.insert(0, Route(_EMPTY, _nothing))

@@ -70,7 +70,7 @@ def build(root: Path, *, port: int, token: str) -> Starlette:
 
 def serve(root: Path, *, port: int, token: str, opened: Callable[[str], None]) -> None:
     """Answer until somebody ends it; `opened` is told the address once requests can come."""
-    with closing(_bound(port)) as listening:
+    with closing(bound(port)) as listening:
         own = listening.getsockname()[1]
         app = build(root, port=own, token=token)
         config = uvicorn.Config(
@@ -83,11 +83,12 @@ def serve(root: Path, *, port: int, token: str, opened: Callable[[str], None]) -
         server.run(sockets=[listening])
 
 
-def _bound(port: int) -> socket.socket:
+def bound(port: int) -> socket.socket:
     """A socket that listens on loopback alone; it says that it is TCP, or asyncio would let answers wait (Nagle)."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else its second part waits 40 ms
         listening.bind((HOST, port))
         listening.listen(128)
     except (OSError, OverflowError) as error:
