@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample_live import Live
@@ -10,11 +9,6 @@ from tests.web.sample_texts import SECRET
 
 from ralph.app import project, task
 from ralph.web.markdown import TAGS
-
-
-@pytest.fixture(scope="module")
-def shop() -> Site:
-    return Site(sample.shared().root)
 
 
 class TestDashboard:

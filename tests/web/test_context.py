@@ -2,21 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from tests.web import sample
 from tests.web.asking import Site
 
 HANG = "why do the tests hang when redis is down?"
-
-
-@pytest.fixture(scope="module")
-def shop() -> Site:
-    return Site(sample.shared().root)
-
-
-@pytest.fixture(scope="module")
-def here() -> sample.Sample:
-    return sample.shared()
 
 
 def traces(root: Path) -> dict[str, bytes]:

@@ -2,22 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from tests.web import sample
 from tests.web.asking import Site
 
 from ralph.app import memory
 from ralph.model.kinds import MemoryKind
-
-
-@pytest.fixture(scope="module")
-def shop() -> Site:
-    return Site(sample.shared().root)
-
-
-@pytest.fixture(scope="module")
-def here() -> sample.Sample:
-    return sample.shared()
 
 
 class TestParts:

@@ -10,16 +10,6 @@ from tests.web.sample_live import ENDED, Live
 from ralph.web.markdown import TAGS
 
 
-@pytest.fixture(scope="module")
-def shop() -> Site:
-    return Site(sample.shared().root)
-
-
-@pytest.fixture(scope="module")
-def here() -> sample.Sample:
-    return sample.shared()
-
-
 class TestListing:
     def test_the_newest_come_first_with_how_they_ended(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get("/api/runs")

@@ -2,21 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from tests.web import sample
 from tests.web.asking import Site, tags
 
 from ralph.web.markdown import TAGS
-
-
-@pytest.fixture(scope="module")
-def shop() -> Site:
-    return Site(sample.shared().root)
-
-
-@pytest.fixture(scope="module")
-def here() -> sample.Sample:
-    return sample.shared()
 
 
 class TestListing:

@@ -60,7 +60,7 @@ def _wait(stack: ExitStack, state: Path, words: str, tell: Callable[[str], None]
             if not told and who:
                 tell(f"waiting for another process{who}")
                 told = True
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE)  # a wait in the kernel could not be ended after a time, nor tell whom it is for
         else:
             return
 

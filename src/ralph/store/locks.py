@@ -79,7 +79,7 @@ def _acquire(folder: Path, handle: int, attempt: Callable[[], None]) -> int:
         try:
             attempt()
         except (BlockingIOError, PermissionError):
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
         except BaseException:
             os.close(handle)
             raise
