@@ -56,7 +56,10 @@ export const arriving = { search: false };
 export function go(address, { replace = false, search = false } = {}) {
   arriving.search = search;
   const target = new URL(address, window.location.href);
-  if (!replace) rememberScroll();
+  if (!replace) {
+    letAlone();
+    rememberScroll();
+  }
   const samePage = target.pathname === window.location.pathname;
   window.history[replace ? "replaceState" : "pushState"]({}, "", target.pathname + target.search);
   route.value = here();
@@ -80,10 +83,26 @@ function rememberScroll() {
   window.history.replaceState({ ...window.history.state, scroll: window.scrollY }, "");
 }
 
-/** Where the page was scrolled to when it was left, once; a page calls it when its content is there. */
-export function restoreScroll() {
+const HANDS = ["wheel", "touchmove", "keydown", "pointerdown"];
+const PATIENCE = 10_000;
+let letAlone = () => {};
+
+/** To where the page was scrolled when it was left: its rows may come late, so again whenever it has grown, until
+ * the person does something or leaves. */
+function comeBack() {
+  letAlone();
   const wanted = window.history.state?.scroll;
-  if (wanted) window.scrollTo(0, wanted);
+  if (!wanted) return;
+  const grown = new ResizeObserver(() => window.scrollTo(0, wanted));
+  const tooLate = setTimeout(() => letAlone(), PATIENCE);
+  letAlone = () => {
+    grown.disconnect();
+    clearTimeout(tooLate);
+    for (const hand of HANDS) window.removeEventListener(hand, letAlone, true);
+    letAlone = () => {};
+  };
+  for (const hand of HANDS) window.addEventListener(hand, letAlone, true);
+  grown.observe(document.body);
 }
 
 /** Starts listening; called once by app.js. */
@@ -92,8 +111,7 @@ export function startRouter() {
   window.history.scrollRestoration = "manual";
   window.addEventListener("popstate", () => {
     route.value = here();
-    // Twice: for a page that is drawn at once, and for one whose rows come a moment later.
-    requestAnimationFrame(() => requestAnimationFrame(restoreScroll));
+    requestAnimationFrame(comeBack);
   });
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0) return;
