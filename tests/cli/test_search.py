@@ -1,5 +1,6 @@
 """`ralph search` at the front door: layers, filters, formats, reasons; and no query is an error."""
 
+import json
 import os
 import string
 from pathlib import Path
@@ -81,6 +82,17 @@ def test_a_line_has_the_id_the_score_the_date_and_how_it_begins(project: Project
     assert " Jan3 parse" in said.out
 
 
+def test_on_a_terminal_a_hit_has_the_width_of_the_window_and_in_a_pipe_twenty_tokens(project: Project) -> None:
+    shown = on_a_terminal(project.root, "search", "connection pool", env={"NO_COLOR": "1"}).decode().splitlines()
+    assert shown[0].split() == ["ID", "TYPE", "SCORE", "CREATED", "CONTENT"]
+    assert shown[1].startswith(numbered(4))
+    assert "the whole story of the connection pool, with" in shown[1]
+    assert len(shown[1]) <= 120
+    piped = executable(project.root, "search", "connection pool").stdout.decode()
+    assert "TYPE" not in piped
+    assert len(piped.splitlines()) == len(shown) - 1
+
+
 def test_explain_says_why(project: Project) -> None:
     lines = project("search", "security jwt", "--explain", "--limit", "1").out.splitlines()
     assert lines[1] == "  tag: security; text: jwt"
@@ -101,6 +113,17 @@ def test_what_was_said_again_is_shown_once_and_named_for_programs(ralph: Project
     assert (len(said.out.splitlines()), " 2x ran pytest" in said.out, said.err) == (1, True, "")
     (hit,) = ralph("search", "pytest", "--format", "json").json["hits"]
     assert len({hit["id"], *hit["repeats"]}) == 2
+
+
+def test_an_insight_in_the_words_of_its_knowledge_is_one_hit_with_it(ralph: Project) -> None:
+    said = "The billing gateway answers in euros, the shop counts in cents"
+    assert ralph("knowledge", "add", "Gateway", said, "--tags", "billing").code == 0
+    task = ralph("task", "add", "Pay", "--format", "json").json["id"]
+    insight = {"id": "ins-1791000000-a3f81c", "kind": "context", "label": "tip", "text": f"Gateway: {said}"}
+    told = {"version": 1, "insights": [{**insight, "status": "proposed", "created_at": "2026-10-01T10:00:00Z"}]}
+    ralph.put(f".ralph/tasks/{task}/memory/insights.json", json.dumps(told))
+    hits = ralph("search", "billing gateway", "--format", "json").json["hits"]
+    assert [(hit["id"], hit["repeats"]) for hit in hits] == [("know-gateway", ["ins-1791000000-a3f81c"])]
 
 
 def test_layer_2_shows_what_is_around_and_layer_3_all(project: Project) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 _SAID = ("prompt", "answer")
+_TAUGHT = ("know-", "ins-")
 LINES = 100
 """Tokens for five lines of layer 1; fewer hits have more of them each."""
 LINE, AROUND, PART, FULL = 20, 42, 290, 1000
@@ -54,12 +55,13 @@ _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A hit in the detail that was asked for, what it costs, and the ids of those that say the same."""
+    """A hit in the detail that was asked for, what it costs, the ids of those that say the same, and a note on it."""
 
     hit: Hit
     text: str
     tokens: int
     repeats: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def count(self) -> int:
@@ -129,12 +131,18 @@ def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
 
 
 def once_each(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
-    """Hits, those with the same words in one session as one (what was said: in any); the best, and the others' ids."""
+    """Hits, those with the same words in one session as one (what was said: in any); the best, and the others' ids.
+
+    So is an insight that has the words of the knowledge from which it was made.
+    """
     found: dict[object, tuple[Hit, list[str]]] = {}
     for number, hit in enumerate(hits):
         record = hit.record
         said = (record.title, record.text)
-        same = said if record.title in _SAID else (record.origin.session, *said) if record.origin.session else number
+        if record.id.startswith(_TAUGHT):
+            same: object = _whole_words(record)
+        else:
+            same = said if record.title in _SAID else (session, *said) if (session := record.origin.session) else number
         found.setdefault(same, (hit, []))[1].append(record.id)
     return [(hit, tuple(names[1:])) for hit, names in found.values()]
 
@@ -237,11 +245,11 @@ def _shown(
         text = "\n".join(lines)
     else:
         text = line(hit.record, hit.score, count, room or LINE, note)
-    return _priced(hit, text, repeats)
+    return _priced(hit, text, repeats, note)
 
 
-def _priced(hit: Hit, text: str, repeats: tuple[str, ...] = ()) -> Shown:
-    return Shown(hit, text, tokens.estimate(text + "\n"), repeats)
+def _priced(hit: Hit, text: str, repeats: tuple[str, ...] = (), note: str = "") -> Shown:
+    return Shown(hit, text, tokens.estimate(text + "\n"), repeats, note)
 
 
 def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
@@ -308,8 +316,11 @@ def moment(record: Record, score: float | None = None, count: int = 1, *, budget
 
 def _words(record: Record, budget: int = AROUND) -> str:
     """How a record begins, on one line: more than a budget can hold."""
-    text = f"{record.title}: {record.text}" if record.title else record.text
-    return " ".join(text[: budget * _LONG_TOKEN].split())
+    return " ".join(_whole_words(record)[: budget * _LONG_TOKEN].split())
+
+
+def _whole_words(record: Record) -> str:
+    return f"{record.title}: {record.text}" if record.title else record.text
 
 
 def _score(score: float | None) -> str:

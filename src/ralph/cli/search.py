@@ -10,7 +10,7 @@ from ralph.app.entries import record_json
 from ralph.app.search import Answer, Shown
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
-from ralph.cli.output import hand_over, json_text, plain
+from ralph.cli.output import ago, hand_over, json_text, one_line, plain, table
 from ralph.cli.progress import bar
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
@@ -57,7 +57,8 @@ def cli(
 ) -> None:  # fmt: skip
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
-    A line of layer 1 has the id, the score, the day and how the record begins. With --layer 3 and ids
+    Layer 1 has the id, the score, the day and how the record begins: on a terminal as a table that is as wide as the
+    window, else in lines so short that five of them cost an agent at most 100 tokens. With --layer 3 and ids
     instead of words, those records are shown whole. What a session said several times is shown once.
     With - alone the words are read from standard input.
 
@@ -87,7 +88,10 @@ def cli(
         warn(warning)
     for note in answer.notes:
         say(plain(note))
-    show(answer, form, explain=explain)
+    if query.layer is Detail.INDEX and form == "table" and answer.shown and sys.stdout.isatty():
+        _tell(answer, explain=explain)
+    else:
+        show(answer, form, explain=explain)
 
 
 def said(words: tuple[str, ...]) -> str:
@@ -109,6 +113,29 @@ def show(answer: Answer, form: str, *, explain: bool = False) -> None:
             click.echo(f"  {plain('; '.join(each.hit.why))}")
     if not answer.shown:
         click.echo("Nothing found.", err=form != "table")
+    _notes(answer, aside=form != "table" or not sys.stdout.isatty())
+
+
+def _tell(answer: Answer, *, explain: bool) -> None:
+    """Layer 1 for a person: with the room of a window there is no need to save words."""
+    heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], list(map(_row, answer.shown))).split("\n")
+    click.echo(heading)
+    for each, line in zip(answer.shown, lines, strict=True):
+        click.echo(line)
+        if explain and each.hit.why:
+            click.echo(f"  {plain('; '.join(each.hit.why))}")
+    _notes(answer, aside=False)
+
+
+def _row(shown: Shown) -> list[str]:
+    record = shown.hit.record
+    words = f"{record.title}: {record.text}" if record.title else record.text
+    marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
+    text = one_line(" ".join([*filter(None, marks), words]))
+    return [one_line(record.id), record.kind.value, f"{shown.hit.score:.2f}", ago(record.created_at), text]
+
+
+def _notes(answer: Answer, *, aside: bool) -> None:
     notes = [
         f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in answer.found.instead
     ]
@@ -116,7 +143,7 @@ def show(answer: Answer, form: str, *, explain: bool = False) -> None:
     if more > 0:
         notes.append(f"{more} more; --all shows every one")
     for note in notes:
-        click.echo(note, err=form != "table" or not sys.stdout.isatty())
+        click.echo(note, err=aside)
 
 
 def hit_json(shown: Shown) -> dict[str, object]:
