@@ -6,6 +6,7 @@ which is also put in its place in later commands. What a page tells between two 
 edits a file) is done by `MEANWHILE`.
 """
 
+import json
 import os
 import re
 import shlex
@@ -20,7 +21,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SHOWN = "/home/ann/shop"
-ID = re.compile(r"\b[a-z]+-\d{9,}-[0-9a-f]{4}\b")
+ID = re.compile(r"(?<![0-9A-Za-z])(?:[a-z]+-\d{9,}-[0-9a-f]{4,6}|t-[0-9a-f]{6}|run-[0-9a-f]{8})(?![0-9A-Za-z])")
 DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -59,24 +60,32 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
 
 @dataclass
 class Shop:
-    """A project in which a page is played."""
+    """A project in which a page is played, and the folder in it where the reader stands."""
 
     folder: Path
+    stand: str = ""
     ids: dict[str, str] = field(default_factory=dict)
 
     def run(self, command: str) -> list[str]:
         """The lines that a command prints, notes included; the page's ids are replaced by this run's."""
-        words = [ID.sub(lambda found: self.ids.get(found[0], found[0]), word) for word in shlex.split(command)]
+        words = shlex.split(self.here(command))
+        if words[0] == "cd":
+            self.stand = os.path.normpath(Path(self.stand, words[1]))
+            return []
         assert words[0] == "ralph", f"{command}: only ralph and cd are run"
         keep = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "PYTHONWARNDEFAULTENCODING")
         env = {name: os.environ[name] for name in keep if name in os.environ}
         env |= {"HOME": str(self.folder.parent), "COLUMNS": "120", "PYTHONUTF8": "1", "NO_COLOR": "1"}
         done = subprocess.run(
             [sys.executable, "-m", "ralph", *words[1:]],
-            cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            check=False, encoding="utf-8",
+            cwd=self.folder / self.stand, env=env, check=False, encoding="utf-8",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         return _without_blank_ends(done.stdout.replace(str(self.folder), SHOWN).splitlines())
+
+    def here(self, text: str) -> str:
+        """A text of the page with the ids of this run."""
+        return ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
 
     def same(self, shown: str, printed: str) -> bool:
         """Whether a line says the same as the page's; each id there stands for one id here."""
@@ -101,18 +110,63 @@ def _somebody_copied_an_entry(shop: Shop, step: Step) -> None:
         backup.unlink()
 
 
+def _committed(folder: Path, *names: str) -> None:
+    env = {**os.environ, "HOME": str(folder.parent), "GIT_CONFIG_GLOBAL": os.devnull}
+    ann = ["git", "-C", str(folder), "-c", "user.name=ann", "-c", "user.email=ann@example.com"]
+    subprocess.run([*ann, "add", "--all", *names], check=True, env=env)
+    subprocess.run([*ann, "commit", "--quiet", "-m", "Work"], check=True, env=env)
+
+
+def _the_shop_remembers(shop: Shop, step: Step) -> None:
+    shop.run("ralph init")
+    (shop.folder / "src").mkdir()
+    (shop.folder / "src/pay.js").write_text("export const pay = () => charge();\n", encoding="utf-8", newline="")
+    _committed(shop.folder)
+    for setting in (("user.name", "ann"), ("user.email", "ann@example.com")):
+        subprocess.run(["git", "-C", shop.folder, "config", *setting], check=True)
+
+
+def _an_agent_works_there(shop: Shop, step: Step) -> None:
+    said = [
+        "Vouchers are read.\n<journal>Gotcha: pay() must burn the voucher in the transaction of the charge, or a retry "
+        "spends it twice.</journal>",
+        "Done.\n<journal>Gotcha: a retry spends the voucher twice, unless pay() burns it in the transaction of the "
+        "charge.</journal>\n"
+        '<knowledge tags="vouchers,money" title="Vouchers come in euros">The voucher API answers in euros; multiply by '
+        "100 at its edge, for amounts are integer cents.</knowledge>\n<task-done>{task}</task-done>",
+    ]
+    work = [{"say": one, "write": {"src/vouchers.js": f"// {n}\n"}} for n, one in enumerate(said)]
+    agent = shop.folder.parent / "agent.json"
+    steps = [*work, {"say": "<verify-pass/>", "read_only": True}]
+    agent.write_text(json.dumps({"steps": steps}), encoding="utf-8", newline="")
+    (task,) = (ours for theirs, ours in shop.ids.items() if theirs == "t-7c2fd8")
+    shop.run(f"ralph loop start --task {task} --agent scripted --command {agent} -c none")
+    _committed(shop.folder / ".worktrees" / task)
+
+
+def _the_file_is_renamed(shop: Shop, step: Step) -> None:
+    _committed(shop.folder)
+    (shop.folder / "src/vouchers.js").rename(shop.folder / "src/coupons.js")
+    _committed(shop.folder)
+
+
 MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ("docs/quickstart.md", "ralph guardrails list"): _a_sign_is_there,
     ("docs/quickstart.md", "ralph doctor"): _somebody_copied_an_entry,
+    ("docs/tasks.md", 'ralph task add "Pay with vouchers" --priority 1 --worktree'): _the_shop_remembers,
+    ("docs/tasks.md", "ralph insight list"): _an_agent_works_there,
+    ("docs/tasks.md", "ralph check"): _the_file_is_renamed,
 }
 """What happens in the story of a page before a command."""
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="the pages' project is a git repository")
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/tasks.md"])
 def test_the_console_blocks_of_a_page_show_what_the_program_prints(name: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path / "shop")
-    subprocess.run(["git", "init", "--quiet", shop.folder], check=True, env={**os.environ, "HOME": str(tmp_path)})
+    subprocess.run(
+        ["git", "init", "--quiet", "-b", "main", shop.folder], check=True, env={**os.environ, "HOME": str(tmp_path)}
+    )
     story = list(steps((ROOT / name).read_text(encoding="utf-8")))
     assert story, f"{name} has no console block"
     for step in story:
