@@ -275,7 +275,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 
 
 LIGHT = {
-    *(f"hooks/{name}.py" for name in "run fast screen place anchors named twice answer".split()),
+    *(f"hooks/{name}.py" for name in "run load fast screen place anchors named twice answer own".split()),
     *(f"store/{name}.py" for name in "light lookup reading".split()),
     *(f"search/{name}.py" for name in "rank asked terms everyday stem fuzzy".split()),
     *(f"context/{name}.py" for name in "lessons recall render orders order_shapes stale tokens".split()),
@@ -283,7 +283,7 @@ LIGHT = {
 }
 """What a hook loads before it knows that it needs more: these import each other and next to nothing else."""
 
-CHEAP = {"_json", "_sqlite3", "fcntl", "math", "posix", "sys", "time"}
+CHEAP = {"_frozen_importlib_external", "_json", "_sqlite3", "fcntl", "gc", "marshal", "math", "posix", "sys", "time"}
 """Of the standard library: built in, or loaded before anything else, or a small shared library."""
 
 LATER: dict[str, set[str]] = {

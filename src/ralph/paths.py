@@ -96,6 +96,14 @@ def _checkout(root: Path) -> tuple[Path, str, Path]:
     return root, "", root
 
 
+def git_folders(root: Path) -> tuple[Path, Path] | None:
+    """Git's own folder of the worktree that a project is in, and the one of its repository; None elsewhere."""
+    _, name, top = _checkout(root)
+    own = _git_folder(top / ".git") if name else None
+    common = own and _common_folder(own)
+    return (own, common) if own is not None and common is not None else None
+
+
 def git_exclude(path: Path) -> tuple[Path, str] | None:
     """Git's own list of what this clone ignores, and the pattern there that means this file; None outside of git."""
     for top in path.parents:
@@ -216,6 +224,11 @@ def graph_file(root: Path) -> Path:
 def tree_cache(root: Path, name: str) -> Path:
     """What is made of the files of one worktree, by git's name for it; in the main checkout."""
     return tree_caches(root) / name
+
+
+def begun_file(root: Path) -> Path:
+    """What a worktree began with, as far as it is memory; kept in the main checkout."""
+    return tree_cache(root, worktree_name(root)) / "begun.json"
 
 
 def tree_caches(root: Path) -> Path:

@@ -81,9 +81,9 @@ class Player:
             )
         ]
 
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:
+    async def load_session(self, cwd: str, session_id: str, **meta: Any) -> Any:
         await self.say("HISTORY", session_id)
-        self.note(loaded=session_id)
+        self.note(loaded=session_id, meta=meta.get("claudeCode"))
         return acp.LoadSessionResponse()
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> Any:

@@ -14,6 +14,9 @@ from tests.agents.living import living
 
 from ralph.agents import process
 from ralph.agents.acp import Acp
+from ralph.agents.claude import Claude, settled
+from ralph.agents.codex import Codex
+from ralph.agents.command import Command
 from ralph.model.agent import Agent, Ask, Reply, StopReason, ToolCall
 
 PLAYER = str(Path(__file__).with_name("acp_agent.py"))
@@ -41,6 +44,47 @@ def test_it_is_an_agent_and_those_that_are_known_can_only_read() -> None:
     agent: Agent = Acp(("some-agent", "--acp"))
     assert (agent.name, agent.reads_only) == ("acp", False)
     assert Acp(("/opt/bin/claude-agent-acp",)).reads_only
+
+
+def test_settings_are_for_claude_by_itself_or_behind_the_protocol_and_for_nobody_else() -> None:
+    for agent in (Claude(), Acp(("node", "/opt/claude-agent-acp/dist/index.js"))):
+        taker = settled(agent)
+        assert taker is not None
+        taker.settings = "{}"
+        assert agent.settings == "{}"
+    for other in (Acp(("gemini", "--acp")), Codex(), Command("cat")):
+        assert settled(other) is None
+
+
+REFUSED = {"deniedMcpServers": [{"serverName": "cloned"}]}
+
+
+@pytest.mark.parametrize(
+    ("models", "more"),
+    [
+        ("", {}),
+        ("{", {}),
+        ("[1]", {}),
+        ('{"modelOverrides": {"a": "b"}, "else": 1}', {"modelOverrides": {"a": "b"}}),
+    ],
+)
+def test_settings_go_along_with_what_the_environment_says_of_models(
+    folder: Path, models: str, more: dict[str, object]
+) -> None:
+    agent = Acp((sys.executable, PLAYER, "talks"), settings=json.dumps(REFUSED))
+    agent.run(Ask("the prompt", folder, environment={"CLAUDE_MODEL_CONFIG": models}))
+    assert heard(folder)["meta"] == {"options": {"settings": {**REFUSED, **more}}}
+
+
+def test_settings_reach_a_session_that_goes_on(folder: Path) -> None:
+    agent = Acp((sys.executable, PLAYER, "talks"), settings=json.dumps(REFUSED))
+    agent.run(Ask("the prompt", folder, session="s-9"))
+    assert heard(folder)["meta"] == {"options": {"settings": REFUSED}}
+
+
+def test_without_settings_nothing_is_said_beyond_the_protocol(folder: Path) -> None:
+    played("talks", folder)
+    assert heard(folder)["meta"] is None
 
 
 def test_a_turn_is_told_and_we_offer_neither_files_nor_terminals(folder: Path) -> None:
@@ -75,7 +119,7 @@ def test_a_read_only_question_may_read_and_nothing_else_even_with_bypass(folder:
     told = heard(folder)
     assert told["answers"] == ["no", "no", "no", "yes", "no"]
     assert told["mode"] == "plan"
-    assert told["meta"] == {"options": {"tools": ["Read", "Glob", "Grep"]}}
+    assert told["meta"] == {"options": {"tools": ["Read", "Glob", "Grep"], "strictMcpConfig": True}}
     assert reply.files == ()
     assert not list(folder.iterdir())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.runner import Block, page
 
-from ralph.app import graph_link, health, memory
+from ralph.app import dashboard, graph_link, health, leaks, ledger, memory, stats
 from ralph.model.kinds import MemoryKind
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -35,11 +35,28 @@ class TestDoubles:
 
     def test_common_words_alone_bring_nothing_together(self) -> None:
         texts = [f"The cache of part number{place} waits for the queue" for place in range(200)]
-        assert health.near(texts) == []
+        assert health.near(texts) == ([], False)
 
     def test_three_that_say_the_same_are_one_group(self) -> None:
         texts = [REDIS, "The printer needs paper.", REDIS.lower(), f"{REDIS} Please."]
-        assert health.near(texts) == [(0, 2, 3)]
+        assert health.near(texts) == ([(0, 2, 3)], False)
+
+    def test_beside_a_double_in_the_same_words_the_right_ones_are_named(self, tmp_path: Path) -> None:
+        other = "When Redis is down the tests hang, so run `make services up` before `npm test`!"
+        names = put(
+            tmp_path, "Dates are stored in UTC.", "Dates are stored in UTC.", "The printer needs paper.", REDIS, other
+        )
+        found = {(each.ids, each.exactly) for each in health.show(tmp_path).duplicates}
+        assert found == {(tuple(names[:2]), True), (tuple(names[3:]), False)}
+
+    def test_where_too_many_would_have_to_be_compared_that_is_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(tmp_path, *(f"quokka number {place} waits, badger {place}" for place in range(8)))
+        assert health.show(tmp_path).note == ""
+        monkeypatch.setattr(health, "PAIRS", 5)
+        put(tmp_path, "another one, so that it is looked at anew")
+        assert "the 5 pairs of texts that share the rarest words" in health.show(tmp_path).note
 
     @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12))))
     def test_groups_share_no_member_and_hold_every_pair(self, pairs: list[tuple[int, int]]) -> None:
@@ -74,11 +91,12 @@ class TestSecrets:
         folder.mkdir(parents=True)
         for name in "abc":
             (folder / f"{name}.jsonl").write_text(f'{{"v":1,"type":"x{name}"}}\n' * 20, encoding="utf-8", newline="")
-        monkeypatch.setattr(health, "SEARCHED", 500)
-        notes = [health.show(tmp_path).note for _ in range(3)]
-        assert "2 log(s) were not searched" in notes[0]
-        assert "1 log(s) were not searched" in notes[1]
-        assert notes[2] == ""
+        monkeypatch.setattr(leaks, "SEARCHED", 300)
+        looks = [health.show(tmp_path) for _ in range(3)]
+        assert [each.more for each in looks] == [True, True, False]
+        assert "2 log(s) were not searched" in looks[0].note
+        assert "1 log(s) were not searched" in looks[1].note
+        assert looks[2].note == ""
 
 
 class TestStale:
@@ -107,6 +125,26 @@ def test_what_doctor_finds_is_told_without_its_notes(tmp_path: Path) -> None:
     path.parent.mkdir()
     double = page(Block("one", "mem-1705751401-a001"), Block("two", "mem-1705751401-a001"))
     path.write_text(double, encoding="utf-8", newline="")
-    found = health.show(tmp_path).notices
+    found = health.odd(tmp_path, {})
     assert any("mem-1705751401-a001" in each.message for each in found)
     assert all(each.level in ("error", "warning") and each.hint for each in found)
+
+
+def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> None:
+    failed = tmp_path / ".ralph" / "log" / "hook-failures"
+    failed.parent.mkdir(parents=True)
+    failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
+    assert dashboard.notices(tmp_path, {})
+    assert not any("hook" in each.message for each in health.odd(tmp_path, {}))
+
+
+def test_unused_is_what_stats_calls_never_used(tmp_path: Path) -> None:
+    names = put(tmp_path, REDIS, "Dates are stored in UTC.", "The printer needs paper.")
+    for session in ("one", "two"):
+        ledger.record(
+            tmp_path, session, "SessionStart", [ledger.Injection(name, 7) for name in names], "2026-11-16T08:00:00Z"
+        )
+    ledger.used(tmp_path, "one", names[1:2], "2026-11-16T08:10:00Z")
+    theirs = [(each.id, each.sessions, each.tokens) for each in stats.never_used(tmp_path)]
+    assert [(each.id, each.injected, each.tokens) for each in health.show(tmp_path).unused] == theirs
+    assert {name for name, *_ in theirs} == {names[0], names[2]}

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
-from ralph.app import briefing, doctor, entries, graph, index, memory, outdated, search
+from ralph.app import briefing, doctor, entries, graph, index, memory, outdated, search, search_files
 from ralph.app.graph_link import link, unlink
 from ralph.context import recall
 from ralph.errors import Refused
@@ -68,7 +68,7 @@ def test_a_search_finds_it_behind_and_marked(root: Path) -> None:
     assert texts[OLD].hit.score < texts[NEW].hit.score
     whole = search.search(root, Query(ASKED, layer=Detail.FULL)).shown
     assert f"(superseded by {NEW})" in next(each.text for each in whole if each.hit.record.id == OLD)
-    found = search.in_files(root, [root / ".agent" / "memories.md"], Query(ASKED))[0]
+    found = search_files.in_files(root, [root / ".agent" / "memories.md"], Query(ASKED))[0]
     assert found.hits[0].record.id == NEW
 
 

@@ -109,6 +109,19 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: 
     assert (said["file"], said["changed"], said["added"][0]["id"]) == (".ralph/global-patterns.md", True, found)
 
 
+def test_what_is_there_in_other_words_is_told_with_its_line_and_force_adds_it(ralph: Project) -> None:
+    ralph.put("AGENTS.md", "# Ours\n\n- Run `make proto` before the tests, otherwise importing user_pb2 fails.\n")
+    ralph("memory", "add", "user_pb2 cannot be imported until make proto has been run")
+    [name] = ralph("memory", "list", "--format", "json").ids
+    said = ralph("promote", name, "--to", "agents")
+    assert (said.code, said.out) == (0, "Already said in AGENTS.md\n")
+    assert said.err.startswith("already there: Run `make proto` before the tests")
+    assert "line 3; --force" in said.err
+    told = ralph("promote", name, "--to", "agents", "--format", "json").json
+    assert (told["changed"], told["near"]["line"], told["already_there"]) == (False, 3, [name])
+    assert ralph("promote", name, "--to", "agents", "--force").out == f"Promoted {name} to AGENTS.md\n"
+
+
 def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: str) -> None:
     observed = session(*TEACHING[BUILD])[0].id
     said = ralph("promote", observed, "--to", "memory", "-t", "fix", "--text", "-", stdin="Build first.")

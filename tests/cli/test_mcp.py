@@ -56,8 +56,11 @@ def test_serve_tells_what_it_takes_and_a_port_needs_an_address(ralph: Project) -
     said = ralph("mcp", "serve", "--port", "7411")
     assert (said.code, said.out) == (2, "")
     assert "--port goes with --http" in said.err
+    said = ralph("mcp", "serve", "--token-file", "token")
+    assert (said.code, "--token-file goes with --http" in said.err) == (2, True)
+    assert not (ralph.root / "token").exists()
     shown = ralph("mcp", "serve", "--help").out
-    assert all(word in shown for word in ("--http", "--port", "--read-only", "Examples:"))
+    assert all(word in shown for word in ("--http", "--port", "--token-file", "RALPH_MCP_TOKEN", "--read-only", "Examples:"))
 
 
 def test_serve_speaks_the_protocol_and_ends_with_its_input(ralph: Project) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -58,17 +59,31 @@ class Address:
             connection.close()
 
 
-@pytest.fixture
-def address(root: Path) -> Iterator[Address]:
-    with subprocess.Popen(SERVE, cwd=root, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
+@contextmanager
+def serving(root: Path, *words: str, token: str = "", **env: str) -> Iterator[Address]:
+    """The program at an address; `token` is the one that it does not print."""
+    with subprocess.Popen(
+        [*SERVE, *words],
+        cwd=root,
+        env=os.environ | env,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
         try:
             assert process.stderr is not None
             url = process.stderr.readline().strip()
-            word, scheme, token = process.stderr.readline().split()
-            assert (word, scheme, len(token) > 40) == ("Authorization:", "Bearer", True)
-            yield Address(process, url, token)
+            told = process.stderr.readline().removeprefix("Authorization: Bearer ").strip()
+            assert told.startswith("(the token of ") if token else len(told) > 40, told
+            yield Address(process, url, token or told)
         finally:
             process.kill()
+
+
+@pytest.fixture
+def address(root: Path) -> Iterator[Address]:
+    with serving(root) as found:
+        yield found
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -140,3 +155,38 @@ def test_a_port_that_is_taken_is_told(address: Address, root: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert f"port {address.port} cannot be used" in done.stderr
+
+
+def test_a_token_that_stays_is_the_same_after_a_restart_and_never_printed(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kept" / "token"
+    with serving(root, "--token-file", str(file), token="-") as first:
+        kept = file.read_text(encoding="utf-8").strip()
+        assert first.post(Authorization=f"Bearer {kept}")[0] == 200
+        port = first.port
+        os.kill(first.process.pid, signal.SIGINT)
+        out, err = first.process.communicate()
+        assert kept not in out + err
+    with serving(root, "--token-file", str(file), "--port", str(port), token=kept) as second:
+        assert (second.url, second.post()[0]) == (first.url, 200)
+        assert second.post(Authorization=f"Bearer {kept}x")[0] == 401
+
+
+def test_a_token_of_the_environment_is_the_servers(root: Path) -> None:
+    token = "made-up-0123456789-0123456789-0123456789"
+    with serving(root, token=token, RALPH_MCP_TOKEN=token) as found:
+        assert found.post()[0] == 200
+        assert found.post(Authorization="Bearer made-up")[0] == 401
+        line = Path(f"/proc/{found.process.pid}/cmdline")
+        assert not line.exists() or token not in line.read_text(encoding="utf-8")
+
+
+def test_a_token_that_others_can_read_is_refused_before_anything_listens(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("x" * 40, encoding="utf-8", newline="")
+    file.chmod(0o644)
+    done = subprocess.run(
+        [*SERVE, "--token-file", str(file)], cwd=root, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "others can read or write it" in done.stderr
+    assert "http://" not in done.stderr

@@ -75,6 +75,22 @@ def test_a_server_that_only_reads_refuses_to_write_and_writes_nothing(root: Path
     assert not (root / ".ralph/knowledge").exists()
 
 
+def test_an_error_repeats_what_was_sent_only_in_part_and_nothing_that_a_terminal_would_obey(root: Path) -> None:
+    async def look(talk: Talk) -> None:
+        for name in ("x" * 50_000, "\x1b[31m" * 999, "</system-reminder>"):
+            said = await talk.refused("memory_show", id=name)
+            assert "Memory not found" in said
+            assert "ralph memory list" in said
+            assert len(said) < 1_000
+            assert "\x1b" not in said
+            assert "</system" not in said
+        with pytest.raises(MCPError) as caught:
+            await talk.client.call_tool("y" * 50_000, {})
+        assert len(caught.value.error.message) < 1_000
+
+    talk(root, look)
+
+
 def test_a_tool_that_does_not_exist_is_the_protocols_error(root: Path) -> None:
     async def look(talk: Talk) -> None:
         with pytest.raises(MCPError, match="there is no tool 'memory_burn'"):

@@ -110,15 +110,37 @@ def test_a_call_at_the_very_end_is_done_or_not_but_never_half(root: Path) -> Non
     assert added in ([], ["the last words"])
 
 
+HALF = b'{"jsonrpc": "2.0", "id": "h", "method": "tools/call", "params": {"name": "search", "a": "\\ud83d"}}'
+NONSENSE = [
+    (b"no json at all", -32700, None),
+    (b"\xff\xfe", -32700, None),
+    (b"[" * 100_000, -32700, None),
+    (HALF, -32700, "h"),
+    (b"{}", -32600, None),
+    (b"[]", -32600, None),
+    (b'{"jsonrpc": "2.0", "id": 5, "method": 3}', -32600, 5),
+    (b'{"jsonrpc": "2.0", "id": true, "method": 3}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": 1}', -32600, None),
+    (b'{"jsonrpc": 2, "id": 1, "method": 3, "params": 4, "result": 5, "error": 6}', -32600, None),
+]
+"""Lines that are no message, and what each is answered with: the code, and whose request it was."""
+
+
 def test_nonsense_is_answered_and_the_server_goes_on(root: Path) -> None:
     with wired(root) as wire:
-        wire.greet()
         assert wire.process.stdin is not None
-        wire.process.stdin.write(b"no json at all\n\xff\xfe\n{}\n")
+        for line, _, _ in NONSENSE[:2]:  # also before the greeting
+            wire.process.stdin.write(line + b"\n")
+        wire.process.stdin.flush()
+        assert [wire.hear()["error"]["code"] for _ in range(2)] == [-32700, -32700]
+        wire.greet()
+        for line, code, name in NONSENSE:
+            wire.process.stdin.write(line + b"\n\n")
+            wire.process.stdin.flush()
+            heard = wire.hear()
+            assert (heard["error"]["code"], heard["id"]) == (code, name), line[:60]
         wire.send(id=7, method="tools/call", params={"name": "status"})
-        while (heard := wire.hear()).get("id") != 7:
-            pass
-        assert heard["result"]["structuredContent"]["memories"] == 3
+        assert wire.hear()["result"]["structuredContent"]["memories"] == 3
 
 
 def test_a_client_that_is_killed_leaves_no_server_behind(root: Path) -> None:

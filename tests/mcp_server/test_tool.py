@@ -17,6 +17,8 @@ TOOL = Tool(
         Param("really", Shape.FLAG),
         Param("colours", Shape.LIST, choices=("red", "blue")),
         Param("size", choices=("s", "m")),
+        Param("free", Shape.NUMBER),
+        Param("words", Shape.LIST),
     ),
     {"type": "object"},
     "nowhere.make",
@@ -36,6 +38,8 @@ def test_what_is_declared_is_what_clients_see() -> None:
             "really": {"type": "boolean"},
             "colours": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}},
             "size": {"type": "string", "enum": ["s", "m"]},
+            "free": {"type": "integer"},
+            "words": {"type": "array", "items": {"type": "string"}},
         },
         "required": ["name"],
     }
@@ -46,6 +50,7 @@ def test_values_are_taken_as_they_were_meant() -> None:
     assert (said.text("name"), said.number("count", 5), said.flag("really")) == ("a", 3, True)
     assert said.words("colours") == ("red", "blue")
     assert said.text_given("size") is None
+    assert TOOL.arguments({"name": "a", "colours": ' ["red", "blue"]'}).words("colours") == ("red", "blue")
     assert TOOL.arguments({"name": 7, "count": 2.0}).number("count", 5) == 2
 
 
@@ -69,6 +74,12 @@ def test_what_was_not_said_is_not_an_empty_list() -> None:
         ({"name": "a", "colours": ["green"]}, "'green' is no colours"),
         ({"name": "a", "colours": [1]}, "colours is no list"),
         ({"name": "a", "size": "xl"}, "'xl' is no size"),
+        ({"name": "a", "free": 10**30}, "free cannot be 1000"),
+        ({"name": "a", "free": -1}, "free cannot be -1"),
+        ({"name": "a", "words": ["x"] * 101}, "too many words"),
+        ({"name": "a", "words": ["x" * 501]}, "too long ones"),
+        ({"name": "a", "words": "x" * 100_001}, "words has 100001 characters"),
+        ({"name": "a", "words": "[1]"}, "words is no list"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence_with_a_way_on(sent: dict[str, object], words: str) -> None:

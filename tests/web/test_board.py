@@ -80,7 +80,8 @@ class TestHealth:
     def test_a_project_without_anything_is_healthy(self, tmp_path: Path) -> None:
         told = Site(tmp_path).get("/api/health")
         assert told["counts"] == {"stale": 0, "unused": 0, "duplicates": 0, "secrets": 0}
-        assert told["doctor"] == []
+        assert (told["note"], told["more"]) == ("", False)
+        assert Site(tmp_path).get("/api/doctor") == {"items": [], "total": 0}
 
 
 class TestTasks:

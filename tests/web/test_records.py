@@ -9,7 +9,7 @@ from tests.web.sample import Sample
 
 ROW = set(
     "id family kind label title text tags scope source status created_at updated_at task session tokens score why "
-    "count stale".split()
+    "count stale superseded_by expired".split()
 )
 
 
@@ -97,7 +97,7 @@ def test_an_order_or_an_age_that_is_none_is_told(window: Site) -> None:
 def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> None:
     row = window.get("/api/records", source=".agent/memories.md", limit=1)["items"][0]
     page = window.get(f"/api/records/{row['id']}")
-    assert set(page) == set("record layers file citations injections used neighbours actions".split())
+    assert set(page) == set("record layers file standing citations injections used neighbours actions".split())
     assert ROW | {"html", "origin", "links", "extra", "valid_until"} == set(page["record"])
     assert page["file"]["name"] == ".agent/memories.md"
     line = (shop.root / ".agent/memories.md").read_text(encoding="utf-8").split("\n")[page["file"]["line"] - 1]

@@ -69,7 +69,7 @@ def made(root: Path, handler: answers.Handler) -> TestClient:
     ("error", "status"),
     [(UsageError("a", hint="b"), 400), (NotFound("a", hint="b"), 404), (Conflict("a", hint="b"), 409),
     (Refused("a", hint="b"), 400),
-     (Unreadable("a", hint="b"), 500), (RalphError("a", hint="b"), 500)],
+     (Unreadable("a", hint="b"), 422), (RalphError("a", hint="b"), 500)],
 )  # fmt: skip
 def test_an_error_says_what_the_command_would_say(tmp_path: Path, error: RalphError, status: int) -> None:
     def handler(asked: Asked, /) -> object:

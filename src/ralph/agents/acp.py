@@ -3,17 +3,19 @@
 The agent is a program in a session of its own, spoken to over its pipes; asyncio lives in this module alone and is
 gone when `run` returns. We offer it neither files nor terminals: it works with its own tools and asks us for
 permission. Work means: reading is fine, edits are fine inside of the folder, everything else only with `bypass`;
-a read-only question gets none of it, and the agent's own mode for that where it has one. Replayed history of a
-loaded session is not part of the reply. At a stop the turn is cancelled by the protocol first, and then the
-process and its descendants are ended. Proof: `tests/agents/test_acp.py` on an agent of our own made with the same
-SDK, `tests/e2e/test_agents.py` on the real Claude agent.
+a read-only question gets none of it, and the agent's own mode for that where it has one. Claude behind its adapter
+starts the MCP servers that a repository names, as `claude` does; it takes the same settings against that. Replayed
+history of a loaded session is not part of the reply. At a stop the turn is cancelled by the protocol first, and then
+the process and its descendants are ended. Proof: `tests/agents/test_acp.py` on an agent of our own made with the same
+SDK, `tests/e2e/test_agents.py` and `tests/e2e/test_mcp_acp.py` on the real Claude agent.
 """
 
 import asyncio
 import contextlib
+import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -42,8 +44,12 @@ READERS = ("Read", "Glob", "Grep")
 _TICK = 0.05
 _ASK = 0.2
 _AUTH_REQUIRED = -32000
-_READS_ONLY = ("claude-agent-acp", "claude-code-acp", "opencode")
+_CLAUDES = ("claude-agent-acp", "claude-code-acp")
+"""Programs that are Claude Code behind the protocol."""
+_READS_ONLY = (*_CLAUDES, "opencode")
 """Programs that are known to have a mode, or tools, for reading alone."""
+_MODELS = "CLAUDE_MODEL_CONFIG"
+"""Where Claude's agent finds settings for models, which it leaves alone when it is given any settings."""
 
 _MODES = {
     "read": ("dontAsk", "read-only", "readonly", "plan", "architect", "ask"),
@@ -74,6 +80,12 @@ class Acp:
     program: Sequence[str]
     permission: str = ""
     name: str = "acp"
+    settings: str = ""  # JSON for Claude's agent, on top of the user's own, for MCP servers that are left out
+
+    @property
+    def is_claude(self) -> bool:
+        """Whether this program is Claude Code, which starts servers of `.mcp.json` and takes settings."""
+        return any(known in word for word in self.program for known in _CLAUDES)
 
     @property
     def reads_only(self) -> bool:
@@ -97,6 +109,12 @@ class Acp:
         finally:
             program.kill()
 
+    def _settings(self, ask: Ask) -> Mapping[str, object]:
+        """What Claude's agent is told of settings; those of its environment go along, since it would forget them."""
+        if not self.settings:
+            return {}
+        return {**_models(environment(ask).get(_MODELS, "")), **json.loads(self.settings)}
+
     async def _run(self, ask: Ask, program: Program) -> Reply:
         try:
             return await self._converse(ask, program)
@@ -107,7 +125,7 @@ class Acp:
         listener = Listener(ask, bypass=self.permission == BYPASS)
         reader, writer = await program.connect()
         connection = ClientSideConnection(cast(Client, listener), writer, reader)
-        turn = asyncio.create_task(_Turn(connection, listener, ask, self.permission).play())
+        turn = asyncio.create_task(_Turn(connection, listener, ask, self.permission, self._settings(ask)).play())
         try:
             cut = await _watched(turn, connection, listener, ask)
             return await self._reply(cut, turn, listener, program)
@@ -138,6 +156,16 @@ class Acp:
             return listener.reply(StopReason.CRASHED, words)
 
 
+def _models(text: str) -> Mapping[str, object]:
+    """The settings for models that a variable holds; what is wrong with it is the agent's to complain about."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    known = said if isinstance(said, dict) else {}
+    return {name: known[name] for name in ("modelOverrides", "availableModels") if name in known}
+
+
 def _words(error: RequestError) -> str:
     """An error of the protocol; what happened is often in its data alone."""
     extra = error.data.get("details") if isinstance(error.data, dict) else error.data
@@ -152,6 +180,7 @@ class _Turn:
     listener: Listener
     ask: Ask
     permission: str
+    settings: Mapping[str, object]
 
     async def play(self) -> StopReason:
         """Say hello, open the session, choose mode and model, and prompt."""
@@ -166,9 +195,7 @@ class _Turn:
 
     async def _session(self, hello: InitializeResponse) -> Session:
         folder = os.path.realpath(self.ask.folder)
-        meta: dict[str, Any] = {}
-        if self.ask.read_only:  # Claude's agent takes it, others leave such words alone
-            meta = {"claudeCode": {"options": {"tools": list(READERS)}}}
+        meta = self._meta()
         if not self.ask.session:
             new = await self.connection.new_session(folder, None, [], **meta)
             self.listener.session = new.session_id
@@ -180,6 +207,12 @@ class _Turn:
         if can is not None and can.load_session:
             return await self.connection.load_session(folder, self.ask.session, [], None, **meta)
         raise _Unable("it cannot go on with an earlier session")
+
+    def _meta(self) -> dict[str, Any]:
+        """What Claude's agent takes beyond the protocol; others leave such words alone."""
+        if self.ask.read_only:
+            return {"claudeCode": {"options": {"tools": list(READERS), "strictMcpConfig": True}}}
+        return {"claudeCode": {"options": {"settings": dict(self.settings)}}} if self.settings else {}
 
     async def _choose_mode(self, session: Session) -> None:
         offered = {mode.id for mode in session.modes.available_modes} if session.modes is not None else set()

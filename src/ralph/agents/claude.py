@@ -10,12 +10,13 @@ Proof: `tests/agents/test_claude.py` on recorded events, `tests/e2e/test_agents.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from ralph.agents import streams, trouble
 from ralph.agents.process import Finished
 from ralph.agents.streams import inner, number, objects, word
 from ralph.agents.surroundings import place
-from ralph.model.agent import Ask, Reply, StopReason, ToolCall
+from ralph.model.agent import Agent, Ask, Reply, StopReason, ToolCall
 
 PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"
@@ -29,6 +30,23 @@ _STOPS = {
 }
 
 
+@runtime_checkable
+class Settled(Protocol):
+    """An agent that takes Claude Code's settings, where it is Claude Code: by itself, or behind a protocol."""
+
+    settings: str
+
+    @property
+    def is_claude(self) -> bool:
+        """Whether its program is Claude Code."""
+        ...
+
+
+def settled(agent: Agent) -> Settled | None:
+    """The agent as one that is given settings; None for who would not read them."""
+    return agent if isinstance(agent, Settled) and agent.is_claude else None
+
+
 @dataclass(slots=True)
 class Claude:
     """Claude Code; `permission` is the mode that it works in unattended."""
@@ -38,6 +56,11 @@ class Claude:
     name: str = "claude"
     reads_only: bool = True
     settings: str = ""  # JSON on top of the user's own, for MCP servers that are left out
+
+    @property
+    def is_claude(self) -> bool:
+        """It is."""
+        return True
 
     def run(self, ask: Ask) -> Reply:
         """One prompt, in a new conversation or in the one it names."""

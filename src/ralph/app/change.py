@@ -99,7 +99,7 @@ class Undone:
 
 def plan(root: Path, wanted: Wanted, patterns: Sequence[str] = ()) -> Plan:
     """What an action would do; nothing is written."""
-    with suppress(RalphError):
+    with suppress(RalphError, OSError):
         index.sync(root)  # what is derived may be written at any time, but its seal must not fall into the rehearsal
     rehearsal = Rehearsal(_looked_at(root))
     with watching.by(rehearsal):
@@ -233,8 +233,8 @@ def _can_go(kept: Kept) -> bool:
 def _put_back(root: Path, kept: Sequence[Kept]) -> list[Change]:
     """Take changes out of files, each only if its lines are as we left them; Conflict when some are not.
 
-    All are looked at first, so that as a rule nothing is touched then; whoever comes between is let be, and what was
-    put back by then is put forward again.
+    All are looked at first, so that as a rule nothing is touched then; whoever comes between is let be. What was put
+    back by then, or before the disk refused another one, is put forward again.
     """
     there = [(each, files.read(each.path)) for each in kept]
     wanted: list[tuple[Kept, str | None, str | None]] = []
@@ -252,7 +252,7 @@ def _put_back(root: Path, kept: Sequence[Kept]) -> list[Change]:
     for each, text, after in reversed(wanted):
         try:
             _replace(root, Change(each.path, text, after))
-        except Conflict:
+        except (RalphError, OSError):
             for back in reversed(done):
                 with suppress(RalphError):
                     _replace(root, Change(back.path, back.after, back.before))

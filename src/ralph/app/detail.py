@@ -1,9 +1,9 @@
 """One record with all that is known of it: what the Memory Explorer shows of a memory.
 
 The record itself comes from the index; beside it stand its layers as an agent would be handed them, what it cites and
-whether that is there, where it was injected and whether it was used, what is near it in the graph, and what can be
-done with it. Citations are looked at now, with git, as `ralph check ID` does; what fails there or in the graph costs
-the rest nothing. `tests/app/test_detail.py` proves it on a real repository.
+whether that is there, what took its place, where it was injected and whether it was used, what is near it in the graph,
+and what can be done with it. Citations are looked at now, with git, as `ralph check ID` does; what fails there or in
+the graph costs the rest nothing. `tests/app/test_detail.py` proves it on a real repository.
 """
 
 import sqlite3
@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
-from ralph.app import check, check_look, graph, index, insight, ledger
+from ralph.app import check, check_look, graph, index, insight, ledger, outdated
 from ralph.app import search as searching
 from ralph.app.check_git import Git
 from ralph.app.explore import Row
@@ -69,6 +70,13 @@ class Neighbour:
     node: Node
 
 
+class Successor(NamedTuple):
+    """The record that took another one's place."""
+
+    id: str
+    title: str
+
+
 @dataclass(frozen=True, slots=True)
 class Detail:
     """A record and what is known of it."""
@@ -79,6 +87,7 @@ class Detail:
     moment: Layer
     full: Layer
     links: tuple[tuple[str, str, str], ...]
+    successor: Successor | None = None
     citations: tuple[Looked, ...] = ()
     injections: tuple[Handed, ...] = ()
     injected: int = 0
@@ -100,6 +109,7 @@ def show(root: Path, record_id: str) -> Detail:
         moment=found[3],
         full=_layer(searching.full(found[0].record)),
         links=found[4],
+        successor=found[5],
         citations=_citations(root, found[0].record),
         injections=handed,
         injected=injected,
@@ -127,7 +137,7 @@ def actions(record: Record, form: Format) -> tuple[Action, ...]:
     return () if record.status is Status.RETIRED else (Action.PROMOTE,)
 
 
-_Found = tuple[Row, Format, Layer, Layer, tuple[tuple[str, str, str], ...]]
+_Found = tuple[Row, Format, Layer, Layer, tuple[tuple[str, str, str], ...], Successor | None]
 
 
 def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _Found:
@@ -140,7 +150,9 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
     form = connection.execute("SELECT format FROM sources WHERE path = ?", (name,)).fetchone()[0]
     owner = record.origin.task or rows.tasks_of(connection, [key]).get(key, "")
     stale = check.marks(root, [record]).get(record.id, "")
-    row = Row(record, name, line, owner, tokens.estimate(record.text), stale=stale)
+    past = outdated.notes(connection, [record]).get(record.id, "")
+    row = Row(record, name, line, owner, tokens.estimate(record.text), stale=stale, past=past)
+    newer = row.superseded_by
     links = tuple((link.relation, link.target, _title(connection, link.target)) for link in record.links)
     return (
         row,
@@ -148,6 +160,7 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
         _layer(searching.line(record, None)),
         _around(connection, key, record),
         links,
+        Successor(newer, _title(connection, newer)) if newer else None,
     )
 
 

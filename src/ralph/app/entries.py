@@ -193,11 +193,11 @@ def _same_text(library: Library, shelf: Shelf, record: Record) -> str:
 
 def search(library: Library, shelf: Shelf, query: Query) -> tuple[Found, list[Stored]]:
     """The best entries for a query, and where each stands."""
-    from ralph.app import search as searching  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app import search_files  # noqa: PLC0415  (listing does not pay for it)
 
     beneath = library.beneath(shelf)
     places = (*shelf.places, *beneath[1].places) if beneath is not None else shelf.places
-    return searching.in_files(library.root, places, query)
+    return search_files.in_files(library.root, places, query)
 
 
 def list_(

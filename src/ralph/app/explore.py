@@ -1,8 +1,9 @@
 """Everything that is remembered, page by page: what the Memory Explorer shows while somebody types.
 
-With words it is the ranking of `ralph search`: the best are judged as there, what else has one of the words
-follows in the order of its full-text score, so that a list of thousands can be walked through and every page of it is
-the same whoever asks. Without words it is everything, the newest first. Facets are counted over all of it
+With words it is the ranking of `ralph search`: the best are judged as there, with what is stale or superseded behind
+what holds; what else has one of the words follows in the order of its full-text score, so that a list of thousands can
+be walked through and every page of it is the same whoever asks. Each row says where its record stands, so that nothing
+passes for true that is not. Without words it is everything, the newest first. Facets are counted over all of it
 (`app/catalogue.py`), each under what is chosen of the others. Nothing is read from the records' files.
 `tests/app/test_explore.py` compares with the slow way; `tests/web/test_records.py` over HTTP.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import check, index, meaning
+from ralph.app import check, index, meaning, outdated
 from ralph.app.catalogue import AGES, Catalogue, Chosen, Counts, View
 from ralph.app.search import once_each
 from ralph.context import tokens
@@ -51,7 +52,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record in a list: where it stands, whose it is, what it costs, why it is there, and what is wrong with it."""
+    """A record in a list: where it stands, whose it is, what it costs, why it is there, and what is wrong with it.
+
+    `past` says why it no longer holds ("superseded by X", "expired 2025-06-01"), `stale` what it cites that is not so.
+    """
 
     record: Record
     source: str
@@ -62,6 +66,21 @@ class Row:
     why: tuple[str, ...] = ()
     count: int = 1
     stale: str = ""
+    past: str = ""
+
+    @property
+    def superseded_by(self) -> str:
+        """The id of what took its place."""
+        return self.past.removeprefix(_SUPERSEDED) if self.past.startswith(_SUPERSEDED) else ""
+
+    @property
+    def expired(self) -> str:
+        """Its last day, when that is over."""
+        return self.past.removeprefix(_EXPIRED) if self.past.startswith(_EXPIRED) else ""
+
+
+_SUPERSEDED, _EXPIRED = "superseded by ", "expired "
+"""How `outdated.notes` begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +224,8 @@ class Explorer:
         judged = [each for each in ranked.best if each.matched or each.link or each.close >= STANDARD.close]
         held = rows.records(connection, [each.row.key for each in judged])
         hits = [Hit(held[each.row.key], round(each.score, 4)) for each in judged if each.row.key in held]
-        best = once_each(check.ranked(self.root, hits))
+        past = outdated.notes(connection, [hit.record for hit in hits])
+        best = once_each(outdated.ranked(check.ranked(self.root, hits), past))
         key_of = {id(held[key]): key for key in held}
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
         match = " OR ".join(f'"{term}"' for term in asked.rarest(ranked.words, STANDARD.common))
@@ -233,17 +253,20 @@ class Explorer:
         known = {key: (hit, count) for key, hit, count in hits.best}
         held = {**hits.held, **rows.records(connection, [key for key in keys if key not in hits.held])}
         places, owners = rows.places(connection, keys), rows.tasks_of(connection, keys)
-        stale = check.marks(self.root, [held[key] for key in keys if key in held])
+        shown = [held[key] for key in keys if key in held]
+        stale, past = check.marks(self.root, shown), outdated.notes(connection, shown)
         reasons = _reasons(connection, keys, hits)
         found: list[Row] = []
         for key in keys:
             if key in held:
                 record = held[key]
                 hit, count = known.get(key, (None, 1))
-                because = (*reasons.get(key, ()), *(hit.why if hit is not None else ()))
+                wrong = (stale.get(record.id, ""), past.get(record.id, ""))
+                own = () if hit is None else (each for each in hit.why if each not in wrong)
+                because = (*reasons.get(key, ()), *own)
                 cost, score = tokens.estimate(record.text), hit.score if hit is not None else None
                 owner = record.origin.task or owners.get(key, "")
-                found.append(Row(record, *places[key], owner, cost, score, because, count, stale.get(record.id, "")))
+                found.append(Row(record, *places[key], owner, cost, score, because, count, *wrong))
         return tuple(found)
 
 

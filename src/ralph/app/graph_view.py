@@ -3,21 +3,24 @@
 A picture of ten thousand nodes shows nothing, so the nodes with the most edges are taken, with all edges between them;
 how many there are in all is told. A task or a tag brings its own records and what these speak of. A node's degree is
 that of the whole graph, so that it does not change with what is shown. The graph is kept in memory between two looks
-as long as its sources are what they were: the slider of time asks again and again. `tests/web/test_graph.py`
-proves it.
+as long as its sources are what they were: the slider of time asks again and again. It is kept as the database gives it,
+by keys, sorted and each edge once; an edge is put into words when it is shown, or when somebody asks for a time.
+`tests/web/test_graph.py` proves it.
 """
 
+import heapq
 import re
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from ralph.app import graph, index
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.graph import Edge, Node, NodeType, named, type_named
+from ralph.model.graph import Edge, Node, NodeType, Relation, named, type_named
 from ralph.store import graph as stored
 
 LIMIT, MOST = 400, 2_000
@@ -48,24 +51,52 @@ class Part:
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The graph in memory: its nodes and edges by id, and what stands next to what."""
+Row = tuple[int, int, str, str, str, str, int]
+"""An edge as the database gives it: the keys of its ends, its relation, when it was recorded, since when and until."""
 
-    nodes: Mapping[str, Node] = field(default_factory=dict, hash=False)
-    edges: tuple[Edge, ...] = ()
-    degrees: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+@dataclass(frozen=True)
+class Whole:
+    """The graph in memory: its nodes by key, its edges in their order, and how many edges each node has."""
+
+    nodes: Mapping[int, Node] = field(default_factory=dict, hash=False)
+    edges: Sequence[Row] = ()
+    degrees: Mapping[int, int] = field(default_factory=dict, hash=False)
     since: str = ""
 
-    def beside(self, names: Collection[str], edges: Iterable[Edge] | None = None) -> set[str]:
+    @cached_property
+    def keys(self) -> Mapping[str, int]:
+        """The key of each node by its id."""
+        return {node.id: key for key, node in self.nodes.items()}
+
+    @cached_property
+    def records(self) -> frozenset[int]:
+        """The nodes that are records."""
+        return frozenset(key for key, node in self.nodes.items() if type_named(node.id) is None)
+
+    @cached_property
+    def told(self) -> Sequence[Edge]:
+        """Every edge in words."""
+        return list(map(self.edge, self.edges))
+
+    def edge(self, row: Row) -> Edge:
+        """An edge in words."""
+        source, target, relation, recorded, since, until, explicit = row
+        ends = self.nodes[source].id, self.nodes[target].id
+        return Edge(ends[0], _RELATIONS[relation], ends[1], recorded, since, until, explicit == 1)
+
+    def beside(self, keys: Collection[int], edges: Iterable[Row]) -> set[int]:
         """What is one edge away from some nodes."""
-        found: set[str] = set()
-        for edge in self.edges if edges is None else edges:
-            if edge.source in names:
-                found.add(edge.target)
-            if edge.target in names:
-                found.add(edge.source)
-        return found - set(names)
+        found: set[int] = set()
+        for row in edges:
+            if row[0] in keys:
+                found.add(row[1])
+            if row[1] in keys:
+                found.add(row[0])
+        return found - set(keys)
+
+
+_RELATIONS = {relation.value: relation for relation in Relation}
 
 
 def kinds_named(words: Sequence[str]) -> tuple[NodeType, ...]:
@@ -86,37 +117,33 @@ def checked_time(at: str) -> str:
 
 def show(root: Path, wanted: Wanted) -> Part:
     """The part that is asked for; an empty one where nothing is known."""
-    whole = _whole(root)
     at = checked_time(wanted.at)
-    nodes = {name for name, node in whole.nodes.items() if not at or node.holds(at)}
-    edges = _holding(whole, at)
+    whole = _whole(root)
+    keys, edges = _holding(whole, at)
     if at:
-        nodes &= {name for name in nodes if type_named(name) is None} | _ends(edges)
+        keys &= (keys & whole.records) | _ends(edges)
     if wanted.task:
-        nodes &= _about(whole, edges, _of_task(whole, wanted.task))
+        keys &= _about(whole, edges, _of_task(whole, wanted.task))
     if wanted.tag:
-        nodes &= _about(whole, edges, {named(NodeType.TAG, wanted.tag.lower())})
+        keys &= _about(whole, edges, _called(whole, named(NodeType.TAG, wanted.tag.lower())))
     if wanted.kinds:
-        nodes = {name for name in nodes if whole.nodes[name].type in wanted.kinds}
+        keys = {key for key in keys if whole.nodes[key].type in wanted.kinds}
     if wanted.words.strip():
         words = wanted.words.casefold().split()
-        nodes = {
-            name for name in nodes if all(word in f"{name}\n{whole.nodes[name].name}".casefold() for word in words)
-        }
-    return _part(whole, nodes, edges, wanted.limit)
+        keys = {key for key in keys if _has(whole.nodes[key], words)}
+    return _part(whole, keys, edges, wanted.limit)
 
 
 @index.one_look()
 def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> Part:
     """A node and what is within some hops of it; NotFound when there is none of that name."""
-    key = graph.show(root, name).node.id
+    node = graph.show(root, name).node.id
     whole = _whole(root)
-    at = checked_time(at)
-    edges = _holding(whole, at)
-    seen = {key}
+    _, edges = _holding(whole, checked_time(at))
+    seen = _called(whole, node)
     for _ in range(hops):
         seen |= whole.beside(seen, edges)
-    return _part(whole, seen, edges, limit, first=key)
+    return _part(whole, seen, edges, limit, first=node)
 
 
 @index.one_look()
@@ -127,45 +154,62 @@ def path(root: Path, start: str, end: str, *, at: str = "") -> tuple[Part, bool]
     names = [way.start.id]
     for edge in way.edges:
         names.append(edge.target if edge.source == names[-1] else edge.source)
-    names = list(dict.fromkeys([*names, way.end.id]))
-    nodes = tuple((whole.nodes[name], whole.degrees.get(name, 0)) for name in names if name in whole.nodes)
+    keys = [whole.keys[name] for name in dict.fromkeys([*names, way.end.id]) if name in whole.keys]
+    nodes = tuple((whole.nodes[key], whole.degrees.get(key, 0)) for key in keys)
     return Part(nodes, way.edges, len(nodes), len(way.edges), whole.since, ids.today()), way.found
 
 
-def _holding(whole: Whole, at: str) -> list[Edge]:
-    """The edges that hold at a time, between nodes that do."""
+def _holding(whole: Whole, at: str) -> tuple[set[int], Sequence[Row]]:
+    """The nodes that hold at a time, and the edges between them that do."""
     if not at:
-        return list(whole.edges)
-    known = {name for name, node in whole.nodes.items() if node.holds(at)}
-    return [edge for edge in whole.edges if edge.source in known and edge.target in known and edge.holds(at)]
+        return set(whole.nodes), whole.edges
+    known = {key for key, node in whole.nodes.items() if node.holds(at)}
+    pairs = zip(whole.edges, whole.told, strict=True)
+    return known, [row for row, edge in pairs if row[0] in known and row[1] in known and edge.holds(at)]
 
 
-def _ends(edges: Iterable[Edge]) -> set[str]:
+def _has(node: Node, words: Sequence[str]) -> bool:
+    text = f"{node.id}\n{node.name}".casefold()
+    return all(word in text for word in words)
+
+
+def _called(whole: Whole, name: str) -> set[int]:
+    """The key of the node with this id, if there is one."""
+    return {whole.keys[name]} if name in whole.keys else set()
+
+
+def _ends(edges: Iterable[Row]) -> set[int]:
     """What some edges join; a file or a tag that nothing spoke of yet has no time of its own."""
-    return {end for edge in edges for end in (edge.source, edge.target)}
+    return {end for row in edges for end in row[:2]}
 
 
-def _of_task(whole: Whole, task: str) -> set[str]:
-    own = {name for name, node in whole.nodes.items() if node.task == task}
-    return own | {named(NodeType.TASK, task)}
+def _of_task(whole: Whole, task: str) -> set[int]:
+    own = {key for key, node in whole.nodes.items() if node.task == task}
+    return own | _called(whole, named(NodeType.TASK, task))
 
 
-def _about(whole: Whole, edges: Sequence[Edge], first: set[str]) -> set[str]:
+def _about(whole: Whole, edges: Sequence[Row], first: set[int]) -> set[int]:
     """What some nodes have, and what that speaks of: records of a tag, and their files, symbols and other tags."""
-    records = {name for name in whole.beside(first, edges) | first if type_named(name) is None}
-    return first | records | whole.beside(records, edges) | whole.beside(first, edges)
+    near = whole.beside(first, edges)
+    records = (near | first) & whole.records
+    return first | records | whole.beside(records, edges) | near
 
 
-def _part(whole: Whole, names: Collection[str], edges: Sequence[Edge], limit: int, first: str = "") -> Part:
+def _part(whole: Whole, keys: Collection[int], edges: Sequence[Row], limit: int, first: str = "") -> Part:
     """The nodes with the most edges of these, with the edges between them."""
-    between = [edge for edge in edges if edge.source in names and edge.target in names]
-    order = sorted(names, key=lambda name: (name != first, -whole.degrees.get(name, 0), name))
-    kept = order[: min(limit, MOST)]
+    all_ = len(keys) == len(whole.nodes)
+    between = edges if all_ else [row for row in edges if row[0] in keys and row[1] in keys]
+    nodes, degrees = whole.nodes, whole.degrees
+
+    def place(key: int) -> tuple[bool, int, str]:
+        return nodes[key].id != first, -degrees.get(key, 0), nodes[key].id
+
+    kept = heapq.nsmallest(min(limit, MOST), keys, place)
     shown = set(kept)
     return Part(
-        tuple((whole.nodes[name], whole.degrees.get(name, 0)) for name in kept),
-        tuple(edge for edge in between if edge.source in shown and edge.target in shown),
-        len(order), len(between), whole.since, ids.today() if whole.nodes else "",
+        tuple((nodes[key], degrees.get(key, 0)) for key in kept),
+        tuple(whole.edge(row) for row in between if row[0] in shown and row[1] in shown),
+        len(keys), len(between), whole.since, ids.today() if nodes else "",
     )  # fmt: skip
 
 
@@ -192,9 +236,22 @@ def _whole(root: Path) -> Whole:
 
 
 def _read(found: sqlite3.Connection) -> Whole:
-    nodes = stored.nodes(found)
-    edges = tuple(stored.edge_of(row, nodes) for row in sorted(set(stored.edges(found))))
-    degrees = Counter(end for edge in edges for end in {edge.source, edge.target})
-    times = [node.since or node.recorded for node in nodes.values()] + [edge.recorded for edge in edges]
-    since = min((at for at in times if at), default="")[:10]
-    return Whole({node.id: node for node in nodes.values()}, edges, degrees, since)
+    cursor = found.cursor()
+    cursor.row_factory = None
+    edges: list[Row] = cursor.execute(_EDGES).fetchall()
+    degrees = Counter(row[0] for row in edges)
+    degrees.update(row[1] for row in edges if row[1] != row[0])
+    since = cursor.execute(_SINCE).fetchone()[0] or ""
+    return Whole(stored.nodes(found), edges, degrees, since[:10])
+
+
+_JOINED = "source IS NOT NULL AND +target IS NOT NULL"
+_EDGES = (
+    "SELECT DISTINCT source, target, relation, recorded, valid_from, valid_until, explicit FROM edges "  # noqa: S608
+    f"WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"
+)
+"""In the order of an index that has it all: nothing is sorted for it, since `+` keeps SQLite from another one."""
+_SINCE = (
+    "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "  # noqa: S608
+    f"WHERE since <> '' OR recorded <> '' UNION ALL SELECT min(recorded) FROM edges WHERE {_JOINED} AND recorded <> '')"
+)

@@ -1,28 +1,33 @@
 """How healthy the memory is: what cites things that are gone, what nobody uses, what is said twice, and secrets.
 
-Each of these is somebody else's answer (`check`, `stats`, `capture/alike`, `doctor`), put together for a page that a
-person waits for: with ten thousand records within a second or two. So what was found in a file or in the index is
-kept until that changes, a fresh look at citations is taken for the newest records, near doubles are looked
-for among texts that share a rare word, and of logs only so many bytes are searched at a time. What was not looked
-at is said, with the command that does. `tests/app/test_health.py` proves it.
+Each of these is somebody else's answer (`check`, the ledger, `capture/alike`, `leaks`), put together for a page that a
+person waits for, with ten thousand records. So nothing is parsed that the index knows: only the columns that are
+compared are read, whole records only of what is told; a fresh look at citations is taken for the newest records, near
+doubles are looked for among texts that share a rare word, and of logs only so much is searched for secrets at a time.
+What was found is kept until the files that it was found in change. What was not looked at is said. What `ralph doctor`
+finds odd takes a parse of every file, and is asked for separately (`odd`). `tests/app/test_health.py` proves it.
 """
 
+import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.app import check, doctor, entries, index, stats
+from ralph.app import check, dashboard, doctor, index, leaks, ledger, lists
 from ralph.app.dashboard import Notice
+from ralph.app.leaks import Leak
 from ralph.capture.alike import alike, weights
 from ralph.errors import RalphError
 from ralph.formats.lines import said
-from ralph.model.record import Family, Record, Status
-from ralph.store import rows
+from ralph.model import ids
+from ralph.model.record import Record, Status
+from ralph.store import lookup, rows
+from ralph.store.columns import given_id
 from ralph.store.sources import Format
 
 SHOWN = 50
@@ -31,18 +36,17 @@ FRESH = 500
 """What so many records cite is looked for anew, the newest."""
 PATIENCE = 1.0
 """Seconds that git may take for it."""
-SEARCHED = 3_000_000
-"""Bytes that are newly searched for secrets at a time."""
+PAIRS = 60_000
+"""So many pairs of texts are compared."""
 _RARE = 12
 """A word that more texts have than this brings no two of them together."""
 _WORD = re.compile(r"\w{3,}")
-_PAIRS = 60_000
 _TITLE = 120
-_KEPT = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE)
-_TEXTS = """
-SELECT r.key, s.format FROM records r JOIN sources s ON s.key = r.source
-WHERE s.format IN (?, ?, ?) AND r.status <> ? ORDER BY s.path, r.line
-"""
+_KEPT = (Format.MEMORIES.value, Format.GUARDRAILS.value, Format.KNOWLEDGE.value)
+_VALUES = (*_KEPT, Status.RETIRED.value)
+_HELD = "FROM records r JOIN sources s ON s.key = r.source WHERE s.format IN (?, ?, ?) AND r.status <> ?"
+_TEXTS = f"SELECT s.format, r.id, r.metadata, r.title, r.text {_HELD} ORDER BY s.path, r.line"
+_STATE = "SELECT path, digest FROM sources WHERE format IN (?, ?, ?) ORDER BY path"
 
 
 class Stale(NamedTuple):
@@ -70,42 +74,47 @@ class Double(NamedTuple):
     exactly: bool
 
 
-class Secret(NamedTuple):
-    """Where something stands that looks like a secret; never what it is."""
+class Text(NamedTuple):
+    """What is compared of a record: the format of its file, its id, and its words."""
 
-    file: str
-    line: int
-    rule: str
+    shelf: str
+    id: str
+    title: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What should be looked at; lists are cut, counts are not, and `note` says what was not looked at."""
+    """What should be looked at; lists are cut, counts are not, and `note` says what was not looked at.
+
+    `more` when a further look would go on where this one stopped.
+    """
 
     stale: tuple[Stale, ...] = ()
     unused: tuple[Unused, ...] = ()
     duplicates: tuple[Double, ...] = ()
-    secrets: tuple[Secret, ...] = ()
+    secrets: tuple[Leak, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
     note: str = ""
-    notices: tuple[Notice, ...] = ()
+    more: bool = False
 
 
 @index.one_look()
-def show(root: Path, *, patterns: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Health:
+def show(root: Path, *, patterns: Sequence[str] = ()) -> Health:
     """Look at everything, as far as a person waits for it; nothing but caches is written."""
-    texts, state = _texts(root)
     notes: list[str] = []
-    stale = _stale(root, [record for _, record in texts], notes)
-    unused = [Unused(each.id, title_of(each.text), each.sessions, each.tokens) for each in stats.never_used(root)]
-    twice = _doubles(root, state, texts)
-    secrets = _secrets(root, tuple(patterns), notes)
+    stale = _stale(root, notes)
+    unused = _unused(root)
+    twice = _doubles(root, notes)
+    secrets, left = leaks.look(root, patterns)
+    if left:
+        notes.append(f"{left} log(s) were not searched for secrets to their ends yet")
     found: dict[str, Sequence[object]] = {
         "stale": stale, "unused": unused, "duplicates": twice, "secrets": secrets,
     }  # fmt: skip
     return Health(
         tuple(stale[:SHOWN]), tuple(unused[:SHOWN]), tuple(twice[:SHOWN]), tuple(secrets[:SHOWN]),
-        {name: len(each) for name, each in found.items()}, "; ".join(notes), tuple(_odd(root, env or {})),
+        {name: len(each) for name, each in found.items()}, "; ".join(notes), bool(left),
     )  # fmt: skip
 
 
@@ -115,89 +124,155 @@ def title_of(text: str) -> str:
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def _odd(root: Path, env: Mapping[str, str]) -> Iterator[Notice]:
-    """What doctor finds, but for notes and within logs; of too much, the beginning."""
-    found = [each for each in doctor.examine(root, env=env, logs=False) if each.needs_a_person]
-    for each in found[:SHOWN]:
-        where = f"{paths.shown(each.path, root)}:{each.problem.line}"
-        yield Notice(each.problem.level, f"{where}: {each.problem.what}", each.problem.hint)
-    if len(found) > SHOWN:
-        yield Notice("warning", f"{len(found) - SHOWN:,} more things are odd", "`ralph doctor` names every one")
+def odd(root: Path, env: Mapping[str, str]) -> tuple[Notice, ...]:
+    """What doctor finds, but for notes, within logs, and what the dashboard tells by itself; of much, the beginning."""
+    told = set(dashboard.notices(root, env))
+    notices: list[Notice] = []
+    for each in doctor.examine(root, env=env, logs=False):
+        where, problem = paths.shown(each.path, root), each.problem
+        known = Notice(problem.level, f"{where}: {problem.what}", problem.hint) in told
+        if each.needs_a_person and not known:
+            notices.append(Notice(problem.level, f"{where}:{problem.line}: {problem.what}", problem.hint))
+    if len(notices) > SHOWN:
+        more = Notice("warning", f"{len(notices) - SHOWN:,} more things are odd", "`ralph doctor` names every one")
+        return (*notices[:SHOWN], more)
+    return tuple(notices)
 
 
-State = tuple[tuple[str, int, int], ...]
-"""Which files the index has read, as they were."""
+def _named(root: Path, names: Iterable[str], formats: Sequence[str] = _KEPT) -> dict[str, Record]:
+    """Those of some records that stand in files of these formats and are not retired, by their ids."""
+    wanted = sorted(set(names))
+    values = (*formats, *[formats[0]] * (len(_KEPT) - len(formats)), Status.RETIRED.value)
 
+    def question(connection: sqlite3.Connection) -> dict[str, Record]:
+        sql = f"SELECT r.key {_HELD} AND r.id IN (SELECT value FROM json_each(?))"  # noqa: S608  (our own names)
+        keys = [int(row[0]) for row in connection.execute(sql, (*values, json.dumps(wanted)))]
+        return {record.id: record for record in rows.records(connection, keys).values()}
 
-def _texts(root: Path) -> tuple[list[tuple[str, Record]], State]:
-    """Every memory, guardrail and knowledge entry with the format of its file, and the state of the index."""
-
-    def question(connection: sqlite3.Connection) -> tuple[list[tuple[str, Record]], State]:
-        told = connection.execute("SELECT path, mtime_ns, size FROM sources ORDER BY path")
-        state = tuple((str(row[0]), int(row[1]), int(row[2])) for row in told)
-        values = (*(each.value for each in _KEPT), Status.RETIRED.value)
-        shelves = {int(row[0]): str(row[1]) for row in connection.execute(_TEXTS, values)}
-        held = rows.records(connection, list(shelves))
-        return [(shelf, held[key]) for key, shelf in shelves.items() if key in held], state
-
-    return index.ask(root, question)
+    return index.ask(root, question) if wanted else {}
 
 
 # --- what is cited -----------------------------------------------------------------------------
 
 
-def _stale(root: Path, records: Sequence[Record], notes: list[str]) -> list[Stale]:
+def _stale(root: Path, notes: list[str]) -> list[Stale]:
+    """What cites something that is gone or moved; only records of which something was verified are read."""
     try:
         check.refresh(root, most=FRESH, patience=PATIENCE)
     except RalphError as error:
         notes.append(f"what records cite was not looked at: {error.message}")
-    if len(records) > FRESH:
-        notes.append(f"what all but the newest {FRESH} records cite is as `ralph check` last found it")
-    marks = check.marks(root, [each for each in records if each.family is Family.MEMORY])
-    named = {each.id: each for each in records}
-    return [Stale(name, title_of(named[name].title or named[name].text), what) for name, what in marks.items()]
+    if _count(root) > FRESH:
+        notes.append(f"what all but the newest {FRESH} records cite was looked at before; `ralph check` looks at all")
+    cited = _named(root, _verified(root))
+    marks = check.marks(root, list(cited.values()))
+    return [Stale(name, title_of(cited[name].title or cited[name].text), what) for name, what in marks.items()]
+
+
+def _verified(root: Path) -> set[str]:
+    """The records that cite something which was looked for, as the cache of `check` names them."""
+    path = check.cache_file(root)
+    try:
+        lines = path.read_bytes().split(b"\n")[1:] if path.is_file() else []
+    except OSError:
+        return set()
+    return {line.partition(b"\t")[0].decode("utf-8", "surrogateescape") for line in lines if line}
+
+
+def _count(root: Path) -> int:
+    sql = f"SELECT count(*) {_HELD}"
+    return index.ask(root, lambda connection: int(connection.execute(sql, _VALUES).fetchone()[0]))
+
+
+# --- what nobody uses --------------------------------------------------------------------------
+
+
+def _unused(root: Path) -> list[Unused]:
+    """What sessions were handed and never referred to, that of most sessions first."""
+    book = lists.book(root)
+    handed = {name: sessions for name, (sessions, used) in ledger.counted(book).items() if not used}
+    tokens: dict[str, int] = {}
+    for each in book.injections:
+        tokens[each.record] = tokens.get(each.record, 0) + each.tokens
+    found = [
+        Unused(name, title_of(record.text), handed[name], tokens[name])
+        for name, record in _named(root, handed, _KEPT[:2]).items()
+    ]
+    return sorted(found, key=lambda each: (-each.injected, -each.tokens, each.id))
 
 
 # --- what is said twice ------------------------------------------------------------------------
 
 
-def _doubles(root: Path, state: State, texts: Sequence[tuple[str, Record]]) -> list[Double]:
-    """Records of one shelf that say the same; looked for anew when a file has changed."""
-    found = _DOUBLES.get((root, state))
+def _doubles(root: Path, notes: list[str]) -> list[Double]:
+    """Records of one shelf that say the same; looked for anew when one of their files has changed."""
+    asked = (root, ids.today(), index.ask(root, _state))
+    found = _DOUBLES.get(asked)
     if found is None:  # another thread may look at the same time: what it finds is the same
-        found = doubles(texts)
+        found = doubles(index.ask(root, _texts))
         _DOUBLES.clear()
-        _DOUBLES[root, state] = found
+        _DOUBLES[asked] = found
+    if found[1]:
+        notes.append(f"near doubles were looked for among the {PAIRS:,} pairs of texts that share the rarest words")
+    return found[0]
+
+
+State = tuple[tuple[str, str], ...]
+"""The files that are compared, each with the digest of what the index read of it."""
+_DOUBLES: dict[tuple[Path, str, State], tuple[list[Double], bool]] = {}
+
+
+def _state(connection: sqlite3.Connection) -> State:
+    return tuple((str(path), str(digest)) for path, digest in connection.execute(_STATE, _KEPT))
+
+
+def _texts(connection: sqlite3.Connection) -> list[Text]:
+    """Every memory, guardrail and knowledge entry that holds."""
+    replaced, today = lookup.superseded(connection), ids.today()
+    found: list[Text] = []
+    for shelf, name, metadata, title, text in connection.execute(_TEXTS, _VALUES):
+        name = given_id(name, metadata)
+        if name not in replaced and not _is_over(metadata, today):
+            found.append(Text(shelf, name, title, text))
     return found
 
 
-_DOUBLES: dict[tuple[Path, State], list[Double]] = {}
+def _is_over(metadata: str, today: str) -> bool:
+    """Whether a record's last day is over; hardly any names one."""
+    if '"valid_until"' not in metadata:
+        return False
+    until = json.loads(metadata).get("valid_until", "")
+    return isinstance(until, str) and "" < until < today
 
 
-def doubles(texts: Sequence[tuple[str, Record]]) -> list[Double]:
-    """What holds and is said twice on one shelf, in the same words or in nearly the same."""
-    shelves: dict[str, list[Record]] = {}
-    for shelf, record in texts:
-        shelves.setdefault(shelf, []).append(record)
+def doubles(texts: Iterable[Text]) -> tuple[list[Double], bool]:
+    """What is said twice on one shelf, in the same words or in nearly the same, and whether not all were compared."""
+    shelves: dict[str, list[Text]] = {}
+    for each in texts:
+        shelves.setdefault(each.shelf, []).append(each)
     found: list[Double] = []
-    for records in map(entries.current, shelves.values()):
+    cut = False
+    for held in shelves.values():
         exact: dict[str, list[int]] = {}
-        for place, record in enumerate(records):
-            exact.setdefault(said(f"{record.title}\n{record.text}"), []).append(place)
-        same = [places for places in exact.values() if len(places) > 1]
-        found += (_double(records, places, exactly=True) for places in same)
+        for place, each in enumerate(held):
+            exact.setdefault(said(f"{each.title}\n{each.text}"), []).append(place)
+        found += (_double(held, places, exactly=True) for places in exact.values() if len(places) > 1)
         first = [places[0] for places in exact.values()]
-        found += (_double(records, places, exactly=False) for places in near([records[place].text for place in first]))
-    return found
+        groups, some = near([held[place].text for place in first])
+        found += (_double(held, [first[place] for place in places], exactly=False) for places in groups)
+        cut = cut or some
+    return found, cut
 
 
-def _double(records: Sequence[Record], places: Sequence[int], *, exactly: bool) -> Double:
-    ids = tuple(records[place].id for place in places)
-    return Double(ids, title_of(records[places[0]].title or records[places[0]].text), exactly)
+def _double(held: Sequence[Text], places: Sequence[int], *, exactly: bool) -> Double:
+    first = held[places[0]]
+    return Double(tuple(held[place].id for place in places), title_of(first.title or first.text), exactly)
 
 
-def near(texts: Sequence[str]) -> list[tuple[int, ...]]:
-    """The places of texts that say nearly the same, in groups; compared are those that share a rare word."""
+def near(texts: Sequence[str]) -> tuple[list[tuple[int, ...]], bool]:
+    """The places of texts that say nearly the same, in groups, and whether there were too many to compare.
+
+    Compared are those that share a rare word, the rarest first.
+    """
     sharing: dict[str, list[int]] = {}
     for place, text in enumerate(texts):
         for word in set(_WORD.findall(text.lower())):
@@ -206,10 +281,10 @@ def near(texts: Sequence[str]) -> list[tuple[int, ...]]:
     pairs: dict[tuple[int, int], None] = {}
     for places in rare:
         pairs.update(dict.fromkeys(combinations(places, 2)))
-        if len(pairs) > _PAIRS:
+        if len(pairs) > PAIRS:
             break
     held = {place: weights(texts[place]) for place in dict.fromkeys(place for pair in pairs for place in pair)}
-    return joined(pair for pair in pairs if alike(held[pair[0]], held[pair[1]]))
+    return joined(pair for pair in pairs if alike(held[pair[0]], held[pair[1]])), len(pairs) > PAIRS
 
 
 def joined(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
@@ -220,48 +295,3 @@ def joined(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
         for each in both:
             group[each] = both
     return sorted({tuple(sorted(each)) for each in group.values()})
-
-
-# --- secrets -----------------------------------------------------------------------------------
-
-
-def _secrets(root: Path, patterns: tuple[str, ...], notes: list[str]) -> list[Secret]:
-    """What looks like a secret: in every file that people write, and in as many logs as there is time for."""
-    found: list[Secret] = []
-    logs = paths.log_folder(root)
-    spent = unseen = 0
-    for path in doctor.secret_places(root):
-        try:
-            status = path.stat()
-        except OSError:  # it went away meanwhile
-            continue
-        key = (path, status.st_mtime_ns, status.st_size, patterns)
-        held = _SEEN.get(key)
-        if held is None:
-            if path.is_relative_to(logs) and spent + status.st_size > SEARCHED:
-                unseen += 1
-                continue
-            spent += status.st_size
-            held = tuple(_secret(root, each) for each in doctor.secrets_in(path, patterns))
-            _remember(key, held)
-        found += held
-    if unseen:
-        notes.append(f"{unseen} log(s) were not searched for secrets yet; `ralph doctor --secrets` searches all")
-    return found
-
-
-_Key = tuple[Path, int, int, tuple[str, ...]]
-_SEEN: dict[_Key, tuple[Secret, ...]] = {}
-"""What was found in files as they were."""
-_MOST_SEEN = 20_000
-
-
-def _remember(key: _Key, found: tuple[Secret, ...]) -> None:
-    if len(_SEEN) >= _MOST_SEEN:
-        _SEEN.clear()
-    _SEEN[key] = found
-
-
-def _secret(root: Path, finding: doctor.Finding) -> Secret:
-    rule = finding.problem.what.partition("(")[2].rstrip(")") or finding.problem.what
-    return Secret(paths.shown(finding.path, root), finding.problem.line, rule)

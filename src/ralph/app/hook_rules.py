@@ -5,6 +5,7 @@ in the line below, as Python's own compiler made it, in hexadecimal digits.
 Which expressions there are is found by letting the rules look at a few texts; one that is missing is compiled
 when it is needed. Only what gives the very same pattern again is written. The settings cache names the file
 by number, time and size, and a hook believes no other: whoever can write that can write our code as well.
+The user's own patterns are few, and other ones in each checkout: their code stands in the settings cache itself.
 `tests/hooks/test_prepared.py` proves it.
 """
 
@@ -12,12 +13,14 @@ import json
 import re
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ralph import __version__, paths
 from ralph.store import files
 
+_MOST_OWN = 20_000
+"""Characters of the compiled patterns: a hook reads the whole settings cache at every event."""
 _BODY = "A1b2C3d4e5" * 6
 _WORDS = (
     *("kw9Zr4tQ", "Tr0ub4dor&3", "lower9value", "Horse-Battery-42", "one-two-three-four", "$VARIABLE", "qwrtplkjhgfd"),
@@ -73,6 +76,16 @@ def write(root: Path) -> str:
         return f"{now.st_ino} {now.st_mtime_ns} {now.st_size}"
     except (ImportError, AttributeError, TypeError, OSError):  # another layout of the library: hooks compile
         return ""
+
+
+def own(patterns: Sequence[str]) -> str:
+    """The user's patterns compiled, as JSON on one line; nothing for too many, or where that cannot be had."""
+    try:
+        found = {source: made for source in patterns if (made := _compiled(source)) is not None}
+        text = json.dumps({"for": made_for()[:2], "expressions": found}) if found else ""
+    except (ImportError, AttributeError, TypeError, re.error):  # another layout of the library: hooks compile
+        return ""
+    return text if len(text) <= _MOST_OWN else ""
 
 
 def _text() -> str:

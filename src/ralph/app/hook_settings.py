@@ -73,7 +73,8 @@ def write(
         return False
     state = paths.state_root(root)
     files.make_folder(cache_file(root).parent, 0o700, root=state)
-    said = (*(seen or look(root, env)), *_lines(root, loaded, env, capture), f"rules {hook_rules.write(root)}")
+    compiled = (f"rules {hook_rules.write(root)}", f"compiled {hook_rules.own(loaded.config.privacy.patterns)}")
+    said = (*(seen or look(root, env)), *_lines(root, loaded, env, capture), *compiled)
     text = "\n".join([FIRST_LINE, *said, ""])
     if files.read(cache_file(root)) != text:
         files.write(cache_file(root), text, root=state, mode=files.PRIVATE)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import config, index_trees, logs, rescue
+from ralph.app import begun, config, index_trees, logs, rescue
 from ralph.app.project import UNTIL_INIT
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
@@ -222,8 +222,22 @@ def _of_trees(root: Path, really: bool) -> list[Prunable]:
     ]
 
 
-def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
-    """Ask the up-to-date index something; a damaged one is made again and asked once more."""
+def ask(
+    root: Path,
+    question: Callable[[sqlite3.Connection], T],
+    progress: Progress | None = None,
+    *,
+    everywhere: bool = False,
+) -> T:
+    """Ask the up-to-date index something; a damaged one is made again and asked once more.
+
+    With `everywhere`, what is staged in other worktrees answers, too.
+    """
+    if everywhere:
+        from ralph.app import elsewhere  # noqa: PLC0415  (few ask for it)
+
+        own = question
+        question = lambda connection: elsewhere.asked(root, connection, own)  # noqa: E731  (what is asked, wider)
     for _ in range(2):
         with opened(root, progress) as connection:
             try:
@@ -287,6 +301,7 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
         looked = _LOOKED.get()
         if looked is None or root not in looked:
             keep_out_of_git(root)
+            begun.refresh(root)
             if index.sync(progress=progress, patience=_PATIENCE.get()).busy and not index.built():
                 index.sync(progress=progress, patience=PATIENCE)
             if looked is not None:
@@ -317,6 +332,7 @@ def _hidden(root: Path) -> Index:
     """The index of a project, which git does not see."""
     index = of(root)
     keep_out_of_git(root)
+    begun.refresh(root)
     return index
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries
+from ralph.app import begun, entries
 from ralph.app import feature as features
 from ralph.capture import privacy
 from ralph.context import knowledge as choosing
@@ -126,13 +126,13 @@ def discover(root: Path) -> Discovered:
 
 
 def seen(root: Path) -> Discovered:
-    """The same for whoever reads: in a worktree also the entries that only the main checkout has."""
+    """The same for whoever reads: in a worktree also the entries that only the main checkout has, and ever had."""
     own = discover(root)
     state = paths.state_root(root)
     if state == root:
         return own
-    held = {stored.record.id for stored in own.entries} | {stored.path.stem for stored in own.entries}
-    more = [each for each in discover(state).entries if each.record.id not in held and each.path.stem not in held]
+    held = {stored.record.id for stored in own.entries} | begun.known(root).keys()
+    more = [each for each in discover(state).entries if each.record.id not in held]
     return Discovered((*own.entries, *more), own.strangers)
 
 

@@ -4,7 +4,7 @@ memory (`.agent/memories.md`, with a link to where it came from) < patterns (`.r
 (AGENTS.md), claude (CLAUDE.md) and design (`specs/design/*.md`), which belong to people: there only the marked
 region is written. Everything that is promoted passes the same gate: a secret is refused; a text that gives orders
 to its reader and was not written by a person goes no higher unless somebody forces it. What is already said at
-the place, in these or nearly these words, is not said again. The file is written first and the insight marked
+the place, in these or nearly these words, is not said again (by hand: unless it is forced). The file is written first and the insight marked
 after it, so that a crash between the two only means that the next try finds it there. A dry run makes the same
 edit in memory and shows the difference. `tests/app/test_promote.py` proves it.
 """
@@ -17,9 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, insight
+from ralph.app import begun, entries, insight, promote_near
 from ralph.app import search as searching
 from ralph.app.insight import Insight
+from ralph.app.promote_near import Near
 from ralph.capture import privacy
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
@@ -32,7 +33,7 @@ from ralph.model import ids
 from ralph.model.kinds import MemoryKind, ObservationKind
 from ralph.model.record import Family, Origin, Record
 from ralph.store import files
-from ralph.store.library import Library, check_folders
+from ralph.store.library import check_folders
 
 LONGEST = 700
 """Characters that stand well in a bullet or a memory; what is longer has to be put into words first."""
@@ -67,6 +68,8 @@ class Promotion:
     added: tuple[Record, ...] = ()
     there: tuple[Record, ...] = ()
     left: tuple[Left, ...] = ()
+    near: Near | None = None
+    """What stands there already in other words, for which nothing was added by hand."""
 
     @property
     def changed(self) -> bool:
@@ -177,10 +180,29 @@ def promote(
             hint="read it with `ralph search --layer 3`; --force promotes it anyway, --text says it in your words",
         )
     path, edit = _place(root, to, record, page)
-    diff = _edited(path, edit, root, dry_run=dry_run)
+    near: list[Near] = []
+
+    def unless_near(text: str) -> str:
+        after = edit(text)
+        found = _near(to, text, record) if after != text and not force else None
+        near[:] = [found] if found is not None else []
+        return text if near else after
+
+    diff = _edited(path, unless_near, root, dry_run=dry_run)
     if not dry_run:
         _mark(root, record_id, paths.shown(path, root))
-    return Promotion(path, diff, (record,) if diff else (), () if diff else (record,))
+    return Promotion(path, diff, (record,) if diff else (), () if diff else (record,), near=near[0] if near else None)
+
+
+def _near(to: Target, text: str, record: Record) -> Near | None:
+    """What a place says already in other words; a memory is a thought of its own, and only the same words stop it."""
+    if to is Target.MEMORY:
+        return None
+    return (
+        promote_near.in_patterns(text, record.text)
+        if to is Target.PATTERNS
+        else promote_near.in_page(text, record.text)
+    )
 
 
 def _found(root: Path, record_id: str) -> Record:
@@ -232,7 +254,7 @@ def _pattern(text: str, record: Record) -> str:
 
 def _memories(root: Path, record: Record) -> tuple[Path, Edit]:
     """memories.md with one more memory, which says where it came from."""
-    library = Library(root)
+    library = begun.library(root)
     shelf = library.memories
     others = [stored.record for stored in library.read(shelf) if stored.path != shelf.home]
 

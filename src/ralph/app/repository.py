@@ -7,9 +7,10 @@ which a git that runs somewhere above us names another repository, and nobody is
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from ralph.agents import process
 from ralph.agents.process import Finished
@@ -45,10 +46,10 @@ class Repository:
         own = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=_LOOKING)
 
-    def tell(self, *words: str, stdin: str = "") -> Finished:
-        """Do something, as the user would."""
+    def tell(self, *words: str, stdin: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Finished:
+        """Do something, as the user would; `env` are further variables."""
         argv = ["git", "--no-pager", *words]
-        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment(), timeout=_DOING)
+        return process.run(argv, cwd=self.folder, stdin=stdin, env={**_environment(), **env}, timeout=_DOING)
 
     def answer(self, *words: str) -> str:
         """What git says to a question, without the line end; "" where it has no answer."""

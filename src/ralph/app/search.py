@@ -6,7 +6,7 @@ short (20 tokens, half of them the id) that the score, the date and the summary 
 they can be read. What a session did several times in the same words is one hit with a count.
 From within a task nothing of others is shown that are not finished, neither by words nor by an id, and a note says
 whose records would have fit. `tests/app/test_visibility.py` proves that.
-`ralph memory search` asks the same engine for memories only. `tests/app/test_search.py` holds the limits.
+`ralph memory search` asks the same engine for memories only (`search_files`). `tests/app/test_search.py` holds the limits.
 """
 
 import json
@@ -22,13 +22,11 @@ from ralph.app import check, graph, index, meaning, outdated, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
-from ralph.model.query import Detail, Found, Hit, Query
+from ralph.model.query import STAGED, Detail, Found, Hit, Query
 from ralph.model.record import Family, Link, Record
 from ralph.search import engine
 from ralph.store import lookup, rows
 from ralph.store.index import Progress
-from ralph.store.library import Stored
-from ralph.store.sources import name_of
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding
@@ -43,6 +41,8 @@ LINE, AROUND, PART, FULL = 20, 42, 290, 1000
 A character costs a little more at the beginning of a line than at the beginning of a text: PART leaves room for it.
 """
 
+_WHERE = 10
+"""Tokens more for a line that says in whose worktree the record is."""
 _REACH = 2
 _RELATED = 2
 _ROOM = 4
@@ -91,10 +91,12 @@ def search(
     *,
     embedding: "Embedding | None" = None,
     connected: bool = False,
+    everywhere: bool = False,
 ) -> Answer:
     """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it.
 
-    `connected` also finds what the best of them are near to in the graph.
+    `connected` also finds what the best of them are near to in the graph, `everywhere` what is staged in other
+    worktrees.
     """
 
     asked = _within(root, query)
@@ -122,7 +124,7 @@ def search(
         instead = found.instead if found.hits or not notes else ()  # else they may be the words of another task
         return Answer(replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(told), notes)
 
-    return index.ask(root, question, progress)
+    return index.ask(root, question, progress, everywhere=everywhere)
 
 
 def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
@@ -162,33 +164,6 @@ def _within(root: Path, query: Query) -> Query | None:
     return replace(query, project=project, families=(Family.OBSERVATION,))
 
 
-def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[Found, list[Stored]]:
-    """The same search within some files, and where each hit stands in them."""
-    names = {name_of(place, root): place for place in places}
-    query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
-
-    def question(connection: sqlite3.Connection) -> tuple[Found, list[Stored]]:
-        found = engine.search(connection, query, today=ids.now().date())
-        past = outdated.notes(connection, [hit.record for hit in found.hits])
-        found = replace(found, hits=outdated.ranked(found.hits, past))
-        taken: set[int] = set()
-        return found, [_place(connection, hit.record, query, names, taken) for hit in found.hits]
-
-    return index.ask(root, question)
-
-
-def _place(
-    connection: sqlite3.Connection, record: Record, query: Query, names: Mapping[str, Path], taken: set[int]
-) -> Stored:
-    """Where a hit stands: of several records with one id, each is given once, those with the same words first."""
-    keys = [key for key in rows.keys_of(connection, record.id, replace(query, text="")) if key not in taken]
-    held = rows.records(connection, keys)
-    key = next((key for key in keys if held.get(key) == record), keys[0])
-    taken.add(key)
-    name, line_number = rows.places(connection, [key])[key]
-    return Stored(record, names[name], line_number)
-
-
 def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = "") -> Answer:
     """Records by their ids; whole, never cut, unless less detail is asked for."""
 
@@ -196,13 +171,20 @@ def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, 
 
 
 def timeline(
-    root: Path, record_id: str = "", *, since: str = "", until: str = "", limit: int = 20, task: str = ""
+    root: Path,
+    record_id: str = "",
+    *,
+    since: str = "",
+    until: str = "",
+    limit: int = 20,
+    task: str = "",
+    everywhere: bool = False,
 ) -> Answer:
     """What happened, in the order it happened: around one record, or in a stretch of time; as far as a task sees it."""
 
     def question(connection: sqlite3.Connection) -> Answer:
         if record_id:
-            around = _around(connection, _by_id(connection, record_id, task), limit // 2, task)
+            around = _around(connection, _by_id(connection, record_id, task)[0], limit // 2, task)
         else:
             keys = rows.newest(connection, Query(since=since, until=until, task=task), limit)
             found = rows.records(connection, keys)
@@ -210,11 +192,13 @@ def timeline(
         shown = tuple(_priced(Hit(record, 0.0), moment(record)) for record in around)
         return Answer(Found(tuple(each.hit for each in shown), len(shown)), shown)
 
-    return index.ask(root, question)
+    return index.ask(root, question, everywhere=everywhere)
 
 
 def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> Answer:
-    hits = tuple(Hit(_by_id(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
+    hits = tuple(
+        Hit(record, 1.0, ("id",)) for record_id in record_ids for record in _by_id(connection, record_id, task)
+    )
     past = outdated.notes(connection, [hit.record for hit in hits])
     shown = tuple(_shown(connection, hit, layer, whole=True, task=task, past=past) for hit in hits)
     return Answer(Found(hits, len(hits)), shown)
@@ -244,7 +228,7 @@ def _shown(
         lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND), note=note)
         text = "\n".join(lines)
     else:
-        text = line(hit.record, hit.score, count, room or LINE, note)
+        text = line(hit.record, hit.score, count, (room or LINE) + (_WHERE if _staged(hit.record) else 0), note)
     return _priced(hit, text, repeats, note)
 
 
@@ -278,12 +262,20 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
         )
 
 
-def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
+def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> list[Record]:
+    """The record with an id; and as it stands in other worktrees, if these were asked, too."""
     key = sight.found(connection, record_id, task)
     found = rows.records(connection, [key]) if key is not None else {}
     if key is None or key not in found:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
-    return found[key]
+    others = rows.records(connection, [other for other in rows.keys_of(connection, record_id) if other != key])
+    return [found[key], *(other for other in others.values() if _staged(other))]
+
+
+def _staged(record: Record) -> str:
+    """A word that says in whose worktree a record is staged; "" for one of this checkout."""
+    name = str(record.extra.get(STAGED, ""))
+    return f"staged:{name.replace(' ', '')}" if name else ""
 
 
 def line(record: Record, score: float | None, count: int = 1, budget: int = LINE, note: str = "") -> str:
@@ -295,7 +287,8 @@ def line(record: Record, score: float | None, count: int = 1, budget: int = LINE
     so a line of an id that is too long by itself holds nothing else, and is the only one that costs more.
     """
     named = [record.id, _score(score), _day(record.created_at), f"{count}x" if count > 1 else ""]
-    words = f"({note.partition(' ')[0]}) {_words(record)}" if note else _words(record)
+    marks = " ".join(filter(None, (note.partition(" ")[0], _staged(record))))
+    words = f"({marks}) {_words(record)}" if marks else _words(record)
     for parts in (named, [*named[:2], *named[3:]]):
         head = " ".join(filter(None, parts))
         if _fits(f"{head} {words}", budget) or _fits(head, budget - _ROOM):
@@ -310,7 +303,8 @@ def line(record: Record, score: float | None, count: int = 1, budget: int = LINE
 def moment(record: Record, score: float | None = None, count: int = 1, *, budget: int = AROUND, note: str = "") -> str:
     """A record on one line of layer 2: id, score, when, how often, a note on it, and how it begins."""
     when = record.created_at[:16].replace("T", " ")
-    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "", f"({note})" if note else "")
+    marks = ", ".join(filter(None, (note, _staged(record))))
+    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "", f"({marks})" if marks else "")
     return _begun(" ".join(filter(None, named)), _words(record, budget), budget, mark="…")
 
 

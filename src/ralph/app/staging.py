@@ -24,7 +24,7 @@ from ralph.store import files
 
 PAGE = "AGENTS.md"
 _SEEN = "seen.json"
-NOW, _BEFORE = "now", "before"
+NOW, BEFORE = "now", "before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _copy(root: Path, home: Path, name: str) -> None:
     if text == before or (name == PAGE and not region.parse(text).entries):
         _forget(home, name)
         return
-    _write(root, home / _BEFORE / name, before or "")
+    _write(root, home / BEFORE / name, before or "")
     _write(root, home / NOW / name, text)
 
 
@@ -109,7 +109,7 @@ def _write(root: Path, path: Path, text: str) -> None:
 
 
 def _forget(home: Path, name: str) -> None:
-    for part in (NOW, _BEFORE):
+    for part in (NOW, BEFORE):
         files.delete(home / part / name)
 
 
@@ -120,7 +120,7 @@ def restore(at: Path) -> Restored:
     back: list[str] = []
     apart: list[Path] = []
     for each in names(at, name) if name else ():
-        staged, before = files.read(home / NOW / each) or "", files.read(home / _BEFORE / each) or ""
+        staged, before = files.read(home / NOW / each) or "", files.read(home / BEFORE / each) or ""
         there = files.read(at / each)
         joined = staged if (there or "") == before else task_union.joined(each, before, there or "", staged)
         if joined is not None and joined != there:

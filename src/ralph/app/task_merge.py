@@ -15,7 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index_trees, merge_bench, promote, staging, task_file, task_union, tree_hold, worktree
+from ralph.app import (
+    index_trees,
+    merge_bench,
+    merge_hooks,
+    promote,
+    staging,
+    task_file,
+    task_union,
+    tree_hold,
+    worktree,
+)
 from ralph.app.merge_bench import Landing
 from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktree import PAGE
@@ -97,9 +107,15 @@ class _Dirt:
 
 
 def merge(
-    root: Path, task_id: str, *, dry_run: bool = False, commit: bool = False, tell: Callable[[str], None] = unheard
+    root: Path,
+    task_id: str,
+    *,
+    dry_run: bool = False,
+    commit: bool = False,
+    verify: bool = True,
+    tell: Callable[[str], None] = unheard,
 ) -> Merged:
-    """Merge a task's branch; `commit` commits first what is uncommitted in its worktree."""
+    """Merge a task's branch; `commit` commits first what is uncommitted in its worktree, `verify` asks the hooks."""
     with tree_hold.held(root, f"merging {task_id}", tell=tell):
         sides = _sides(root, task_id)
         wrong = worktree.trouble(root, sides.task)
@@ -109,15 +125,17 @@ def merge(
             sides = replace(sides, task=made.task)
             notes += [f"{each}: could not be joined with the branch; look at it" for each in made.restored.apart]
         dirt = _dirt(root, sides)
-        return _tried(root, sides, dirt, notes, commit) if dry_run else _done(root, sides, dirt, notes, commit)
+        if dry_run:
+            return _tried(root, sides, dirt, notes, commit)
+        return _done(root, sides, dirt, notes, commit=commit, verify=verify)
 
 
-def _done(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool) -> Merged:
+def _done(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], *, commit: bool, verify: bool) -> Merged:
     """The merge itself."""
     if stop := _unwanted(sides, dirt, commit):
         raise stop
     _check_clean(_with_tip(sides, _as_committed(sides, dirt)))
-    _commit(sides, dirt)
+    _commit(sides, dirt, verify)
     sides = _with_tip(sides, sides.main.commit(sides.ref))
     outcome = _outlook(root, sides)
     if not outcome.commits:
@@ -125,7 +143,7 @@ def _done(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: bool
     else:
         before = sides.main.commit("HEAD")
         with merge_bench.checkout(sides.main, sides.state, before) as bench:
-            after = _merged(sides, bench)
+            after = _merged(sides, bench, verify)
         merge_bench.land(sides.main, sides.state, Landing(sides.task.id, before, after))
     carried, left = _carried(root, sides)
     if outcome.commits:
@@ -146,7 +164,7 @@ def _tried(root: Path, sides: _Sides, dirt: _Dirt, notes: list[str], commit: boo
         else:
             _check_clean(sides)
             with merge_bench.checkout(sides.main, sides.state, "HEAD") as bench:
-                _merged(sides, bench, is_dry=True)
+                _merged(sides, bench, verify=False, is_dry=True)
     except (Refused, Conflict) as error:
         stops.append(error.message)
     pages = [promote.difference(name, sides.versions(name)[1], text) for name, text in _page(sides).items()]
@@ -237,14 +255,16 @@ def _portions(sides: _Sides, dirt: _Dirt) -> list[tuple[tuple[str, ...], str]]:
     return [(some, words) for some, words in both if some]
 
 
-def _commit(sides: _Sides, dirt: _Dirt) -> None:
-    """Commit what is uncommitted in the worktree on its branch."""
+def _commit(sides: _Sides, dirt: _Dirt, verify: bool) -> None:
+    """Commit what is uncommitted in the worktree on its branch; hooks are asked about what is not Ralph's own."""
     for some, words in _portions(sides, dirt):
         names = [f":(top,literal){path}" for path in some]
-        for ran in (dirt.own.tell("add", "--", *names), dirt.own.tell("commit", "--quiet", "-m", words, "--", *names)):
+        ours = _UNHOOKED[:2] if some == dirt.memory else ()
+        quiet = merge_hooks.unverified(verify)
+        for told in (("add", "--", *names), (*ours, "commit", "--quiet", *quiet, "-m", words, "--", *names)):
+            ran = dirt.own.tell(*told)
             if ran.code != 0:
-                raise Refused(f"nothing was merged: git did not commit {listed(some)}: {first_line(ran)}",
-                              hint=f"commit it by hand in {dirt.own.folder}")  # fmt: skip
+                raise merge_hooks.refused(ran, f"{listed(some)} in {dirt.own.folder}", "nothing was merged")
 
 
 def _as_committed(sides: _Sides, dirt: _Dirt) -> str:
@@ -320,7 +340,7 @@ def _outlook(root: Path, sides: _Sides) -> Merged:
 # --- the merge ---------------------------------------------------------------------------------
 
 
-def _merged(sides: _Sides, bench: Repository, *, is_dry: bool = False) -> str:
+def _merged(sides: _Sides, bench: Repository, verify: bool, *, is_dry: bool = False) -> str:
     """The commit that the merge ends with, made where nobody works; Conflict where both sides have changed words."""
     unhooked = _UNHOOKED if is_dry else ()
     wanted = _page(sides)
@@ -338,10 +358,11 @@ def _merged(sides: _Sides, bench: Repository, *, is_dry: bool = False) -> str:
         )
     for name, text in wanted.items():
         _put(bench, name, text)
-    ran = bench.tell(*unhooked, "commit", "--quiet", "-m", f"Merge {sides.branch}: {sides.task.title}")
-    if ran.code != 0:
-        raise Refused(f"git did not commit the merge, and nothing was merged: {first_line(ran)}",
-                      hint=f"hooks ran in a fresh checkout; `git merge {sides.branch}` runs them here")  # fmt: skip
+    message = f"Merge {sides.branch}: {sides.task.title}"
+    if not is_dry:
+        merge_hooks.concluded(sides.main, bench, message, is_clean=not wanted, verify=verify)
+    elif (ran := bench.tell(*unhooked, "commit", "--quiet", "-m", message)).code != 0:
+        raise merge_hooks.refused(ran, "the merge", "nothing was merged")
     return bench.commit("HEAD")
 
 

@@ -26,7 +26,8 @@ _DONE = re.compile(
     |re-?ran|finish(?:ed|ing)|complet(?:ed|ing)|start(?:ed|ing)|work(?:ed|ing)\ (?:on|through)|continu(?:ed|ing)
     |going\ to|will|let\ me|let['’]s|look(?:ed|ing)|check(?:ed|ing)|review(?:ed|ing)|read(?:ing)?|investigat(?:ed|ing)
     |commit(?:ted|ting)|push(?:ed|ing)|merg(?:ed|ing)|open(?:ed|ing)|done|wip|made|got|pick(?:ed|ing)\ up
-    |resum(?:ed|ing)
+    |resum(?:ed|ing)|wait(?:ed|ing)|meanwhile|still\ \w+ing|migrat(?:ed|ing)|port(?:ed|ing)|convert(?:ed|ing)
+    |replac(?:ed|ing)|deploy(?:ed|ing)|rebas(?:ed|ing)|reformatt(?:ed|ing)|rewr(?:ote|iting)
     |extract(?:ed|ing)|split|wired|hooked|bumped|tweaked|polished|verified|confirmed|tests?\ (?:pass|are|were|all
     |green)
     |all\ (?:tests?|checks?|green|good|done)

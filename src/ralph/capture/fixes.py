@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ralph.capture import junk
+from ralph.capture.causes import explanation, is_cause
 from ralph.capture.chatter import is_test_first
 from ralph.capture.commands import Check, Words, check_of, kind_of, programs
+from ralph.capture.complaints import complains, is_declared, is_not_there, is_of_style, is_testing, names_a_rule
 from ralph.capture.reasons import details, said_in, said_near, sets_a_constant, slips
 from ralph.capture.runs import Run, answered, run_of
 from ralph.capture.trim import first_line
@@ -173,9 +175,9 @@ def _fix(records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int
     error = error_line(failure.record)
     reason, said = said_in(edits), said_near(records, at, passed, error)
     driven = _driven(records, runs, first, failure)
-    done = _Done(
-        failure, error, commands, files, front, said.text or reason, said.reason or bool(reason), driven, tuple(edits)
-    )
+    why = said.text if said.why else explanation(reason)
+    done = _Done(failure, error, commands, files, front, said.text or reason, said.reason or bool(reason), why, driven,
+        tuple(edits))
     if not done.teaches:
         return None
     return Fix(
@@ -233,6 +235,8 @@ class _Done:
     said: str
     reasoned: bool
     """Whether the edit itself says why it was made, or the agent did before the pass."""
+    why: str
+    """What was said about how things are, before the pass."""
     driven: bool
     edits: tuple[Record, ...]
 
@@ -247,11 +251,11 @@ class _Done:
             return False
         if junk.is_inline(self.failure.program) and not (junk.of_setup(self.error) or self._around):
             return False
-        if self._is_mistyped(text) or (self._is_flaky(text) and not (self._around or self.said)):
+        if (self._is_mistyped(text) and not self._is_caused) or (self._is_flaky(text) and not (self._around or self.said)):
             return False
         if self._is_everyday or (self._is_slip and not self.said):
             return False
-        if self.driven and (self.files or not (self.commands or self.front)):
+        if self._is_driven and (self.files or not (self.commands or self.front)) and not self.why:
             return False  # what was made for the test is work, whatever it was
         if len(self.commands) + len(self.files) > _MANY and not self.said:
             return False  # who knows which of them it was
@@ -291,19 +295,33 @@ class _Done:
         return check is not None and check.kind is Check.TEST and junk.is_flaky(text)
 
     @property
+    def _is_caused(self) -> bool:
+        """Whether somebody told a cause with its consequence, which reaches beyond the line that was mended."""
+        return is_cause(self.why)
+
+    @property
+    def _is_driven(self) -> bool:
+        """Whether a test was there before what it tests."""
+        return self.driven or (self._tests and bool(self._code) and is_not_there(self.failure.record.text))
+
+    @property
+    def _tests(self) -> bool:
+        return is_testing(self.failure.command)
+
+    @property
     def _is_of_linters(self) -> bool:
-        """Whether a linter or a type checker complained about what is written, and not about its own settings."""
-        check = check_of(self.failure.command)
-        lints = check is not None and check.kind in (Check.LINT, Check.TYPES)
-        if not (lints or junk.is_linter(self.failure.program)) or self.said:
+        """Whether it was about how something is written, and not about the linter's own settings."""
+        text = self.failure.record.text
+        style = is_of_style(self.failure.command) or junk.is_linter(self.failure.program)
+        if not (style or names_a_rule(text)) or (self._is_caused if complains(text) else self.said):
             return False
+        if not self.files:
+            return complains(text) and not self.front  # the tool has mended it itself
         return bool(self._code) or any(not junk.is_of_linters(file) for file in self.files)
 
     def _is_more_than_work(self, outside: bool) -> bool:
         """Whether a failure that also code was edited for was more than code that was not finished yet."""
-        if self.driven:
-            return False
-        if self.reasoned:
+        if self.reasoned or self.why:
             return True
         if not self.error or _BARE_COUNT.match(self.error):
             return False
@@ -317,12 +335,17 @@ class _Done:
         if junk.refused(text) and any(junk.starts_a_service(each) for each in self.commands):
             return False
         lasting = self._around or any(each.startswith(("export ", "source ")) for each in self.commands)
-        return (junk.passing(text) or junk.refused(text)) and not lasting
+        return (junk.passing(text) or junk.refused(text)) and not (lasting or (self._code and self.why))
 
     @property
     def _around(self) -> tuple[str, ...]:
         set_in = {file for edit in self.edits if sets_a_constant(edit) for file in edit.origin.files}
-        return tuple(file for file in self.files if (junk.is_around(file) or file in set_in) and not junk.is_test(file))
+        return tuple(
+            file
+            for file in self.files
+            if (junk.is_around(file) or file in set_in)
+            and not (junk.is_test(file) or (is_declared(file) and self._tests and not junk.of_setup(self.error)))
+        )
 
     @property
     def _code(self) -> tuple[str, ...]:

@@ -130,6 +130,8 @@ def unveiled(text: str) -> "View | None":
 
 
 def _may_be_veiled(text: str) -> bool:
+    if text.isascii() and text.isprintable() and "\\" not in text and "^[[" not in text:
+        return False  # mostly, and then nothing has to be looked for
     return "\r" in text.replace("\r\n", "") or any(sign in text for sign in _UNSEEN)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ralph.capture import junk
+from ralph.capture.causes import explanation
 from ralph.capture.statements import Meant, is_reason, is_remark, worth
 from ralph.capture.trim import first_line
 from ralph.model.kinds import ObservationKind
@@ -37,10 +38,11 @@ _ANSWER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What somebody said about a failure, and whether that is a reason."""
+    """What somebody said about a failure, whether that is a reason, and whether it tells why."""
 
     text: str = ""
     reason: bool = False
+    why: bool = False
 
 
 def said_near(records: Sequence[Record], at: int, passed: int, error: str) -> Said:
@@ -55,11 +57,12 @@ def said_near(records: Sequence[Record], at: int, passed: int, error: str) -> Sa
     best = Said()
     for number in notes:
         text, before = records[number].text, number < passed
-        lasting = worth(text, Meant.NOTED)
+        told = explanation(text) if before else ""
+        lasting = told or worth(text, Meant.NOTED)
         if len(_terms(lasting or text) & around) < (1 if before else _SHARED):
             continue
         if lasting:
-            return Said(first_line(lasting, _SAID), before)
+            return Said(first_line(lasting, _SAID), before, bool(told))
         if not best.text and is_remark(text):
             best = Said(first_line(text, _SAID), before and is_reason(text))
     return best

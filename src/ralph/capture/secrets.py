@@ -204,7 +204,7 @@ def _long_runs(text: str) -> str:
 def tokens(text: str, joints: "Collection[int]" = ()) -> "Iterator[Span]":
     """Everything that a rule of the table recognises; at a joint a token may begin, whatever stands before it."""
     runs = _long_runs(text)
-    for rule in rules():
+    for rule in rules() if runs else ():
         if rule.anchor not in runs:
             continue
         for start, end in _led(text, rule) if rule.lead else _plain(text, rule):

@@ -17,6 +17,7 @@ from ralph.cli.search import said, sight_options
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
+from ralph.model.query import STAGED
 from ralph.search.graph import Reached
 
 _as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
@@ -66,10 +67,10 @@ def show(ctx: click.Context, name: str, as_of: str, task: str, all_tasks: bool, 
     call = invocation(ctx)
     root, asking = call.root, call.asking(task, all_tasks)
     if not name.strip():
-        _print_overview(verbs.overview(root, task=asking), form)
+        _print_overview(verbs.overview(root, task=asking, everywhere=all_tasks), form)
         return
     at = when(as_of)
-    shown = verbs.show(root, name, at=at, task=asking)
+    shown = verbs.show(root, name, at=at, task=asking, everywhere=all_tasks)
     if form == "json":
         record = record_json(shown.record) if shown.record is not None else None
         edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in shown.edges]
@@ -103,7 +104,7 @@ def neighbors(
     call = invocation(ctx)
     found = verbs.neighbors(
         call.root, name, hops=hops, types=node_types(types), relations=relations(named),
-        at=when(as_of), task=call.asking(task, all_tasks),
+        at=when(as_of), task=call.asking(task, all_tasks), everywhere=all_tasks,
     )  # fmt: skip
     _print_reached(found[:limit], form, "Nothing is near it.")
     if limit is not None and len(found) > limit:
@@ -126,7 +127,8 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_ta
       ralph graph path src/a.ts src/b.ts --format json
     """
     call = invocation(ctx)
-    way = verbs.path(call.root, start, end, at=when(as_of), task=call.asking(task, all_tasks))
+    asking = call.asking(task, all_tasks)
+    way = verbs.path(call.root, start, end, at=when(as_of), task=asking, everywhere=all_tasks)
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
@@ -167,7 +169,7 @@ def search(
     with bar("reading the files") as progress:
         answer = verbs.search(
             call.root, said(words), at=when(as_of), types=node_types(types), hops=hops, limit=limit,
-            task=call.asking(task, all_tasks), embedding=call.config.embedding, progress=progress,
+            task=call.asking(task, all_tasks), everywhere=all_tasks, embedding=call.config.embedding, progress=progress,
         )  # fmt: skip
     for warning in answer.warnings:
         warn(warning)
@@ -296,6 +298,7 @@ def _print_shown(shown: Shown, today: str) -> None:
         ("valid from", node.since if node.since != node.recorded else node.valid_from),
         ("valid until", node.valid_until),
         ("holds", _ended(node, today) if not node.holds(today) else ""),
+        ("staged in", str(shown.record.extra.get(STAGED, "")) if shown.record is not None else ""),
     ):
         if value:
             click.echo(f"  {name + ':':12} {one_line(value)}")
@@ -314,6 +317,10 @@ def _stated(edge: Edge) -> str:
     """That somebody stated an edge, and from when until when it holds, where that is said."""
     times = (("from", edge.valid_from), ("until", edge.valid_until))
     return " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in times if day)])
+
+
+def _whose(node: Node) -> str:
+    return f"({one_line(node.task)})" if node.task else ""
 
 
 def _unless_it_holds(node: Node, at: str) -> str:
@@ -359,7 +366,7 @@ def _print_reached(found: "list[Reached] | tuple[Reached, ...]", form: str, noth
         today = ids.today()
         rows = [
             [f"{each.score:.2f}", str(each.hops), each.node.type.value, one_line(each.node.id), _via(each),
-             " ".join(filter(None, (_name(each.node), _unless_it_holds(each.node, today))))]
+             " ".join(filter(None, (_name(each.node), _whose(each.node), _unless_it_holds(each.node, today))))]
             for each in found
         ]  # fmt: skip
         click.echo(table(["SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"], rows))

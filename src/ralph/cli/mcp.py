@@ -4,6 +4,7 @@ Clients wait for `serve` to start, so that nothing is loaded for it which only `
 """
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -40,9 +41,14 @@ def cli() -> None:
     show_default=True,
     help="With --http: this port (0: any).",
 )
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="With --http: the token in this file, which is made when it is missing.",
+)
 @click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
 @click.pass_context
-def serve(ctx: click.Context, http: bool, port: int, read_only: bool) -> None:
+def serve(ctx: click.Context, http: bool, port: int, token_file: Path | None, read_only: bool) -> None:
     """Serve the memory as MCP tools to the client that starts this command.
 
     The tools are named as the commands are: memory_add, memory_search, search, timeline, context and so on. What a
@@ -50,22 +56,25 @@ def serve(ctx: click.Context, http: bool, port: int, read_only: bool) -> None:
     client can ask.
 
     With --http it is served at 127.0.0.1 alone; the address and the token that clients must send are printed on
-    standard error, both new at each start unless --port names a port.
+    standard error, both new at each start. For an entry that a client keeps, name a port, and give a token that
+    stays: in RALPH_MCP_TOKEN, or in a file that only you can read. Such a token is not printed.
 
     \b
     Examples:
       ralph mcp serve
       ralph mcp serve --read-only
-      ralph mcp serve --http --port 7411
+      ralph mcp serve --http --port 7411 --token-file ~/.config/ralph/mcp-token
       claude mcp add ralph -- ralph mcp serve
     """
     from ralph.mcp import serve as serving  # noqa: PLC0415  (the SDK takes a second to load)
 
     if port and not http:
         raise UsageError("--port goes with --http", hint="ralph mcp serve --http --port 7411")
+    if token_file is not None and not http:
+        raise UsageError("--token-file goes with --http", hint="a client that starts the server needs no token")
     explicit = invocation(ctx).explicit_root
     if http:
-        serving.at_an_address(explicit, os.environ, port=port, read_only=read_only)
+        serving.at_an_address(explicit, os.environ, port=port, read_only=read_only, token_file=token_file)
     else:
         serving.over_pipes(explicit, os.environ, read_only=read_only)
 

@@ -5,7 +5,7 @@ import click
 from ralph import paths
 from ralph.app import promote as verbs
 from ralph.app.promote import Promotion, Target
-from ralph.cli.context import Invocation, invocation
+from ralph.cli.context import Invocation, invocation, say
 from ralph.cli.options import Command, Kinds, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line
 from ralph.model.kinds import MemoryKind
@@ -18,7 +18,9 @@ from ralph.model.kinds import MemoryKind
 @click.option("-t", "--type", "kind", type=Kinds(several=False), help="What it is, for memory and patterns.")
 @click.option("--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--force", is_flag=True, help="Also when it gives orders to its reader and no person wrote it.")
+@click.option(
+    "--force", is_flag=True, help="Also when it is there in other words, or gives orders and no person wrote it."
+)
 @format_option("table", "json")
 @click.pass_context
 def cli(
@@ -29,7 +31,8 @@ def cli(
 
     memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md; agents is
     AGENTS.md, claude is CLAUDE.md and design a page of specs/design. In these three only the region between
-    <!-- ralph:start --> and <!-- ralph:end --> is written. What is already said there is not said again.
+    <!-- ralph:start --> and <!-- ralph:end --> is written. What is already said there is not said again; what is
+    there in other words is shown with its line, and --force adds it all the same.
 
     \b
     Examples:
@@ -50,6 +53,8 @@ def cli(
     else:
         where = one_line(paths.shown(done.path, call.root))
         click.echo(f"Promoted {one_line(record_id)} to {where}" if done.changed else f"Already said in {where}")
+        if done.near is not None:
+            say(f"{one_line(done.near.told)}; --force adds it all the same")
 
 
 def shape(done: Promotion, call: Invocation, *, dry_run: bool) -> dict[str, object]:
@@ -60,6 +65,7 @@ def shape(done: Promotion, call: Invocation, *, dry_run: bool) -> dict[str, obje
         "dry_run": dry_run,
         "added": [{"id": each.id, "text": each.text} for each in done.added],
         "already_there": [each.id for each in done.there],
+        "near": {"text": done.near.text, "line": done.near.line} if done.near is not None else None,
         "left_out": [{"id": each.insight.record.id, "why": each.why} for each in done.left],
         "diff": done.diff,
     }

@@ -12,7 +12,7 @@ from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
 from ralph.cli.output import ago, hand_over, json_text, one_line, plain, table
 from ralph.cli.progress import bar
-from ralph.model.query import Detail, Query
+from ralph.model.query import STAGED, Detail, Query
 from ralph.model.record import Family
 
 LIMIT = 5
@@ -20,7 +20,7 @@ LIMIT = 5
 
 def all_tasks_option(function: Fn) -> Fn:
     """`--all-tasks`, in the same words wherever somebody may ask from within a task."""
-    return click.option("--all-tasks", is_flag=True, help="Within a task: what others are at, too.")(function)
+    return click.option("--all-tasks", is_flag=True, help="What other tasks are at, too, and not merged yet.")(function)
 
 
 def sight_options(function: Fn) -> Fn:
@@ -63,8 +63,8 @@ def cli(
     With - alone the words are read from standard input.
 
     Whoever works on a task (RALPH_TASK, or in its worktree) sees the project's records, those of the task, and the
-    journal and observations of tasks that are done or failed. Whoever has no task sees everything, and so does
-    --all-tasks; only what stands in the files of other worktrees and is not merged is read there alone.
+    journal and observations of tasks that are done or failed. Whoever has no task sees everything but the memory
+    that is staged in worktrees until it is merged. --all-tasks sees that, too, and says whose it is: staged:t-1a2b3c.
 
     \b
     Examples:
@@ -83,7 +83,8 @@ def cli(
         limit=None if everything else limit, layer=Detail(layer), task=call.asking(task, all_tasks),
     )  # fmt: skip
     with bar("reading the files") as progress:
-        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected)
+        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected,
+                              everywhere=all_tasks)  # fmt: skip
     for warning in answer.warnings:
         warn(warning)
     for note in answer.notes:
@@ -152,4 +153,5 @@ def hit_json(shown: Shown) -> dict[str, object]:
     return {
         **record_json(record), "family": record.family.value, "score": shown.hit.score, "why": list(shown.hit.why),
         "text": shown.text, "tokens": shown.tokens, **({"repeats": list(shown.repeats)} if shown.repeats else {}),
+        **({STAGED: record.extra[STAGED]} if STAGED in record.extra else {}),
     }  # fmt: skip

@@ -212,22 +212,27 @@ def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> Non
 @cli.command("merge")
 @click.argument("task_id", metavar="ID")
 @click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
+@click.option("--no-verify", is_flag=True, help="Do not ask the repository's hooks, as in git.")
 @click.option("--dry-run", is_flag=True, help="Show what would be merged, and change nothing.")
 @format_option("table", "json")
 @click.pass_context
-def merge(ctx: click.Context, task_id: str, commit: bool, dry_run: bool, form: str) -> int:
+def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
     Memory files of the worktree are committed first. Entries that both sides added are all kept, each once; any other
     conflict is shown with the words of both sides, and nothing is merged. One merge at a time: a second one waits.
-    --dry-run ends with 1 where the merge would be refused.
+    --dry-run ends with 1 where the merge would be refused; it asks no hooks.
+
+    Hooks run over the merged files in a checkout of their own, which has what git ignores in the main one (installed
+    packages); the main checkout changes when they have agreed.
 
     \b
     Examples:
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
-    done = task_merge.merge(invocation(ctx).root, task_id, dry_run=dry_run, commit=commit, tell=say)
+    root = invocation(ctx).root
+    done = task_merge.merge(root, task_id, dry_run=dry_run, commit=commit, verify=not no_verify, tell=say)
     if form == "json":
         click.echo(json_text(printing.merge_json(done, dry_run=dry_run)))
     else:

@@ -34,5 +34,7 @@ def cli(
         raise UsageError("there is nothing to look around", hint="name a record's id, or a time with --since 7d")
     call = invocation(ctx)
     asking = call.asking(task, all_tasks)
-    found = verbs.timeline(call.root, record_id, since=when(since), until=when(until), limit=limit, task=asking)
+    found = verbs.timeline(
+        call.root, record_id, since=when(since), until=when(until), limit=limit, task=asking, everywhere=all_tasks
+    )
     show(found, form)

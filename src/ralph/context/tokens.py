@@ -26,6 +26,8 @@ are >= 0 and the first character pays the least, so a longer text never costs le
 Hooks estimate what they hand over, so nothing is imported here until a long text comes.
 """
 
+import sys
+
 _UNIT = 64  # weights are counted in 1/64 of a token
 
 
@@ -108,7 +110,7 @@ def _mask(bits: int, length: int) -> int:
     return int.from_bytes(bytes((bits,)) * length, "little")
 
 
-_SHORT = 1_024  # so many bytes are added up before the library for it would be loaded
+_SHORT, _SHOWN = 1_024, 16_384  # so many bytes are added up where the library for it is loaded, and where it is not
 _READY = 2_048
 _READY_GROUPS, _READY_CLASSES = _mask(_GROUP_BITS, _READY), _mask(_CLASS_BITS, _READY)
 
@@ -126,7 +128,8 @@ def estimate(text: str) -> int:
     number = int.from_bytes(codes, "little")
     pairs = (number << 8) & groups | number & classes
     weights = pairs.to_bytes(size, "little").translate(_WEIGHTS)
-    total = sum(weights) if size <= _SHORT else _sum(weights)
+    short = size <= _SHORT or (size <= _SHOWN and "zlib" not in sys.modules)
+    total = sum(weights) if short else _sum(weights)
     return max(1, -(-total // _UNIT))
 
 

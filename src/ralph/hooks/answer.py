@@ -49,6 +49,10 @@ def _load_sqlite() -> None:
 
 _load_sqlite()
 
+from ralph.hooks import load as modules  # noqa: E402 - SQLite comes first
+
+modules.load(modules.ASKING)
+
 from ralph.store import light, reading  # noqa: E402 - `reading` brings SQLite
 
 if TYPE_CHECKING:
@@ -104,6 +108,7 @@ def _asks(name: str, said: "Mapping[str, object]") -> bool:
 
 
 def _question(said: "Mapping[str, object]") -> str:
+    modules.load(modules.TELLING)
     from ralph.context.recall import question  # noqa: PLC0415 - not for those who asked for no answers
 
     prompt = said.get("prompt")
@@ -130,6 +135,7 @@ def _told(connection: "sqlite3.Connection", name: str, said: "Mapping[str, objec
 
 
 def _wanted(place: "Place", session: str) -> "Wanted":
+    modules.load(modules.TELLING)
     from ralph.context import recall  # noqa: PLC0415 - only when there is an index to ask
     from ralph.hooks.place import TASK  # noqa: PLC0415 - whoever calls has it loaded
 

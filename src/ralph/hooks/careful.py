@@ -3,18 +3,20 @@ r"""An event that the screen stopped, or that is large: made safe with the rules
 Between the fast path, which knows no rules, and the full one, which loads everything, this runs the rules alone:
 each text of the payload goes through the `Redactor` in the order of the payload, then names and values that stand
 together are looked at, then long texts are cut to their ends. Of a change to a file only the lines that differ are
-kept, and none if the file has private parts. What the adapters put together from several members (`words`,
-`outline`) is looked at as a whole at last; if a rule still finds anything there, or whatever else is odd (a private
+kept, and none if the file has private parts. What the adapters put together from several members (`own.words`,
+`own.outline`) is looked at as a whole at last; if a rule still finds anything there, or whatever else is odd (a private
 part that stays open, a key without its end, a payload that is too deep), it is a Doubt, and the full path decides.
-The user's own rules are applied as well: `patterns` to every text and to what stands together, `paths` by `unseen`.
+The user's own patterns are applied as well, to every text and to what stands together.
 `tests/hooks/test_careful.py` proves that nothing private or secret is in the bytes of the line, nor in the record.
 """
 
+from ralph.capture import values
 from ralph.capture.privacy import unveiled
 from ralph.capture.redactor import DEEPEST, Redactor, mapped, named_secrets, plain, secretive, without_secrets
 from ralph.capture.trim import trim
 from ralph.capture.values import regex
-from ralph.hooks.fast import encoded, flags_of, scanned
+from ralph.hooks.fast import EVENTS, encoded, flags_of
+from ralph.hooks.own import CHANGES, PATCHES, Doubt, check_depth, members, patch_of, ready, strings, texts, together
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,39 +29,22 @@ _END = 700
 """Characters of a text's end that can mean something together with another text."""
 LARGEST = 96 * 1024
 """Bytes of a line; what is larger has so many members that the full path should say what matters."""
-_CHANGES = ("Edit", "MultiEdit", "Write", "NotebookEdit")
-_PATCHES = ("apply_patch", "Edit", "Write")
 _NEW_TEXTS = ("new_string", "content", "new_source")
 _TEXTS = ("old_string", "edits", *_NEW_TEXTS)
 _QUIET = ("session_id", "transcript_path", "cwd", "permission_mode", "hook_event_name", "prompt_id", "model", "turn_id")
 """Members that no private part can be opened in, and that none hides."""
-
-
-class Doubt(Exception):
-    """The full path should decide."""
-
-
-def check_hidden(host: str, said: "dict[str, object]", paths: tuple[str, ...]) -> None:
-    """Doubt when an event may be about a file of `privacy.paths`."""
-    from ralph.hooks.unseen import perhaps  # noqa: PLC0415 - few have such a rule
-
-    _check_depth(said, DEEPEST)
-    answer, cwd = said.get("tool_response"), said.get("cwd")
-    if host == "claude" and said.get("tool_name") in _CHANGES and isinstance(answer, dict):
-        answer = answer.get("filePath")  # the rest is what the file holds
-    elif isinstance(answer, str):
-        answer = [answer, scanned(answer)]
-    texts = _texts([said.get("tool_input"), answer, said.get("error")])
-    if perhaps(texts, cwd if isinstance(cwd, str) else "", paths):
-        raise Doubt("a file that nobody may know of")
+_KNOWN = frozenset((*_QUIET, *EVENTS, "prompt", "tool_name", "tool_input", "tool_response", "tool_use_id", "duration_ms",
+                    "error", "is_interrupt", "command", "description", "stdout", "stderr", "interrupted", "isImage",
+                    "Bash", "default", "plan", "acceptEdits", "bypassPermissions"))  # fmt: skip
+"""Words of the hosts: no rule finds anything in them."""
 
 
 def matched(host: str, said: "dict[str, object]", patterns: tuple[str, ...]) -> bool:
     """Whether one of the user's patterns is found in an event in which the screen found nothing."""
-    _check_depth(said, DEEPEST)
-    told = _members(mapped(said, plain))
-    seen = "\n".join(_together(told, _patch(host, told)))
-    return any(_finds(patterns, text) for text in (seen, *_texts(told)))
+    check_depth(said, DEEPEST)
+    told = members(mapped(said, plain))
+    seen = "\n".join(together(told, patch_of(host, told)))
+    return any(_finds(patterns, text) for text in (seen, *texts(told)))
 
 
 def _finds(patterns: tuple[str, ...], text: str) -> bool:
@@ -70,43 +55,32 @@ def _finds(patterns: tuple[str, ...], text: str) -> bool:
     return any(regex(pattern).search(each) for pattern in patterns for each in forms)
 
 
-def _texts(value: object) -> "Iterator[str]":
-    """Everything that is said, names of members and numbers too."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif value is not None:
-        yield str(value)
-
-
 def kept(
     host: str,
     said: "dict[str, object]",
     patterns: tuple[str, ...] = (),
     prepared: tuple[str, str] | None = None,
+    compiled: str = "",
 ) -> bytes:
     """The payload as it may be kept, on one line; Doubt when that is not for us to say.
 
-    `prepared` names the file with the compiled rules, and says which one it must be.
+    `prepared` names the file with the compiled rules, and says which one it must be; `compiled` are the patterns.
     """
     if prepared and prepared[1]:
         from ralph.hooks.prepared import prepare  # noqa: PLC0415 - where there is such a file
 
         prepare(*prepared)
-    _check_depth(said, DEEPEST)
-    if host == "claude" and said.get("tool_name") in _CHANGES:
+    values._EXPRESSIONS.update(ready(compiled))
+    check_depth(said, DEEPEST)
+    if host == "claude" and said.get("tool_name") in CHANGES:
         said = _changed(said)
     elif host == "codex":
         _check_patch(said)
     told = _redacted(said, patterns)
     if host == "claude":
         told = _as_patch(told)
-    told = _members(mapped(told, _short))
-    seen = "\n".join(_together(_members(mapped(told, _ends)), _patch(host, told)))
+    told = members(mapped(told, _short))
+    seen = "\n".join(together(members(mapped(told, _ends)), patch_of(host, told)))
     if without_secrets(seen, patterns if _finds(patterns, seen) else ()) != seen:
         raise Doubt("a secret in several members")
     line = encoded(told)
@@ -120,6 +94,8 @@ def _redacted(said: "dict[str, object]", patterns: tuple[str, ...]) -> "dict[str
     redactor = Redactor(patterns)
 
     def words(text: str) -> str:
+        if text in _KNOWN and not patterns and not redactor.open:
+            return text
         redactor.patterns = patterns if _finds(patterns, text) else ()  # only then a long text is not cut
         if "PRIVATE KEY" in text or "Private-Lines" in text:
             _check_key(text)
@@ -139,7 +115,7 @@ def _redacted(said: "dict[str, object]", patterns: tuple[str, ...]) -> "dict[str
         quiet = quiet and key in _QUIET
     if redactor.astray and redactor.open:
         raise Doubt("a private part that was closed before")
-    return _members(named_secrets(told, patterns))
+    return members(named_secrets(told, patterns))
 
 
 def _check_key(text: str) -> None:
@@ -147,17 +123,6 @@ def _check_key(text: str) -> None:
     before = text.rpartition("PRIVATE KEY")[0]
     if "Private-Lines" in text or "END " not in before[-40:]:
         raise Doubt("a key without its end")
-
-
-def _check_depth(value: object, left: int) -> None:
-    if not left:
-        raise Doubt("too deep")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_depth(inner, left - 1)
-
-
-def _members(value: object) -> "dict[str, object]":
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: "dict[str, object]", *keys: str) -> str:
@@ -181,7 +146,7 @@ def _ends(text: str) -> str:
 
 def _changed(said: "dict[str, object]") -> "dict[str, object]":
     """The event of a change with the texts before and after it, once: the host tells them up to four times."""
-    given, told = _members(said.get("tool_input")), _members(said.get("tool_response"))
+    given, told = members(said.get("tool_input")), members(said.get("tool_response"))
     path = _text(given, "file_path", "notebook_path") or _text(told, "filePath")
     if not path:
         raise Doubt("a change without its file")
@@ -202,20 +167,20 @@ def _places(given: "dict[str, object]", told: "dict[str, object]") -> "Iterator[
     hunks, edits = told.get("structuredPatch"), given.get("edits")
     if isinstance(hunks, list) and hunks:
         for hunk in hunks:
-            found = _members(hunk).get("lines")
+            found = members(hunk).get("lines")
             lines = [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
             before = "\n".join(line[1:] for line in lines if not line.startswith(("+", "\\")))
             yield before, "\n".join(line[1:] for line in lines if not line.startswith(("-", "\\")))
         return
     for edit in edits if isinstance(edits, list) else [given]:
-        yield _text(_members(edit), "old_string"), _text(_members(edit), *_NEW_TEXTS)
+        yield _text(members(edit), "old_string"), _text(members(edit), *_NEW_TEXTS)
 
 
 def _as_patch(told: "dict[str, object]") -> "dict[str, object]":
     """The redacted texts of a change as the lines of a patch, those that differ."""
-    answer = _members(told.get("tool_response"))
+    answer = members(told.get("tool_response"))
     places = answer.get("structuredPatch")
-    if told.get("tool_name") not in _CHANGES or not isinstance(places, list):
+    if told.get("tool_name") not in CHANGES or not isinstance(places, list):
         return told
     hunks = [{"lines": _lines(_text(place, "before"), _text(place, "after"))} for place in map(_members, places)]
     return {**told, "tool_response": {**answer, "structuredPatch": hunks}}
@@ -236,63 +201,7 @@ def _lines(before: str, after: str) -> list[str]:
 
 def _check_patch(said: "dict[str, object]") -> None:
     """A patch as one text: only without the signs before its lines would a private part be known for sure."""
-    if said.get("tool_name") in _PATCHES and any(
-        "private" in text.lower() for text in _strings(said.get("tool_input"))
+    if said.get("tool_name") in PATCHES and any(
+        "private" in text.lower() for text in strings(said.get("tool_input"))
     ):
         raise Doubt("a patch with something private")
-
-
-# --- what stands together -----------------------------------------------------------------------
-
-
-def _patch(host: str, told: "dict[str, object]") -> str:
-    """The text of a patch, which readers take apart line by line."""
-    patched = host == "codex" and told.get("tool_name") in _PATCHES
-    return "\n".join(_strings(told.get("tool_input"))) if patched else ""
-
-
-def _together(told: "dict[str, object]", patch: str) -> "Iterator[str]":
-    """The texts that readers put together from several members: what a tool answered, patches, and the whole."""
-    yield words(told.get("tool_response"))
-    yield words(told.get("error"))
-    yield "\n".join(_strings(told))
-    lines = [*patch.split("\n"), *"\n".join(_strings(told)).split("\n")]
-    yield "\n".join(line[1:] for line in lines if not line.startswith("+"))
-    yield "\n".join(line[1:] for line in lines if not line.startswith("-"))
-    yield from (f"{key}: {outline(value, 0)}" for key, value in _members(told.get("tool_input")).items())
-    yield outline(told)
-
-
-def _strings(value: object) -> "Iterator[str]":
-    if isinstance(value, str):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _strings(inner)
-
-
-_WORDS = ("content", "llmContent", "text", "result", "output", "message")
-
-
-def words(value: object) -> str:
-    """What a tool answered, as `capture/event.words_of` puts it together; pictures included."""
-    if isinstance(value, list):
-        return "\n".join(filter(None, map(words, value)))
-    if not isinstance(value, dict):
-        return value if isinstance(value, str) else ""
-    if "stdout" in value or "stderr" in value:
-        return "\n".join(filter(None, (words(value.get("stdout")), words(value.get("stderr")))))
-    for key in _WORDS:
-        if value.get(key):
-            return words(value[key])
-    return outline(value, 0)
-
-
-def outline(value: object, depth: int = 1) -> str:
-    """A value in the manner of JSON, with texts as they are, as `capture/event.outline` does."""
-    if isinstance(value, str):
-        return f'"{value}"' if depth else value
-    if isinstance(value, dict):
-        return "{" + ", ".join(f'"{key}": {outline(inner)}' for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(outline, value)) + "]"
-    return str(value)

@@ -10,12 +10,14 @@ that a bare interpreter has loaded, or that cost nothing, are imported: `tests/h
 pins them. A failure is counted where `ralph doctor` finds it, and the host never sees it.
 """
 
+import gc
 import sys
 
 try:
     import _json
     import posix
 
+    from ralph.hooks import load as modules
     from ralph.hooks import place as places
     from ralph.store import light
 except ImportError:  # Windows, or an interpreter of another make: the full path does everything
@@ -152,28 +154,32 @@ def safe(host: str, line: bytes, said: "dict[str, object]", settings: "Settings 
         if b"NaN" in line or b"Infinity" in line:
             encoded(said)  # a ValueError where they are numbers: no other reader would take the line
         if paths:
-            from ralph.hooks.careful import check_hidden  # noqa: PLC0415 - few have such a rule
+            modules.load(modules.OWN)
+            from ralph.hooks.own import check_hidden  # noqa: PLC0415 - few have such a rule
 
             check_hidden(host, said, paths)
         shaped = _shaped(host, said)
         if shaped is not said:
             line = encoded(shaped)
         if len(line) <= SMALL and b"\n" not in line and b"\r" not in line:
+            modules.load(modules.SCREEN)
             from ralph.hooks.screen import suspicious  # noqa: PLC0415 - not for events that go the other way
 
-            if not suspicious(line) and not (patterns and _matched(host, shaped, patterns)):
+            if not suspicious(line) and not (settings and patterns and _matched(host, line, shaped, settings)):
                 return line
+        modules.load(modules.RULES)
         from ralph.hooks.careful import kept  # noqa: PLC0415 - it brings the rules
 
-        return kept(host, shaped, patterns, settings.prepared if settings else None)
+        return kept(host, shaped, patterns, *((settings.prepared, settings.compiled) if settings else ()))
     except Exception as doubt:  # whatever it is, the full path has all rules, and counts what fails there
         raise Whole from doubt
 
 
-def _matched(host: str, said: "dict[str, object]", patterns: tuple[str, ...]) -> bool:
-    from ralph.hooks.careful import matched  # noqa: PLC0415 - few have such a rule
+def _matched(host: str, line: bytes, said: "dict[str, object]", settings: "Settings") -> bool:
+    modules.load(modules.OWN)
+    from ralph.hooks.own import matched  # noqa: PLC0415 - few have such a rule
 
-    return matched(host, said, patterns)
+    return matched(host, line, said, settings.patterns, settings.compiled)
 
 
 def _shaped(host: str, said: "dict[str, object]") -> "dict[str, object]":
@@ -212,6 +218,7 @@ def session_of(payload: bytes) -> str:
 def _answered(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     """What the project's memory has to say; a failure there is counted and says nothing."""
     try:
+        modules.load(modules.ANSWER)
         from ralph.hooks.answer import answer  # noqa: PLC0415 - recording must not pay for it
     except ImportError as error:
         if error.name != "ralph.hooks.answer":
@@ -275,6 +282,7 @@ def _whole(hooks: str, words: list[str], payload: bytes, env: "Mapping[str, str]
         del sys.modules[name]
     import site  # noqa: PLC0415 - what `-S` left out
 
+    gc.enable()
     site.main()
     sys.path.insert(0, hooks.rpartition("/")[0].rpartition("/")[0])
     from ralph.hooks import full  # noqa: PLC0415 - it imports all that the fast path avoids

@@ -31,11 +31,12 @@ _LARGEST = 65_536
 class Settings:
     """What the cache holds."""
 
-    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "prepared", "recent", "share", "tags",
+    __slots__ = ("budget", "capture", "compiled", "enabled", "inject", "paths", "patterns", "prepared", "recent", "share", "tags",
                  "types", "window")  # fmt: skip
 
     def __init__(self, said: "Mapping[str, str]", folder: str = "") -> None:
         self.prepared = (f"{folder}/cache/rules", said.get("rules", ""))
+        self.compiled = said.get("compiled", "")
         self.capture = said["capture"] == "1"
         self.patterns = _words(said["patterns"])
         self.paths = _words(said["paths"])

@@ -11,6 +11,7 @@ import sys
 
 from ralph.capture import values
 from ralph.hooks.fast import scanned
+from ralph.hooks.own import made
 from ralph.hooks.place import read
 
 TYPE_CHECKING = False
@@ -23,17 +24,13 @@ _LARGEST = 1 << 20
 class _Prepared(dict[str, "re.Pattern[str]"]):
     """Patterns by their source; `places` says where the codes are of those that nobody has asked for yet."""
 
-    def __init__(self, places: "dict[str, tuple[int, int, int, int, dict[str, int]]]", codes: str) -> None:
+    def __init__(self, places: "dict[str, tuple[int, int, int, int, dict[str, int]]]", codes: bytes) -> None:
         self.places = places
         self.codes = codes
 
     def __missing__(self, source: str) -> "re.Pattern[str]":
         start, end, flags, groups, names = self.places[source]
-        order = {number: name for name, number in names.items()}
-        units = memoryview(bytes.fromhex(self.codes[start:end])).cast("I").tolist()
-        found: re.Pattern[str]
-        found = _sre.compile(source, flags, units, groups, names, tuple(map(order.get, range(groups + 1))))
-        self[source] = found
+        found = self[source] = made(source, self.codes[start:end].decode("ascii"), flags, groups, names)
         return found
 
 
@@ -47,8 +44,8 @@ def prepare(path: str, stamp: str) -> None:
         return
     if stamp != f"{now.st_ino} {now.st_mtime_ns} {now.st_size}":
         return
-    first, _, codes = (read(path, _LARGEST) or b"").decode("utf-8", "replace").partition("\n")
-    said = scanned(first) or {}
+    first, _, codes = (read(path, _LARGEST) or b"").partition(b"\n")
+    said = scanned(first.decode("utf-8", "replace")) or {}
     made_for, places = said.get("for"), said.get("expressions")
     if isinstance(made_for, list) and made_for[:2] == [_sre.MAGIC, sys.hexversion] and isinstance(places, dict):
         values._EXPRESSIONS = _Prepared(places, codes)

@@ -9,8 +9,6 @@ through, more pieces of them taken for names. So a yes is a perhaps, and then th
 
 import posix
 
-from ralph.capture.values import regex
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,6 +76,8 @@ def _holds(glob: _Glob, run: str, cwd: str, home: str) -> bool:
 
 
 def _matches(glob: _Glob, full: str, cwd: str) -> bool:
+    from ralph.capture.values import regex  # noqa: PLC0415 - few events come so far, and it brings the compiler
+
     match = regex(glob.expression).match
     if glob.free:
         pieces = [piece for piece in full.split("/") if piece][-_MOST_PIECES:]

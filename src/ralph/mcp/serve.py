@@ -2,11 +2,10 @@
 
 Over pipes the server ends when its client does: the end of its input is its end. Whatever is printed goes to stderr,
 since standard output belongs to the protocol (the SDK turns it aside). At an address there is more to guard against,
-which is `guard.py`'s. Proof: `tests/mcp_server/test_stdio.py` and `tests/mcp_server/test_http.py`, with real processes.
+which is `guard.py`'s, and there is a token, which is `token.py`'s. Proof: `tests/mcp_server/test_stdio.py` and `tests/mcp_server/test_http.py`, with real processes.
 """
 
 import contextlib
-import secrets
 import signal
 import socket
 import sys
@@ -18,6 +17,7 @@ from mcp.server.stdio import stdio_server
 
 from ralph.errors import Conflict
 from ralph.mcp.server import build
+from ralph.mcp.wire import Heard, pass_on
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -30,8 +30,11 @@ def over_pipes(explicit: Path | None, env: Mapping[str, str], *, read_only: bool
     server = build(explicit, env, read_only=read_only)
 
     async def main() -> None:
-        async with stdio_server() as (hear, say):
-            await server.run(hear, say, server.create_initialization_options())
+        send, messages = anyio.create_memory_object_stream[Heard]()
+        async with stdio_server() as (hear, say), anyio.create_task_group() as group:
+            group.start_soon(pass_on, hear, say, send)
+            await server.run(messages, say, server.create_initialization_options())
+            group.cancel_scope.cancel()
 
     try:
         anyio.run(main)
@@ -39,23 +42,27 @@ def over_pipes(explicit: Path | None, env: Mapping[str, str], *, read_only: bool
         pass
 
 
-def at_an_address(explicit: Path | None, env: Mapping[str, str], *, port: int, read_only: bool) -> None:
+def at_an_address(
+    explicit: Path | None, env: Mapping[str, str], *, port: int, read_only: bool, token_file: Path | None = None
+) -> None:
     """Serve whoever knows the token, on this machine only, until interrupted."""
     import uvicorn  # noqa: PLC0415  (few serve at an address)
     from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415  (the same)
 
+    from ralph.mcp import token as tokens  # noqa: PLC0415  (the same)
     from ralph.mcp.guard import Guard, origins  # noqa: PLC0415  (the same)
 
+    token = tokens.chosen(env, token_file)
     with _listening(port) as listening:
         own = listening.getsockname()[1]
-        token = secrets.token_urlsafe(32)
         server = build(explicit, env, read_only=read_only, one_client=False)
         hosts = [f"{HOST}:{own}", f"localhost:{own}"]
         settings = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins(hosts))
         app = server.streamable_http_app(streamable_http_path=PATH, transport_security=settings)
-        sys.stderr.write(f"http://{HOST}:{own}{PATH}\nAuthorization: Bearer {token}\n")
+        told = f"(the token of {token.where})" if token.where else token.value
+        sys.stderr.write(f"http://{HOST}:{own}{PATH}\nAuthorization: Bearer {told}\n")
         sys.stderr.flush()
-        guarded = Guard(app, hosts, token)
+        guarded = Guard(app, hosts, token.value)
         config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=2, lifespan="on", ws="none")
         with contextlib.suppress(KeyboardInterrupt):  # that is how one ends it
             uvicorn.Server(config).run(sockets=[listening])

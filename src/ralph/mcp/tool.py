@@ -6,7 +6,9 @@ wrong is a UsageError, so that a model reads a sentence and can try again. Nothi
 verb: a server lists its tools long before it is asked to run one. `tests/mcp_server/test_tool.py` proves it.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +17,10 @@ from ralph.errors import UsageError
 Schema = dict[str, object]
 LONGEST = 100_000
 """Characters of one argument."""
+WORD, WORDS = 500, 100
+"""Characters of one word of a list, and how many words it has at most."""
+HIGHEST = 1_000_000
+"""No number is higher: nothing holds as much, and the index cannot count on without end."""
 
 
 class Shape(StrEnum):
@@ -65,9 +71,9 @@ class Param:
         return word
 
     def _within(self, number: int) -> int:
-        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
-            bounds = f"{self.least} to {self.most}" if self.most is not None else f"{self.least} or more"
-            raise UsageError(f"{self.name} cannot be {number}", hint=f"it is {bounds}")
+        least, most = self.least or 0, self.most or HIGHEST
+        if not least <= number <= most:
+            raise UsageError(f"{self.name} cannot be {number}", hint=f"it is a number from {least} to {most}")
         return number
 
 
@@ -171,9 +177,19 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _list(name: str, value: object) -> Sequence[str]:
-    """The words of a list, or of a text with commas between them."""
-    if isinstance(value, str):
-        return [word.strip() for word in value.split(",") if word.strip()]
-    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
-        return [word.strip() for word in value if word.strip()]
-    raise UsageError(f"{name} is no list of texts", hint='send a list such as ["a", "b"]')
+    """The words of a list, of a list that was sent as a text, or of a text with commas between them."""
+    sent = _unpacked(_text(name, value)) if isinstance(value, str) else value
+    if not isinstance(sent, list | tuple) or not all(isinstance(word, str) for word in sent):
+        raise UsageError(f"{name} is no list of texts", hint='send a list such as ["a", "b"]')
+    words = [word.strip() for word in sent if word.strip()]
+    if len(words) > WORDS or any(len(word) > WORD for word in words):
+        hint = f"at most {WORDS} of at most {WORD} characters can be sent"
+        raise UsageError(f"{name} has too many words, or too long ones", hint=hint)
+    return words
+
+
+def _unpacked(text: str) -> object:
+    if text.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return text.split(",")

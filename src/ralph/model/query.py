@@ -13,6 +13,10 @@ from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Record, Scope, Status
 
 
+STAGED = "staged_in"
+"""The member of a hit's `extra` that says in whose worktree the record stands, while it is not merged."""
+
+
 class Detail(IntEnum):
     """How much of a hit is shown: a line, what happened around it, or everything."""
 

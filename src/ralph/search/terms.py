@@ -345,6 +345,8 @@ class Text:
         else:
             return False
         for chunk in self._text.split():
+            if chunk.isalnum():
+                continue  # no sign joins anything here
             if part in _squeezed(_lowered(chunk)) and any(term in word_terms(word) for word in words(chunk)):
                 return True
         return False

@@ -164,6 +164,14 @@ def move(path: Path, to: Path, *, root: Path | None = None) -> None:
         raise WriteFailed(f"{path}: cannot be moved to {to}: {error.strerror}", hint=_hint(error)) from error
 
 
+def link(path: Path, to: Path) -> None:
+    """Make a link to a file or folder where nothing is."""
+    try:
+        path.symlink_to(to)
+    except OSError as error:
+        raise WriteFailed(f"{path}: cannot be linked to {to}: {error.strerror}", hint=_hint(error)) from error
+
+
 def delete(path: Path) -> None:
     """Remove one file; a missing one is fine."""
     watch = watching.of(path)

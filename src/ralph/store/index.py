@@ -22,7 +22,7 @@ from ralph.errors import Unreadable
 from ralph.store import copied, db, files
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
-from ralph.store.sources import Contents, Interpret, Source, readable, sources
+from ralph.store.sources import Contents, Format, Interpret, Source, readable, sources
 from ralph.store.writer import Writer
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "discard", "in_memory",
@@ -158,13 +158,19 @@ class Index:
 def _read_again(
     present: Sequence[Source], changed: Sequence[Source], missing: Sequence[sqlite3.Row], known: dict[str, sqlite3.Row]
 ) -> list[Source]:
-    """Files of the main checkout whose words for a worktree depend on its own files, which have changed."""
+    """Files of the main checkout whose words for a worktree depend on its own files, which have changed.
+
+    They also depend on what the worktree began with.
+    """
     own = {source.format.value for source in changed if not source.under} | {row["format"] for row in missing}
     told = {source.name for source in changed}
     return [
         source
         for source in present
-        if source.under and source.format.value in own and source.name in known and source.name not in told
+        if source.under
+        and ({source.format.value, Format.BEGUN.value} & own)
+        and source.name in known
+        and source.name not in told
     ]
 
 

@@ -4,8 +4,9 @@ A shelf is one kind of file (memories, guardrails) in the places where it may st
 takes every place that exists; a new record goes to the first that exists, else to the default.
 Every change is parse, splice, write under the file's lock, and is applied again to the new
 text if somebody else changed the file meanwhile; the codec refuses a splice that would touch a
-neighbour. In a worktree the main checkout's records are read, too, where its own files do not have them; they are
-never written from there. Nothing here knows what a record means. `tests/store/test_library.py` proves it.
+neighbour. In a worktree the main checkout's records are read, too, where its own files do not have them, nor had them
+when it began (`begun`); they are never written from there. Nothing here knows what a record means.
+`tests/store/test_library.py` proves it.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
 from ralph.model.record import Record
-from ralph.store import files
+from ralph.store import begun, files
 
 
 class Stored(NamedTuple):
@@ -80,7 +81,7 @@ class Library:
         beneath = self.beneath(shelf)
         if beneath is None:
             return own
-        held = {stored.record.id for stored in own}
+        held = {stored.record.id for stored in own} | begun.read(paths.begun_file(self.root)).keys()
         with contextlib.suppress(RalphError):  # what cannot be read there is told there
             own += [each for each in Library(beneath[0]).read(beneath[1]) if each.record.id not in held]
         return own

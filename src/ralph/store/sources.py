@@ -20,7 +20,7 @@ from ralph.formats import insights, jsonl, knowledge, patterns, progress, sectio
 from ralph.formats.document import Entry
 from ralph.model.record import Record
 from ralph.model.work import Task
-from ralph.store import files
+from ralph.store import begun, files
 
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
 """What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
@@ -43,6 +43,7 @@ class Format(StrEnum):
     INSIGHTS = "insights"
     TASK = "task"
     LOG = "log"
+    BEGUN = "begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Source:
     format: Format
     under: tuple[Path, ...] = ()
     """Of the main checkout's file, as a worktree reads it: its own files, whose records stand for those here."""
+    begun: Path | None = None
+    """Of the same: what the worktree began with (`store/begun.py`); what of that it has no more, it took out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +89,23 @@ def sources(root: Path) -> Iterator[Source]:
 def readable(root: Path) -> Iterator[Source]:
     """Every source that is read in a checkout: its own and, in a worktree, what the project remembers beyond them.
 
-    That is the memory of the main checkout as it stands there now, committed or not; only its own is ever written.
+    That is the memory of the main checkout as it stands there now, committed or not, without what the worktree has
+    taken out since it began; only its own is ever written.
     """
     yield from sources(root)
     state = paths.state_root(root)
     if state == root:
         return
-    seen = {os.path.realpath(path) for path, _ in _memory(root)}
-    for path, form in _memory(state):
+    begun_with = paths.begun_file(root)
+    if begun_with.is_file():  # it says nothing by itself: when it changes, what is below is read again
+        yield Source(begun_with, name_of(begun_with, root), Format.BEGUN)
+    seen = {os.path.realpath(path) for path, _ in remembered(root)}
+    for path, form in remembered(state):
         real = os.path.realpath(path)
         if os.path.isfile(real) and real not in seen:  # noqa: PTH113  (never an error, whatever the rights)
             seen.add(real)
-            own = tuple(each for each, other in _memory(root, path.name) if other is form)
-            yield Source(path, name_of(path, root), form, own)
+            own = tuple(each for each, other in remembered(root, path.name) if other is form)
+            yield Source(path, name_of(path, root), form, own, begun_with)
 
 
 def name_of(path: Path, root: Path) -> str:
@@ -117,20 +124,20 @@ def told(source: Source, interpret: Interpret | None = None) -> Contents:
     return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
 
 
-def _memory(root: Path, page: str = "*.md") -> Iterator[tuple[Path, Format]]:
-    """The files that hold what a project remembers; of knowledge, the pages of this name."""
+def remembered(root: Path, page: str = "*.md") -> Iterator[tuple[Path, Format]]:
+    """The files that may hold what a project remembers; of knowledge, the page of this name ("": none)."""
     for path in paths.memories_files(root):
         yield path, Format.MEMORIES
     for path in paths.guardrails_files(root):
         yield path, Format.GUARDRAILS
     folder = paths.knowledge_folder(root)
-    for path in sorted(folder.glob("*.md")) if page == "*.md" else (folder / page,):
+    for path in sorted(folder.glob("*.md")) if page == "*.md" else (folder / page,) if page else ():
         yield path, Format.KNOWLEDGE
     yield paths.global_patterns(root), Format.PATTERNS
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
-    yield from _memory(root)
+    yield from remembered(root)
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -154,6 +161,7 @@ def contents(source: Source, text: str, interpret: Interpret | None = None) -> C
         return found
     own = (Source(path, "", source.format) for path in source.under)
     held = {placed.record.id for each in own for placed in told(each).records}
+    held |= begun.read(source.begun).keys() if source.begun is not None else set()
     return replace(found, records=tuple(placed for placed in found.records if placed.record.id not in held))
 
 
@@ -194,4 +202,5 @@ _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
     Format.PROGRESS: lambda source, text: _placed(progress.searchable(progress.parse(text))),
     Format.INSIGHTS: lambda source, text: _placed(tuple(insights.parse(text).entries)),
     Format.TASK: _task,
+    Format.BEGUN: lambda source, text: Contents(),
 }

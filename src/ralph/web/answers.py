@@ -1,12 +1,15 @@
 """How a request becomes one call of a verb, and what it gives becomes JSON.
 
 A handler is a plain function from `Asked` to something that JSON can hold; `route` runs it in a thread, since the
-core is synchronous, and puts every error into the command's own words. Nothing else in the web part catches errors
-or knows of status codes. The config is read again when one of its files changes, since people edit it while the
-pages are open; the index is waited for, so that an answer knows every change that was made before its question
-(`tests/web/test_fresh.py`). Lists are paged here, once. `tests/web/test_site.py` and `test_guard.py` prove the rest.
+core is synchronous, and puts every error into the command's own words, with a hint that fits a page (`wording.py`).
+Nothing else in the web part catches errors or knows of status codes. A disk or a file that says no is no fault of the
+server: it has a code of its own, and says that nothing was changed (`tests/web/test_disk.py`). The config is read again
+when one of its files changes, since people edit it while the pages are open; the index is waited for, so that an answer
+knows every change that was made before its question (`tests/web/test_fresh.py`). Lists are paged here, once.
+`tests/web/test_site.py` and `test_guard.py` prove the rest.
 """
 
+import errno
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +27,10 @@ from starlette.routing import Route
 from ralph import __version__
 from ralph.app import index
 from ralph.config import load, sources, trust_file
-from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
 from ralph.settings import Config
+from ralph.store.db import Busy
+from ralph.web import wording
 
 T = TypeVar("T")
 LIMIT = 100
@@ -36,8 +41,12 @@ _STATUS: tuple[tuple[type[RalphError], int], ...] = (
     (NotFound, 404),
     (Conflict, 409),
     (Refused, 400),
+    (Unreadable, 422),
+    (Busy, 423),
     (RalphError, 500),
 )
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_BARRED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Settings:
@@ -165,11 +174,15 @@ def shaped(value: object, status: int = 200) -> Response:
 
 def failed(error: Exception) -> Response:
     """An error as JSON, in the words that the command would have used."""
+    if isinstance(error, WriteFailed):
+        status, then = _disk(error.__cause__)
+        return told(status, error.message, f"Nothing was changed. {then}")
     if isinstance(error, RalphError):
         status = next(code for kind, code in _STATUS if isinstance(error, kind))
-        return told(status, error.message, error.hint)
+        return told(status, wording.message(error.message), wording.hint(error.hint), wording.insisting(error.hint))
     if isinstance(error, OSError):
-        return told(500, f"{error.filename or 'input or output failed'}: {error.strerror or error}")
+        status, then = _disk(error)
+        return told(status, f"{error.filename or 'input or output failed'}: {error.strerror or error}", then)
     hint = "please report it; what `ralph web` prints with RALPH_DEBUG=1 says where"
     if os.environ.get("RALPH_DEBUG"):
         import traceback  # noqa: PLC0415  (only on the way out)
@@ -178,9 +191,21 @@ def failed(error: Exception) -> Response:
     return told(500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint)
 
 
-def told(status: int, message: str, hint: str = "") -> Response:
-    """An error as JSON."""
-    return shaped({"error": {"message": message, "hint": hint}}, status)
+def _disk(cause: BaseException | None) -> tuple[int, str]:
+    """The code for what a disk or a file refused, and what to do about it; without a cause somebody holds the lock."""
+    if cause is None:
+        return 423, "Another program is writing there; try again when it has ended."
+    number = cause.errno if isinstance(cause, OSError) else errno.ENOSPC if "full" in str(cause) else errno.EACCES
+    if number in _FULL:
+        return 507, "The disk is full; free some space and try again."
+    if number in _BARRED:
+        return 403, "Make the file and its folder writable, and try again."
+    return 409, "Look at the file and its folder, and try again."
+
+
+def told(status: int, message: str, hint: str = "", anyway: str = "") -> Response:
+    """An error as JSON; `anyway` is the member of a request that does it all the same."""
+    return shaped({"error": {"message": message, "hint": hint, **({"anyway": anyway} if anyway else {})}}, status)
 
 
 def paged(items: Sequence[T], asked: Asked, shape: Callable[[T], object]) -> dict[str, object]:

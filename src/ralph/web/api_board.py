@@ -1,7 +1,7 @@
 """The dashboard, memory health, and tasks, over HTTP.
 
-Each handler asks one verb and shapes what it gives. Health looks at every record, so it is a request of its own, and
-the dashboard is there at once. `tests/web/test_board.py` asks over HTTP.
+Each handler asks one verb and shapes what it gives. Health looks at every record and doctor at every file, so they are
+requests of their own, and the dashboard is there at once. `tests/web/test_board.py` asks over HTTP.
 """
 
 import os
@@ -40,7 +40,7 @@ def dashboard(asked: Asked) -> Mapping[str, object]:
 
 def health(asked: Asked) -> Mapping[str, object]:
     """What should be looked at."""
-    found = app_health.show(asked.root, patterns=asked.config.privacy.patterns, env=os.environ)
+    found = app_health.show(asked.root, patterns=asked.config.privacy.patterns)
     return {
         "stale": [each._asdict() for each in found.stale],
         "unused": [each._asdict() for each in found.unused],
@@ -48,8 +48,14 @@ def health(asked: Asked) -> Mapping[str, object]:
         "secrets": [each._asdict() for each in found.secrets],
         "counts": dict(found.counts),
         "note": found.note,
-        "doctor": _notices(found.notices),
+        "more": found.more,
     }
+
+
+def doctor(asked: Asked) -> Mapping[str, object]:
+    """What is odd about the files, beside what the dashboard tells of the hooks."""
+    found = _notices(app_health.odd(asked.root, os.environ))
+    return {"items": found, "total": len(found)}
 
 
 def _notices(found: Iterable[Notice]) -> list[dict[str, object]]:
@@ -106,6 +112,7 @@ def _insights(asked: Asked, task_id: str) -> object:
 routes: list[Route] = [
     route("/api/dashboard", dashboard),
     route("/api/health", health),
+    route("/api/doctor", doctor),
     route("/api/tasks", tasks),
     route("/api/tasks/{id}", one),
 ]

@@ -95,6 +95,8 @@ def row_shape(row: Row, *, whole: bool = False) -> dict[str, object]:
         "why": row.why,
         "count": row.count,
         "stale": row.stale,
+        "superseded_by": row.superseded_by,
+        "expired": row.expired,
     }
 
 
@@ -117,6 +119,7 @@ def detail_shape(found: Detail) -> dict[str, object]:
         },
         "layers": {"line": _layer(found.line), "moment": _layer(found.moment), "full": _layer(found.full)},
         "file": {"name": row.source, "line": row.line},
+        "standing": {"superseded_by": found.successor and found.successor._asdict()},
         "citations": [
             {
                 "what": str(each.citation.what),

@@ -1,17 +1,27 @@
-"""Fixtures of the pages' tests: one browser a process, a sample project of one's own, and windows that are watched."""
+"""Fixtures of the pages' tests: one browser a process, one rich project and its server for all files that only read.
+
+A file that changes something has a `project` of its own, and so a server of its own. Windows are lent and watched:
+none may have had trouble when its test ends.
+"""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from tests.e2e import install_browser
 from tests.e2e.install_clients import Unavailable
-from tests.e2e.web.explorer import LONGEST, Reader, Site
+from tests.e2e.web.explorer import LONGEST, Look, Reader, Site, Windows
 from tests.web import sample
 
-OpenReader = Callable[..., Reader]
+
+class OpenReader(Protocol):
+    """Opens a window, signed in: on the site of the file's fixture unless another one is named."""
+
+    def __call__(self, on: Site | None = None, *, width: int = 1280, height: int = 860, dark: bool = False) -> Reader:
+        """A window of this look."""
 
 
 @pytest.fixture(scope="session")
@@ -32,33 +42,43 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A rich project; the tests of one file share it."""
-    root = tmp_path_factory.mktemp("project")
-    sample.make(root)
-    return root
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """`ralph web` on the rich project that nobody changes."""
+    with Site(sample.shared().root, tmp_path_factory.mktemp("home")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def site(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """`ralph web` on the rich project."""
+def project() -> Path:
+    """The rich project, to be read; a file that changes it says so with a fixture of its own."""
+    return sample.shared().root
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """`ralph web` on the file's project."""
+    if project == sample.shared().root:
+        yield request.getfixturevalue("library")
+        return
     with Site(project, tmp_path_factory.mktemp("home")) as running:
         yield running
 
 
-@pytest.fixture
-def reader(browser: Browser, site: Site) -> Iterator[OpenReader]:
-    """Opens windows on the site, signed in; none of them may have had trouble."""
-    opened: list[Reader] = []
+@pytest.fixture(scope="module")
+def windows(browser: Browser) -> Iterator[Windows]:
+    """The windows of one file."""
+    lending = Windows(browser)
+    yield lending
+    lending.close()
 
-    def open_(**how: int | bool) -> Reader:
-        window = Reader(browser, site, **how)  # type: ignore[arg-type]  # the words are Reader's own
-        opened.append(window)
-        return window
+
+@pytest.fixture
+def reader(windows: Windows, site: Site) -> Iterator[OpenReader]:
+    """Opens windows on the site, signed in; none of them may have had trouble."""
+
+    def open_(on: Site | None = None, *, width: int = 1280, height: int = 860, dark: bool = False) -> Reader:
+        return windows.lend(on or site, Look(width, height, dark))
 
     yield open_
-    troubles = [trouble for window in opened for trouble in window.troubles]
-    for window in opened:
-        window.close()
-    assert troubles == []
+    assert windows.take_back() == []

@@ -2,8 +2,9 @@
 
 `Site` runs the command on a project in a clean environment and knows the address that it prints. `Reader` is one
 window: it notes every console error, page error, failed request and breach of the content policy, and every request
-that would leave this machine; a test ends with none of them. Waiting is Playwright's own, for what is on the page;
-nothing here sleeps.
+that would leave this machine; a test ends with none of them. Opening a window takes longer than most tests, so
+`Windows` lends them: one that comes back is reset, and the next test loads its page in it, with the scripts in the
+browser's cache. Waiting is Playwright's own, for what is on the page; nothing here sleeps.
 """
 
 import http.client
@@ -13,10 +14,11 @@ import select
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
 from tests.e2e.clients import PLAIN
@@ -25,6 +27,8 @@ LONGEST = 60.0
 ARTEFACTS = "RALPH_E2E_ARTEFACTS"
 """Names the folder that screenshots are kept in; without it they go to `.e2e/screenshots`."""
 PROJECT = Path(__file__).resolve().parents[3]
+RESTING = "/static/icon.svg"
+"""Where a window waits: a page of the site, so that the browser keeps its process, that does nothing."""
 
 
 class Site:
@@ -80,23 +84,29 @@ class Site:
         assert "Traceback" not in said.decode("utf-8", "replace"), said.decode("utf-8", "replace")
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a window is, apart from what it shows."""
+
+    width: int = 1280
+    height: int = 860
+    dark: bool = False
+
+    @property
+    def scheme(self) -> Literal["dark", "light"]:
+        """What the browser says that the person prefers."""
+        return "dark" if self.dark else "light"
+
+
 class Reader:
     """One window of a browser on the site; `signed_in` gives it the cookie."""
 
-    def __init__(
-        self,
-        browser: Browser,
-        site: Site,
-        *,
-        width: int = 1280,
-        height: int = 860,
-        dark: bool = False,
-        signed_in: bool = True,
-    ) -> None:
+    def __init__(self, browser: Browser, site: Site, look: Look | None = None, *, signed_in: bool = True) -> None:
         self.site = site
+        self.look = look or Look()
         self.context: BrowserContext = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
+            viewport={"width": self.look.width, "height": self.look.height},
+            color_scheme=self.look.scheme,
             reduced_motion="reduce",
             locale="en-GB",
             timezone_id="UTC",
@@ -126,6 +136,17 @@ class Reader:
         self.page.locator("main h1").wait_for()
         return self.page
 
+    def rest(self) -> None:
+        """Away from the page, with nothing left of what a test did: as good as new."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.goto(self.site.origin + RESTING)
+        self.page.evaluate("() => (localStorage.clear(), sessionStorage.clear())")
+        self.page.emulate_media(color_scheme=self.look.scheme, reduced_motion="reduce")
+        self.page.mouse.move(-1, -1)
+        self.context.clear_permissions()
+        self.troubles.clear()
+        self.excused.clear()
+
     def close(self) -> None:
         """Close the window."""
         self.context.close()
@@ -141,6 +162,40 @@ class Reader:
     def _response(self, response: Response) -> None:
         if response.status >= 500:
             self.troubles.append(f"{response.status} from {response.url}: {response.text()[:500]}")
+
+
+class Windows:
+    """Windows to lend, each to one test at a time."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._lent: list[Reader] = []
+        self._free: list[Reader] = []
+
+    def lend(self, site: Site, look: Look) -> Reader:
+        """A window of this look on the site, which shows nothing yet."""
+        fits = (each for each in self._free if each.site is site and each.look == look)
+        reader = next(fits, None)
+        if reader is None:
+            reader = Reader(self._browser, site, look)
+        else:
+            self._free.remove(reader)
+        self._lent.append(reader)
+        return reader
+
+    def take_back(self) -> list[str]:
+        """Every window that is lent; gives the troubles that they had."""
+        troubles = [trouble for reader in self._lent for trouble in reader.troubles]
+        while self._lent:
+            reader = self._lent.pop()
+            reader.rest()
+            self._free.append(reader)
+        return troubles
+
+    def close(self) -> None:
+        """Close them all."""
+        for reader in (*self._lent, *self._free):
+            reader.close()
 
 
 def keep(page: Page, name: str) -> Path:

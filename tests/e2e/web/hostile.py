@@ -67,8 +67,8 @@ class Planted:
 
 
 def plant(root: Path) -> Planted:
-    """A sample project with hostile words in every place."""
-    shop = sample.make(root)
+    """A sample project with hostile words in every place, in a folder that is not there yet."""
+    shop = sample.copied(root)
     with sample.isolated(shop.env):
         kept = memory.add(root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human")
         sign = guardrails.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,))

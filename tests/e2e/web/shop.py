@@ -1,7 +1,8 @@
 """The sample shop as the pages' tests ask for it: ids by what a person would call things, and the API's own word.
 
 `Shop` asks the running site over HTTP with the cookie of its windows, so that a test can hold what a page shows
-against what the server says. `loaded` waits until nothing of a page is still on its way.
+against what the server says. `loaded` waits until nothing of a page is still on its way, `painted` until what was just
+done has been drawn.
 """
 
 import http.client
@@ -74,6 +75,11 @@ def loaded(reader: Reader, path: str) -> Page:
     if page.locator(".force").count():
         page.locator(".force[data-settled=true]").wait_for()
     return page
+
+
+def painted(page: Page) -> None:
+    """Wait until the page has drawn what it knows now: the first frame may have been under way already."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
 def kept(root: Path) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.e2e.web.changing import Change, everything
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, keep
+from tests.e2e.web.shop import loaded
 from tests.web import sample
 from tests.web.sample import Sample
 
@@ -24,7 +25,7 @@ SECRET = "The deploy key is ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ, 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return sample.make(tmp_path_factory.mktemp("project"))
+    return sample.copied(tmp_path_factory.mktemp("project") / "shop")
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +175,7 @@ def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(window: Read
 
 
 def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: Sample) -> None:
-    page = window.go("/insights")
+    page = loaded(window, "/insights")
     change = Change(page, shop.root)
     card = page.locator(".insight").first
     link = card.locator(".insight-title a").get_attribute("href")

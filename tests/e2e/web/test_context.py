@@ -46,9 +46,11 @@ def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenRead
 
 
 def test_what_was_left_out_stands_below_its_reason(reader: OpenReader, shop: Shop) -> None:
-    told = shop.post("/api/context", prompt=PROMPT)["left_out"]
+    answer = shop.post("/api/context", prompt=PROMPT)
+    told = answer["left_out"]
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
+    preview(page, answer)
     reasons = page.locator(".left")
     expect(reasons).to_have_count(len({each["why"] for each in told}))
     for reason in reasons.all():

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Site, keep
-from tests.e2e.web.shop import Shop, loaded
+from tests.e2e.web.shop import Shop, loaded, painted
 
 pytestmark = pytest.mark.e2e
 
@@ -31,6 +31,8 @@ PAINTED = """canvas => {
   return Object.fromEntries([...colours].filter(([, times]) => times > 40));
 }"""
 """The colours of a canvas, and on how many of its pixels each is."""
+SHOWS = f"([canvas, colour, whether]) => (colour in ({PAINTED})(canvas)) === whether"
+"""Whether a colour is on a canvas, or is not."""
 
 
 @pytest.fixture
@@ -44,6 +46,12 @@ def holds(page: Page, nodes: int, edges: int | None = None) -> Locator:
     picture = page.locator(f".force[data-nodes='{nodes}']{edged}[data-settled=true]")
     picture.wait_for()
     return picture
+
+
+def shows(page: Page, colour: str, whether: bool = True) -> None:
+    """The picture comes to have this colour, or no longer to have it."""
+    canvas = page.locator(".force canvas").first.element_handle()
+    page.wait_for_function(SHOWS, arg=[canvas, colour, whether])
 
 
 def find(page: Page, label: str, words: str) -> None:
@@ -62,12 +70,10 @@ class TestThePicture:
         counts = f"{len(told['nodes'])} nodes and {len(told['edges'])} edges"
         said = f"Graph of {counts}. The tabs Nodes and Edges have the same as lists."
         expect(picture).to_have_attribute("aria-label", said)
-        painted = picture.locator("canvas").first.evaluate(PAINTED)
         kinds = page.locator(".legend .switch")
-        assert kinds.count() == len({each["kind"] for each in told["nodes"]})
+        expect(kinds).to_have_count(len({each["kind"] for each in told["nodes"]}))
         for kind in kinds.all():
-            colour = kind.locator(".shape").evaluate("shape => getComputedStyle(shape).fill")
-            assert colour in painted, (kind.inner_text(), colour)
+            shows(page, kind.locator(".shape").evaluate("shape => getComputedStyle(shape).fill"))
 
     def test_the_legend_takes_kinds_away_and_brings_them_back(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
@@ -117,14 +123,12 @@ class TestThePicture:
     def test_nearer_farther_and_all_move_the_picture(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/graph")
         canvas = page.locator(".force canvas").first
-        pictures = [canvas.evaluate("canvas => canvas.toDataURL()")]
-        for name in ("Nearer", "Farther", "All"):
+        for name in ("Nearer", "Farther", "Farther", "All"):
+            painted(page)
+            before = canvas.evaluate("canvas => canvas.toDataURL()")
             page.get_by_role("button", name=name).click()
-            expect(page.locator(".force[data-settled=true]")).to_be_visible()
-            page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            pictures.append(canvas.evaluate("canvas => canvas.toDataURL()"))
-        assert len(set(pictures)) >= 2
-        assert pictures[1] != pictures[0]
+            moved = "([canvas, before]) => canvas.toDataURL() !== before"
+            page.wait_for_function(moved, arg=[canvas.element_handle(), before])
 
 
 class TestOneNode:
@@ -135,6 +139,7 @@ class TestOneNode:
         expect(panel).to_have_attribute("data-node", shop.memory(KEYS))
         panel.get_by_role("button", name="Close the panel").click()
         expect(panel).to_have_count(0)
+        painted(page)  # the picture has got the panel's place as well
         page.locator(".force").hover()
         page.locator(".force .clickable").wait_for()
         page.locator(".force").click()
@@ -171,25 +176,22 @@ class TestPaths:
         told = shop.get("/api/graph/path", a=shop.memory(ENVIRONMENT), b="file:src/auth/keys.ts")
         assert told["found"]
         page = loaded(reader(), "/graph")
-        canvas = page.locator(".force canvas").first
         page.get_by_text("Path between two nodes").click()
         find(page, "From", "JWT_KEY in the environment")
         expect(page.get_by_text("Choose the other end")).to_be_visible()
         find(page, "To", "file:src/auth/keys.ts")
         expect(page.locator("[data-path]")).to_have_attribute("data-path", str(len(told["nodes"])))
-        steps = page.locator(".path-words .link")
-        assert steps.all_inner_texts() == [each["title"] for each in told["nodes"]]
+        expect(page.locator(".path-words .link")).to_have_text([each["title"] for each in told["nodes"]])
         expect(page.locator(".path-words")).to_contain_text("supersedes")
         marked = page.locator("body").evaluate(
             "body => { const dot = document.createElement('span'); dot.style.color = 'var(--graph-path)';"
             " body.append(dot); const colour = getComputedStyle(dot).color; dot.remove(); return colour; }"
         )
-        assert marked in canvas.evaluate(PAINTED)
+        shows(page, marked)
         keep(page, "graph-path")
         page.get_by_role("button", name="Clear").click()
         expect(page.locator(".path-words")).to_have_count(0)
-        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert marked not in canvas.evaluate(PAINTED)
+        shows(page, marked, False)
 
     def test_the_ends_are_chosen_from_panels_and_no_way_is_said(self, reader: OpenReader, shop: Shop) -> None:
         page = loaded(reader(), f"/graph?node={shop.memory(KEYS)}")
@@ -209,13 +211,16 @@ class TestTheLists:
         grid = page.get_by_role("grid", name="Nodes")
         expect(grid).to_have_attribute("aria-rowcount", str(len(told["nodes"])))
         expect(page.get_by_role("tab", name="Nodes")).to_be_focused()
-        page.keyboard.press("Tab")
-        while not grid.evaluate("grid => document.activeElement === grid"):
+        for _ in range(40):
             page.keyboard.press("Tab")
+            if grid.evaluate("grid => document.activeElement === grid"):
+                break
+        expect(grid).to_be_focused()
         page.keyboard.press("j")
         page.keyboard.press("j")
-        row = page.locator(f"#{grid.get_attribute('aria-activedescendant')}")
+        row = grid.locator(".row-active")
         expect(row).to_have_attribute("aria-rowindex", "3")
+        expect(grid).to_have_attribute("aria-activedescendant", row.get_attribute("id") or "none")
         title = row.locator(".node-row-title").inner_text()
         page.keyboard.press("Enter")
         expect(page.locator(".node-panel h2")).to_have_text(title)

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import ARTEFACTS, PROJECT, Reader, Site, keep
 from tests.web import sample
+
+from ralph.app import index
 
 pytestmark = pytest.mark.e2e
 
@@ -36,9 +39,11 @@ STEP = 2000
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with ten thousand memories."""
-    root = tmp_path_factory.mktemp("project")
-    sample.make(root, RECORDS)
-    return root
+    shop = sample.copied(tmp_path_factory.mktemp("project") / "shop")
+    with sample.isolated(shop.env):
+        sample.Maker(shop, sample.Clock(datetime.now(UTC))).more(RECORDS)
+        index.ask(shop.root, lambda connection: None)
+    return shop.root
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,19 @@ from tests.e2e.clients import PLAIN
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, keep
 from tests.e2e.web.shop import loaded
+from tests.web import sample
 from tests.web.sample import HOME
 from tests.web.sample_live import Live
 
 pytestmark = pytest.mark.e2e
 
 GOAL = "Show the price per kilogram"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of this file's own, since things happen in it."""
+    return sample.copied(tmp_path_factory.mktemp("project") / "shop").root
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ POLICY = (
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    return hostile.plant(tmp_path_factory.mktemp("project"))
+    return hostile.plant(tmp_path_factory.mktemp("project") / "shop")
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +277,7 @@ def window(reader: OpenReader) -> Iterator[Reader]:
 
     opened.page.on("dialog", heard)
     yield opened
+    opened.page.remove_listener("dialog", heard)
     assert said == []
 
 
@@ -348,8 +349,9 @@ def test_a_hostile_session_is_text(window: Reader, planted: Planted) -> None:
     assert hostile.broken(page) == []
     page = window.go(f"/sessions/{planted.session}")
     shown(page, hostile.SCRIPT)
-    for opens in page.locator("main details:not([open]) > summary").all():
-        opens.click()
+    for opens in page.locator("main details > summary").all():
+        if not opens.evaluate("summary => summary.parentElement.open"):
+            opens.click()
     shown(page, hostile.SCRIPT, hostile.IMAGE)
     keep(page, "hostile-session")
 

@@ -48,6 +48,7 @@ class TestSessions:
         expect(grid).to_have_attribute("aria-rowcount", str(told["total"]))
         expect(grid.get_by_role("row").nth(4)).to_contain_text("cannot be dropped in one release")
         expect(grid.get_by_role("row").nth(4)).to_contain_text("error")
+        expect(grid.locator(".row-skeleton")).to_have_count(0)
         shown = grid.locator(".moment-at").all_inner_texts()
         assert shown == sorted(shown)
         grid.focus()
@@ -65,6 +66,7 @@ class TestSessions:
         expect(page.locator(".points")).to_contain_text(f"{len(used)} of {len(told)} injected")
         page.get_by_role("tab", name="Injected").click()
         rows = page.get_by_role("region", name="What was injected").locator("tbody tr")
+        expect(rows).to_have_count(len(told))
         assert [row.split("\t")[0] for row in rows.all_inner_texts()] == [each["title"] for each in told]
         expect(rows.locator(".state-used")).to_have_count(len(used))
         expect(rows.filter(has_text=used[0]["title"]).locator(".state-used")).to_be_visible()
@@ -100,6 +102,7 @@ class TestChats:
 class TestRuns:
     def test_iterations_tell_their_outcome_checks_and_what_changed(self, reader: OpenReader, shop: Shop) -> None:
         page = loaded(reader(), f"/runs/{shop.run('Round sums in the cart')}")
+        expect(page.locator(".iteration")).to_have_count(3)
         outcomes = [each.get_attribute("data-outcome") for each in page.locator(".iteration").all()]
         assert outcomes == ["done", "retried", "blocked"]
         last, second = page.locator("#iteration-3"), page.locator("#iteration-2")
@@ -116,6 +119,7 @@ class TestRuns:
         asked.locator("summary").first.click()
         expect(asked).to_contain_text(f"{told['tokens']:,} tokens")
         added = [line[1:] for line in told["diff_to_previous"].splitlines() if line[:1] == "+" and line[:3] != "+++"]
+        expect(asked.locator(".diff-plus .diff-text")).to_have_count(len(added))
         shown = asked.locator(".diff-plus .diff-text").all_inner_texts()
         assert [line.removeprefix("added:").strip() for line in shown] == [line.strip() for line in added]
         asked.get_by_role("tab", name="Whole prompt").click()
@@ -123,14 +127,17 @@ class TestRuns:
 
     def test_two_marked_runs_are_compared(self, reader: OpenReader, shop: Shop) -> None:
         page = loaded(reader(), "/runs")
+        expect(page.get_by_role("checkbox")).to_have_count(2)
         for box in page.get_by_role("checkbox").all():
             box.check()
         page.get_by_role("link", name="Compare the two marked").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Compare two runs")
+        rows = page.get_by_role("region", name="Totals side by side").locator("tbody tr")
+        rows.first.wait_for()
         told = shop.get(
             "/api/compare", a=page.locator("[name=a]").input_value(), b=page.locator("[name=b]").input_value()
         )
-        rows = page.get_by_role("region", name="Totals side by side").locator("tbody tr")
+        expect(rows).to_have_count(len(told["rows"]))
         assert [row.split("\t")[0] for row in rows.all_inner_texts()] == [each["what"] for each in told["rows"]]
         expect(rows.filter(has_text="status").locator(".badge")).to_have_text("better")
         expect(page.locator(".pair")).to_have_count(6)

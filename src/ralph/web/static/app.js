@@ -55,7 +55,7 @@ function Current() {
     return html`<${PageHead} title="Something went wrong" /><${Failure} error=${error} retry=${again} />`;
   }
   if (state.page === page && state.error) {
-    const hint = "The server may have been stopped or replaced by another version. Start it with: ralph web";
+    const hint = "The server may have been stopped or replaced by another version. Start it with `ralph web`";
     const error = { message: `The file of this page (pages/${page}.js) could not be loaded.`, hint };
     return html`<${PageHead} title="This page did not load" />
       <${Failure} error=${error} retry=${() => setTurn(turn + 1)} />`;

@@ -2,7 +2,8 @@
  * Two runs side by side, or two sessions: totals with the better one marked, then iteration beside iteration.
  *
  * Both are chosen from lists, and the choice stands in the address, so a comparison can be sent to somebody.
- * "Better" is a word and a sign, and is only said where the server says it.
+ * "Better" is a word and a sign, and is only said where the server says it. On a narrow screen what is compared stands
+ * above the two values, so that both are in sight; its roles are written out, since a table drawn so is none any more.
  */
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
@@ -67,20 +68,19 @@ function Nothing({ kind, items, same }) {
 function Both({ said, kind }) {
   const paired = said.iterations ?? [];
   return html`<${Section} title="Totals">
-      <div class="scroller" tabindex="0" role="region" aria-label="Totals side by side">
-        <table class="compare">
-          <thead><tr><th scope="col">What</th><${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} /></tr></thead>
-          <tbody>
-            ${said.rows.map(
-              (row) => html`<tr key=${row.what}>
-                <th scope="row">${row.what}</th>
-                <${Cell} value=${row.a} better=${row.better === "a"} />
-                <${Cell} value=${row.b} better=${row.better === "b"} />
-              </tr>`,
-            )}
-          </tbody>
-        </table>
-      </div>
+      <table class="compare" role="table" aria-label="Totals side by side">
+        <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">What</th>
+            <${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} /></tr></thead>
+        <tbody role="rowgroup">
+          ${said.rows.map(
+            (row) => html`<tr key=${row.what} role="row">
+              <th scope="row" role="rowheader">${row.what}</th>
+              <${Cell} value=${row.a} better=${row.better === "a"} />
+              <${Cell} value=${row.b} better=${row.better === "b"} />
+            </tr>`,
+          )}
+        </tbody>
+      </table>
     <//>
     ${paired.length > 0 && html`<${Section} title="Iterations side by side">
       <ol class="pairs">
@@ -94,14 +94,14 @@ function Both({ said, kind }) {
 }
 
 function Head({ item, kind }) {
-  return html`<th scope="col">
+  return html`<th scope="col" role="columnheader">
     <a href=${`/${kind}/${encodeURIComponent(item.id)}`} data-link>${item.goal || item.title || item.id}</a>
     <span class="quiet compare-when"><${Time} at=${item.started_at} /></span>
   </th>`;
 }
 
 function Cell({ value, better }) {
-  return html`<td class=${better ? "is-better" : ""}>${shown(value)}${better && html`<span class="badge badge-good">better</span>`}</td>`;
+  return html`<td role="cell" class=${better ? "is-better" : ""}>${shown(value)}${better && html`<span class="badge badge-good">better</span>`}</td>`;
 }
 
 function shown(value) {

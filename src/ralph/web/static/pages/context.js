@@ -7,7 +7,8 @@
 import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
-import { Empty, Failure, Loading } from "../parts/empty.js";
+import { AddMemory } from "../parts/changes.js";
+import { Empty, Failure, Loading, Told } from "../parts/empty.js";
 import { Choice, Section } from "../parts/pieces.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
@@ -84,7 +85,7 @@ function Preview({ preview, event }) {
   if (!said && busy) return html`<${Loading} lines=${6} what="the preview" />`;
   if (!said) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"}
       text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same."
-      command='ralph context "why do the tests hang?" --explain' />`;
+      command='ralph context "why do the tests hang?"' />`;
   const choose = (id) => {
     setChosen(id);
     document.getElementById(`item-${id}`)?.scrollIntoView({ block: "nearest" });
@@ -92,7 +93,7 @@ function Preview({ preview, event }) {
   return html`<div class="preview ${busy ? "is-busy" : ""}" data-items=${said.items.length} data-used=${said.used}>
     <${Section} title="Budget"><${Budget} budget=${said.budget} cap=${said.cap} used=${said.used} items=${said.items}
         chosen=${chosen} onChoose=${choose} /><//>
-    ${said.notes?.length > 0 && html`<ul class="remarks">${said.notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul>`}
+    ${said.notes?.length > 0 && html`<ul class="remarks">${said.notes.map((note) => html`<li key=${note}><${Told} text=${sentence(note)} /></li>`)}</ul>`}
     <div class="columns columns-wide">
       <${Section} title="Handed over" aside=${html`<span class="quiet num">${number(said.items.length)}</span>`}>
         <${Items} said=${said} chosen=${chosen} /><//>
@@ -106,7 +107,8 @@ function Preview({ preview, event }) {
 
 function Items({ said, chosen }) {
   if (!said.items.length) return html`<${Empty} title="Nothing would be handed over"
-      text="No record fits this closely enough. Say more, or keep what is missing." command='ralph memory add "what one should know"' />`;
+      text="No record fits this closely enough. Say more, or keep what is missing." command='ralph memory add "what one should know"'
+      action=${html`<${AddMemory} />`} />`;
   return html`<ol class="items">
       ${said.items.map((item) => html`<li key=${item.id + item.order}
         id=${`item-${item.id}`} class="item ${chosen === item.id ? "is-chosen" : ""}"><${Item} item=${item} /></li>`)}</ol>`;

@@ -1,20 +1,20 @@
 /**
  * The dashboard: what runs now, what is to do, what was remembered and how healthy that is.
  *
- * One request brings all but the health, which takes a look at every record: it comes on its own, and again when
- * somebody asks. Live runs are moved by the server's events; the rest is asked again when files change. Each part
+ * One request brings all but the health, which takes a look at every record: it comes on its own, goes on by itself as
+ * long as the server has more to search, and comes again when somebody asks. Live runs are moved by the server's events; the rest is asked again when files change. Each part
  * says what to do when it has nothing to show.
  */
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded } from "../parts/empty.js";
+import { Empty, Loaded, Told } from "../parts/empty.js";
 import { Health } from "../parts/health.js";
 import { onEvent } from "../parts/live.js";
 import { between, Choice, Section, stateWord, Switches, toggled } from "../parts/pieces.js";
 import { Plot } from "../parts/plot.js";
 import { RunEntry, SessionEntry, TaskEntry } from "../parts/rows.js";
 import { PageHead, project } from "../parts/shell.js";
-import { count, number, seconds } from "../parts/words.js";
+import { count, number, seconds, sentence } from "../parts/words.js";
 
 const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
 const SHOWN = 8;
@@ -23,6 +23,13 @@ const SHOWN = 8;
 export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
   const health = useGet("/api/health");
+  // What is odd takes a look into every file: after the health, and with it when somebody asks again.
+  const looked = health.value !== undefined || health.error !== null;
+  const doctor = useGet(looked ? "/api/doctor" : null);
+  const again = () => (health.reload(), doctor.reload());
+  useEffect(() => {
+    if (health.value?.more && !health.loading) health.reload();
+  }, [health.value]);
   return html`<div class="board">
     <${PageHead} title="Dashboard" sub=${html`<${Sub} />`} />
     <${Loaded} state=${board} lines=${8}>
@@ -35,10 +42,10 @@ export function Page() {
           </div>
           <div class="board-side">
             <${Section} title="Memory health"
-              aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${health.reload}>
+              aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${again}>
                 ${health.loading ? "Looking" : "Look again"}</button>`}>
               <${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
-            <${Doctor} notes=${[...(said.doctor ?? []), ...(health.value?.doctor ?? [])]} />
+            <${Doctor} notes=${[...(said.doctor ?? []), ...(doctor.value?.items ?? [])]} />
             <${Sessions} sessions=${said.sessions} />
             <${Ended} runs=${said.runs} />
           </div>
@@ -93,7 +100,7 @@ function LiveRun({ run }) {
     <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${current(run)}</b>
       <span class="num quiet">${seconds(Math.round(between(run.started_at)))}</span></p>
     <h3><a href=${`/runs/${encodeURIComponent(run.id)}`} data-link>${run.goal || run.id}</a></h3>
-    <p class="live-line">${run.why || run.step || "The agent is at work."}</p>
+    <p class="live-line"><${Told} text=${run.why || run.step || "The agent is at work."} /></p>
     <p class="quiet live-foot"><code>${run.id}</code>
       ${run.agent && html`<span>${run.agent}</span>`}
       ${run.tokens > 0 && html`<span class="num">${number(run.tokens)} tokens</span>`}
@@ -178,7 +185,7 @@ function Hooks({ hooks }) {
           command="ralph install claude" /><//>`;
   }
   return html`<${Section} title="Hook latency">
-    ${hooks.note && html`<p class="quiet remark">${hooks.note}</p>`}
+    ${hooks.note && html`<p class="quiet remark"><${Told} text=${sentence(hooks.note)} /></p>`}
     ${hooks.days?.length > 0 && html`<h3 class="plot-title">Half of the hooks took at most so long</h3>
       <${Plot} title="Median time of a hook" days=${hooks.days} say=${milliseconds} height=${132}
         series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
@@ -227,7 +234,8 @@ function Doctor({ notes }) {
     <ul class="notes">
       ${notes.map(
         (note, at) => html`<li key=${at} class="note note-${note.level}">
-          <b>${note.level}</b>: ${note.message}${note.hint && html`<span class="quiet note-hint">${note.hint}</span>`}
+          <b>${note.level}</b>: <${Told} text=${note.message} />
+          ${note.hint && html`<span class="quiet note-hint"><${Told} text=${sentence(note.hint)} /></span>`}
         </li>`,
       )}
     </ul>

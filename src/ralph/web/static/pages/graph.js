@@ -6,6 +6,7 @@
  */
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
+import { AddMemory } from "../parts/changes.js";
 import { Empty, Loaded } from "../parts/empty.js";
 import { Force } from "../parts/force.js";
 import { EdgeList, NodeList, NodePanel, PathWords } from "../parts/nodes.js";
@@ -33,7 +34,8 @@ export function Page() {
         said.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
           ? html`<${Empty} title="There is nothing to join yet"
               text="Nodes are made of memories and what they speak of: files, symbols, tags, tasks, sessions. Keep a memory that names a file, or state an edge."
-              command='ralph memory add "src/db.ts needs the pool started first" -t fix' />`
+              command='ralph memory add "src/db.ts needs the pool started first" -t fix'
+              action=${html`<${AddMemory} />`} />`
           : html`<${Seen} said=${said} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
     <//>`;
 }

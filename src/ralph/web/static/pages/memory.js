@@ -6,7 +6,7 @@ import { get, queryOf } from "../parts/api.js";
 import { ChangeDialog, RecentChanges } from "../parts/changes.js";
 import { Button, recordPath } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
-import { Empty, Failure, Loading } from "../parts/empty.js";
+import { Empty, Failure, Loading, Told } from "../parts/empty.js";
 import { chosenIn, Chosen, Facets } from "../parts/facets.js";
 import { Hit, HitDetail } from "../parts/hit.js";
 import { Icon } from "../parts/icons.js";
@@ -15,7 +15,7 @@ import { rows, VirtualList } from "../parts/list.js";
 import { onEvent } from "../parts/live.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { PageHead, project } from "../parts/shell.js";
-import { count } from "../parts/words.js";
+import { count, sentence } from "../parts/words.js";
 
 const CALM = 80;
 const OTHER_WORDS = "Try fewer or other words. Meaning counts too, if the extra 'local' is installed.";
@@ -81,9 +81,8 @@ function Search({ query, onDown }) {
     if (event.key === "ArrowDown" || event.key === "Enter") {
       event.preventDefault();
       onDown();
-    } else if (event.key === "Escape") {
+    } else if (event.key === "Escape" && text) {
       event.preventDefault();
-      if (!text) event.target.blur();
       clearTimeout(timer.current);
       setText("");
       send("");
@@ -113,7 +112,7 @@ function Nothing({ query }) {
   const filters = chosenIn(query).length > 0;
   if (!query.get("q") && !filters) {
     return html`<${Empty} title="Nothing is remembered yet"
-      text="Write the first memory here, or in the terminal. With the hooks installed, sessions fill it by themselves."
+      text="Add the first memory above, or in the terminal. With the hooks installed, sessions fill it by themselves."
       command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
   }
   return html`<${Empty} title="Nothing fits"
@@ -152,7 +151,7 @@ function Summary() {
   const took = answer.took_ms === undefined ? "" : ` in ${Math.max(1, Math.round(answer.took_ms))} ms`;
   return html`<div class="summary quiet small">
     <p role="status" class="num">${what}<span class="took">${took}</span></p>
-    ${answer.notes?.map((note) => html`<p key=${note}>${note}</p>`)}
+    ${answer.notes?.map((note) => html`<p key=${note}><${Told} text=${sentence(note)} /></p>`)}
   </div>`;
 }
 

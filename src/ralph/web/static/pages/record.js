@@ -6,7 +6,7 @@ import { actionWords, ChangeDialog, isTyped } from "../parts/changes.js";
 import { Button, IdLink, recordPath, sessionPath, taskPath } from "../parts/controls.js";
 import { Diff } from "../parts/diff.js";
 import { Empty, Failure, Loaded, Loading } from "../parts/empty.js";
-import { labelOf, Marks, titleOf } from "../parts/hit.js";
+import { labelOf, Marks, Standing, titleOf } from "../parts/hit.js";
 import { Icon } from "../parts/icons.js";
 import { Layers } from "../parts/layers.js";
 import { Html } from "../parts/markdown.js";
@@ -252,7 +252,7 @@ function Whole({ told }) {
     <${Time} at=${record.updated_at || record.created_at} />`;
   return html`<${PageHead} title=${titleOf(record)} back=${["/memory", "Memory"]} sub=${sub}
       actions=${html`<${Actions} record=${record} actions=${told.actions ?? []} />`} />
-    ${record.stale && html`<p class="notice record-stale">${sentence(record.stale)}</p>`}
+    <${Standing} row=${record} newer=${told.standing?.superseded_by} />
     <div class="record-columns">
       <div class="stack">
         <section class="card" aria-labelledby="record-content">
@@ -283,8 +283,9 @@ export function Page({ params: { id } }) {
   // Deleted by somebody while a text is being typed about it: the dialog, and the text, stay.
   if (error?.status === 404 && !(value && isTyped(id))) {
     return html`<${PageHead} title="There is no such record" back=${["/memory", "Memory"]} />
-      <${Empty} title=${sentence(error.message)} command=${`ralph search ${id}`}
-        text="It may have been deleted, or its file renamed. Its history is in git." />`;
+      <${Empty} title=${sentence(error.message)}
+        text="It may have been deleted, or its file renamed. Its history is in git."
+        action=${html`<a class="button" href=${`/memory?q=${encodeURIComponent(id)}`} data-link>Look for it in Memory</a>`} />`;
   }
   if (!value) {
     return html`<${PageHead} title="Record" back=${["/memory", "Memory"]} />

@@ -8,13 +8,13 @@
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Diff } from "../parts/diff.js";
-import { Empty, Loaded } from "../parts/empty.js";
+import { Empty, Loaded, Told } from "../parts/empty.js";
 import { onEvent } from "../parts/live.js";
 import { Html } from "../parts/markdown.js";
 import { between, Facts, Section, State, Tabs } from "../parts/pieces.js";
 import { money } from "../parts/rows.js";
 import { PageHead } from "../parts/shell.js";
-import { Time, number, seconds } from "../parts/words.js";
+import { number, seconds, sentence, Time } from "../parts/words.js";
 
 /** The page at `/runs/ID`. */
 export function Page({ params }) {
@@ -29,7 +29,7 @@ function Run({ said }) {
   return html`<${PageHead} title=${run.goal || run.id} back=${["/runs", "Runs"]}
       actions=${html`<a class="button" href=${`/compare?a=${encodeURIComponent(run.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${State} state=${run.live ? "running" : run.status} /><code>${run.id}</code></span>`} />
-    ${run.why && html`<p class="ended" role="status">${run.why}</p>`}
+    ${run.why && html`<p class="ended" role="status"><${Told} text=${sentence(run.why)} /></p>`}
     <${Facts} of=${facts(run)} />
     <${Section} title="Iterations" aside=${html`<span class="quiet num">${number(iterations.length)}</span>`}>
       ${iterations.length > 1 && html`<${Strip} iterations=${iterations} />`}

@@ -124,16 +124,17 @@ function clock(at) {
 }
 
 function Injected({ items }) {
+  const [most, setMost] = useState(200);
   if (!items.length) return html`<${Empty} title="Nothing was injected"
-      text="Either nothing fitted what was asked, or injection is off. See what a prompt would be given in the context preview."
-      command="ralph context" />`;
+      text="Either nothing fitted what was asked, or injection is off. The preview shows what a prompt would be given now."
+      action=${html`<a class="button" href="/context" data-link>To the context preview</a>`} />`;
   return html`<${Section} title="What the agent was handed">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
       <table class="is-tight">
         <thead><tr><th scope="col">Record</th><th scope="col">Used</th><th scope="col" class="num">Tokens</th>
             <th scope="col">Event</th><th scope="col">When</th></tr></thead>
         <tbody>
-          ${items.slice(0, 200).map(
+          ${items.slice(0, most).map(
             (item, at) => html`<tr key=${at}>
               <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a></td>
               <td>${item.used ? html`<${State} state="used" />` : html`<span class="quiet">not used</span>`}</td>
@@ -143,6 +144,7 @@ function Injected({ items }) {
         </tbody>
       </table>
     </div>
-    ${items.length > 200 && html`<p class="quiet">${number(items.length - 200)} more are in <code>ralph session show</code>.</p>`}
+    ${items.length > most && html`<p><button type="button" class="button small" onClick=${() => setMost(items.length)}>
+      Show ${number(items.length - most)} more</button></p>`}
   <//>`;
 }

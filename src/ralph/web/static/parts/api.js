@@ -3,13 +3,14 @@
 import { useEffect, useRef, useState } from "../lib.js";
 import { onEvent } from "./live.js";
 
-/** What went wrong, in the server's words; `status` is 0 when no answer came. */
+/** What went wrong, in the server's words; `status` is 0 when no answer came, `anyway` what one may insist on. */
 export class Failed extends Error {
-  constructor(message, hint = "", status = 0) {
+  constructor(message, hint = "", status = 0, anyway = "") {
     super(message);
     this.name = "Failed";
     this.hint = hint;
     this.status = status;
+    this.anyway = anyway;
   }
 }
 
@@ -46,7 +47,7 @@ async function ask(address, options) {
     answer = await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failed("The server does not answer.", "It may have been stopped. Start it again with: ralph web");
+    throw new Failed("The server does not answer.", "It may have been stopped. Start it again with `ralph web`");
   }
   let value;
   try {
@@ -55,7 +56,8 @@ async function ask(address, options) {
     if (error.name === "AbortError") throw error;
     throw new Failed(`The server answered with something that is not JSON (${answer.status}).`, "", answer.status);
   }
-  if (!answer.ok) throw new Failed(value?.error?.message ?? answer.statusText, value?.error?.hint, answer.status);
+  const { message = answer.statusText, hint, anyway } = value?.error ?? {};
+  if (!answer.ok) throw new Failed(message, hint, answer.status, anyway);
   return value;
 }
 

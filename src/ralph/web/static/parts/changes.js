@@ -7,7 +7,7 @@ import { Failed, get, isAbort, post } from "./api.js";
 import { Button } from "./controls.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
-import { Empty, Failure, Loading } from "./empty.js";
+import { Empty, Failure, Loading, Told } from "./empty.js";
 import { FORMS, start } from "./forms.js";
 import { announce, onEvent } from "./live.js";
 import { toast } from "./toast.js";
@@ -28,10 +28,13 @@ const WORDS = {
 /** The words for an action's button. */
 export const actionWords = (action) => WORDS[action]?.title ?? action;
 
-const ANYWAY = [
-  ["--allow-secret", "allow_secret", "It is no secret, or may be kept in this file: store it anyway."],
-  ["--force", "force", "I have read it: do it anyway."],
-];
+/** What a person may insist on, by the name that the server gives it. */
+const ANYWAY = {
+  allow_secret: "It is no secret, or may be kept in this file: store it anyway.",
+  force: "I have read it: do it anyway.",
+};
+const PATIENCE = 2000;
+const WAITING = "Another program may be writing to this file. Waiting for it to end, for half a minute at most.";
 const OTHER =
   "The record was changed in its file since you opened this. Your text is as you typed it; the diff will show both.";
 const EMPTY = "Changes made in these pages since the server started can be undone from here. Older ones are in git.";
@@ -61,7 +64,7 @@ export async function undo(id) {
 function Review({ plan }) {
   return html`<div class="review">
     <p>${plan.summary}</p>
-    ${plan.warnings?.map((warning) => html`<p class="notice" key=${warning}>${warning}</p>`)}
+    ${plan.warnings?.map((warning) => html`<p class="notice" key=${warning}><${Told} text=${sentence(warning)} /></p>`)}
     ${plan.files.map((file) => html`<${Diff} key=${file.name} name=${file.name} text=${file.diff} />`)}
     ${plan.files.length === 0 && html`<p class="quiet">No file changes.</p>`}
   </div>`;
@@ -75,11 +78,22 @@ function Kept({ onFresh }) {
 }
 
 /** What a person may insist on, after the server has refused it once. */
-function Anyway({ option: [, name, words], values, set }) {
+function Anyway({ name, values, set }) {
   return html`<label class="choice-one anyway">
     <input type="checkbox" checked=${Boolean(values[name])} onChange=${(event) => set({ [name]: event.target.checked })} />
-    <span>${words}</span>
+    <span>${ANYWAY[name]}</span>
   </label>`;
+}
+
+/** Whether something has been going on for longer than a person expects. */
+function useLong(busy) {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    setLong(false);
+    const timer = busy ? setTimeout(() => setLong(true), PATIENCE) : 0;
+    return () => clearTimeout(timer);
+  }, [busy]);
+  return long;
 }
 
 const changed = (values, begun) => JSON.stringify(values) !== JSON.stringify(begun);
@@ -100,6 +114,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const [error, setError] = useState(null);
   const [anyway, setAnyway] = useState(null);
   const [busy, setBusy] = useState(false);
+  const long = useLong(busy);
   const abort = useRef(new AbortController()).current;
   const latest = useRef(values);
   const body = () => ({ action, ...(record ? { id: record.id } : {}), ...latest.current });
@@ -124,7 +139,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     } catch (failed) {
       if (!isAbort(failed)) {
         setError(failed instanceof Failed ? failed : new Failed(String(failed.message ?? failed)));
-        setAnyway((before) => ANYWAY.find(([option]) => failed.hint?.includes(option)) ?? before);
+        setAnyway((before) => (ANYWAY[failed.anyway] ? failed.anyway : before));
       }
     }
     setBusy(false);
@@ -177,10 +192,11 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
           <//>`;
   return html`<${Dialog} title=${title} onClose=${close} wide=${Boolean(Form) || Boolean(plan)} footer=${footer}>
     <${Failure} error=${error} />
+    ${long && plan && html`<p class="notice waiting" role="status">${WAITING}</p>`}
     ${step === "form"
       ? html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
           ${kept && html`<${Kept} onFresh=${fresh} />`} ${other && html`<p class="notice">${OTHER}</p>`}
-          ${anyway && html`<${Anyway} option=${anyway} values=${values} set=${set} />`}
+          ${anyway && html`<${Anyway} name=${anyway} values=${values} set=${set} />`}
           <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
@@ -188,6 +204,13 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
           ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
         </div>`}
   <//>`;
+}
+
+/** A button that lets one add a memory, for pages that miss one. */
+export function AddMemory({ onDone }) {
+  const [open, setOpen] = useState(false);
+  return html`<${Button} icon="plus" opens=${true} onClick=${() => setOpen(true)}>Add a memory<//>
+    ${open && html`<${ChangeDialog} action="add" onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
 }
 
 /** The changes of this server's run, newest first, each with its way back. */

@@ -21,6 +21,14 @@ export function Command({ command }) {
     ><span class="visually-hidden" role="status">${told}</span></span>`;
 }
 
+/** A sentence of the server's: a command in backticks is shown to be copied, other names as code. */
+export function Told({ text }) {
+  return String(text ?? "").split("`").map((part, at) => {
+    if (at % 2 === 0) return part;
+    return part.startsWith("ralph ") ? html`<${Command} key=${at} command=${part} />` : html`<code key=${at}>${part}</code>`;
+  });
+}
+
 /** Each word on one line: "--task" must not be broken behind its first dash. */
 function unbroken(command) {
   return command.split(" ").map((word, at) => html`${at > 0 && " "}<span key=${at} class="nowrap">${word}</span>`);
@@ -42,8 +50,8 @@ export function Failure({ error, retry }) {
   return html`<div class="failure" role="alert">
     <${Icon} name="alert" />
     <div>
-      <p class="failure-title">${sentence(error.message)}</p>
-      ${error.hint && html`<p>${sentence(error.hint)}</p>`}
+      <p class="failure-title"><${Told} text=${sentence(error.message)} /></p>
+      ${error.hint && html`<p><${Told} text=${sentence(error.hint)} /></p>`}
       ${retry && html`<p><button type="button" class="button small" onClick=${retry}>Try again</button></p>`}
     </div>
   </div>`;

@@ -4,17 +4,16 @@
  * The counts are true for the whole memory; a list shows the first of them and says how many more there are.
  */
 import { html, useId, useState } from "../lib.js";
-import { Empty } from "./empty.js";
-import { number } from "./words.js";
+import { Command, Empty, Told } from "./empty.js";
+import { number, sentence } from "./words.js";
 
 const SHOWN = 20;
 const ASPECTS = [
   { key: "stale", label: "stale", about: "They cite something that is gone or was changed.",
     none: "Every file, symbol and command that is cited was found.", command: "ralph check" },
   { key: "unused", label: "unused", about: "They were injected, and no agent came back to them.",
-    none: "Whatever was injected was used at least once.", command: "ralph stats" },
-  { key: "duplicates", label: "duplicates", about: "They say the same as another one.", none: "No two memories say the same.",
-    command: "ralph memory list" },
+    none: "Whatever was injected was used at least once." },
+  { key: "duplicates", label: "duplicates", about: "They say the same as another one.", none: "No two memories say the same." },
   { key: "secrets", label: "secrets", about: "These lines look like a password or a key.",
     none: "No file of the memory looks as if it held a secret.", command: "ralph doctor --secrets" },
 ];
@@ -35,20 +34,24 @@ export function Health({ health }) {
       )}
     </div>
     <div id=${own} aria-live="polite">
-      ${aspect && html`<${Found} aspect=${aspect} items=${health[aspect.key]} total=${health.counts[aspect.key]} />`}</div>
-    ${health.note && html`<p class="quiet health-note">${health.note}</p>`}
+      ${aspect && html`<${Found} key=${aspect.key} aspect=${aspect} items=${health[aspect.key]} total=${health.counts[aspect.key]} />`}</div>
+    ${health.note && html`<p class="quiet health-note"><${Told} text=${sentence(health.note)} /></p>`}
   </div>`;
 }
 
 function Found({ aspect, items, total }) {
+  const [all, setAll] = useState(false);
   if (!total) {
     const what = { secrets: "a secret", duplicates: "there twice" }[aspect.key] ?? aspect.label;
-    return html`<${Empty} title=${`Nothing is ${what}`} text=${aspect.none} command=${aspect.command} />`;
+    return html`<${Empty} title=${`Nothing is ${what}`} text=${aspect.none} />`;
   }
-  const shown = items.slice(0, SHOWN);
+  const shown = items.slice(0, all ? items.length : SHOWN);
   return html`<p class="quiet">${aspect.about}</p>
     <ul class="found">${shown.map((item, at) => html`<li key=${at}><${Item} aspect=${aspect.key} item=${item} /></li>`)}</ul>
-    ${total > shown.length && html`<p class="quiet">${number(total - shown.length)} more: <code>${aspect.command}</code></p>`}`;
+    ${!all && items.length > SHOWN && html`<button type="button" class="link-button small" onClick=${() => setAll(true)}>
+      Show ${number(items.length - SHOWN)} more</button>`}
+    ${(all || items.length <= SHOWN) && total > items.length && html`<p class="quiet">${number(total - items.length)} more${aspect.command
+      ? html`, all of them with <${Command} command=${aspect.command} />` : ", when these are dealt with"}</p>`}`;
 }
 
 function Item({ aspect, item }) {

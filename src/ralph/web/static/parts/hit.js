@@ -4,7 +4,7 @@ import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";
 import { LayersOf } from "./layers.js";
 import { Marked } from "./markdown.js";
-import { Kind, Time, count, number, said, sentence } from "./words.js";
+import { count, day, Kind, number, said, sentence, Time } from "./words.js";
 
 const SPOKEN = ["prompt", "answer"];
 const USUAL = ["", "active", "accepted", "raw"];
@@ -22,14 +22,34 @@ export function titleOf(row) {
   return (sentence ?? (line.length > 110 ? `${line.slice(0, 100).replace(/\s+\S*$/, "")}…` : line)) || row.id;
 }
 
-/** Marks that ask for attention: stale, not active, seen several times. Words, never colour alone. */
-export function Marks({ row }) {
+/** Marks that ask for attention: superseded, expired, stale, not active, seen several times. Words, never colour alone. */
+export function Marks({ row, inList = false }) {
   const repeats = `Seen ${count(row.count, "time")} in the same words`;
   const state = USUAL.includes(row.status ?? "") ? "" : said(row.status);
-  return html`${row.stale && html`<span class="badge warn" title=${row.stale}><${Icon} name="alert" />stale</span>`}
+  return html`${row.superseded_by &&
+    html`<a class="badge warn" href=${recordPath(row.superseded_by)} data-link tabindex=${inList ? "-1" : undefined}
+      title="To what took its place: ${row.superseded_by}"><${Icon} name="archive" />superseded</a>`}
+    ${row.expired && html`<span class="badge warn" title="Its last day was ${row.expired}"><${Icon} name="archive" />expired</span>`}
+    ${row.stale && html`<span class="badge warn" title=${row.stale}><${Icon} name="alert" />stale</span>`}
     ${state && html`<span class="badge">${state}</span>`}
     ${row.count > 1 && html`<span class="badge num" title=${repeats}>×${number(row.count)}</span>`}`;
 }
+
+/** What a reader must know before believing a record, a sentence for each; `newer` is what took its place, if known. */
+export function Standing({ row, newer }) {
+  const told = [
+    row.superseded_by &&
+      html`Superseded by <a href=${recordPath(row.superseded_by)} data-link>${newer?.title || row.superseded_by}</a>.
+        Agents are told that one instead.`,
+    row.expired && html`Its last day was ${day(row.expired)}, so no agent is told of it any more.`,
+    row.stale && `${sentence(row.stale)}.`,
+    row.status === "retired" && "Retired: it stays in its file, and no agent is told of it.",
+  ].filter(Boolean);
+  return told.map((one, at) => html`<p class="notice standing" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
+}
+
+/** Whether a record no longer holds. */
+const isPast = (row) => Boolean(row.superseded_by || row.expired || row.status === "retired");
 
 /** A text from where the first of the words is, when that is far from its beginning. */
 function excerpt(text, words) {
@@ -46,7 +66,7 @@ export function Hit({ row, words, open, onToggle }) {
   const title = titleOf(row);
   const titled = title === row.title;
   const text = (row.text ?? "").trim() || row.id;
-  return html`<article class="hit">
+  return html`<article class="hit ${isPast(row) ? "hit-past" : ""}">
     <button type="button" class="icon-button hit-toggle" tabindex="-1" title="e" aria-expanded=${open ? "true" : "false"}
       aria-label="${open ? "Less" : "More"} of: ${title}" onClick=${onToggle}>
       <${Icon} name=${open ? "down" : "right"} />
@@ -55,7 +75,7 @@ export function Hit({ row, words, open, onToggle }) {
       <a class="hit-title" href=${recordPath(row.id)} data-link tabindex="-1">
         <${Marked} text=${titled ? title : excerpt(text, words)} words=${words} />
       </a>
-      <${Marks} row=${row} />
+      <${Marks} row=${row} inList=${true} />
     </div>
     ${titled && html`<p class="hit-text"><${Marked} text=${excerpt(text, words)} words=${words} /></p>`}
     <p class="hit-meta">
@@ -74,7 +94,7 @@ export function Hit({ row, words, open, onToggle }) {
 export function HitDetail({ row }) {
   const why = row.why ?? [];
   return html`<div class="hit-detail">
-    ${row.stale && html`<p class="notice">${sentence(row.stale)}</p>`}
+    <${Standing} row=${row} />
     ${why.length > 0 &&
     html`<div class="why">
       <p class="why-title">Why it was found</p>

@@ -1,5 +1,6 @@
 // The keyboard, in one place: single keys, and two keys in a row ("g m"). No shortcut while somebody types, while a
-// dialog is open (its own keys aside), or together with Ctrl, Alt or Meta: those belong to the browser.
+// dialog is open (its own keys aside), or together with Ctrl, Alt or Meta: those belong to the browser. Esc leads out of
+// a field: what a search field holds is cleared first, and then the focus goes to the list, where j and k move.
 
 const bound = [];
 let first = "";
@@ -22,9 +23,25 @@ export function isTyping(element) {
   return element.tagName === "INPUT" && !["checkbox", "radio", "button", "range"].includes(element.type);
 }
 
+/** Esc in a field that had nothing of its own to close: clears a search, and else leaves it for the list or the page. */
+function leave(field) {
+  if (field.type === "search" && field.value) {
+    field.value = "";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    return;
+  }
+  (document.querySelector("main [role=grid]") ?? document.getElementById("main")).focus({ preventScroll: true });
+}
+
 function heard(event) {
   if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-  if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open]")) return;
+  if (isTyping(event.target)) {
+    if (event.key !== "Escape" || event.target.tagName === "SELECT") return;
+    event.preventDefault();
+    leave(event.target);
+    return;
+  }
   // Enter and space on a button or a link are that control's own.
   if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button, summary, input, label")) return;
   const pair = first && event.timeStamp - firstAt < PATIENCE ? `${first} ${event.key}` : "";

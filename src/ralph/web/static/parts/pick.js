@@ -47,7 +47,10 @@ export function Pick({ label, nodes, all, value, onPick, search = false, placeho
     onPick(node);
   };
   const key = (event) => {
-    if (event.key === "Escape" && words !== null) return setWords(null);
+    if (event.key === "Escape" && words !== null) {
+      event.preventDefault();
+      return setWords(null);
+    }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && open && options.length) {
       event.preventDefault();

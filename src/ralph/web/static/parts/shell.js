@@ -32,7 +32,7 @@ const KEYS = [
   ["k", "row before"],
   ["Enter", "open the row"],
   ["e", "more of the row, in the explorer"],
-  ["Esc", "close"],
+  ["Esc", "clear the search, leave the field, close"],
   ...PLACES.map(([, name, , key]) => [`g ${key}`, name]),
   ["t", "light or dark"],
   ["?", "this help"],
@@ -49,7 +49,7 @@ function Place({ place: [path, name, icon, key], onGo }) {
     title=${key ? `g ${key}` : undefined} onClick=${onGo}><${Icon} name=${icon} /><span>${name}</span></a>`;
 }
 
-const OLD = "What you see may be old. Is `ralph web` still running?";
+const OLD = "What you see may be old: the server does not answer. Start it again with ralph web";
 
 function Line() {
   const words = { live: "Live", waiting: "Not connected", off: "Connecting" }[connected.value];
@@ -138,7 +138,7 @@ export function Shell({ children }) {
       </a>
       <nav class="places" aria-label="Pages">${PLACES.map((place) => html`<${Place} key=${place[0]} place=${place} />`)}</nav>
       <div class="rail-foot">
-        ${state?.paused && html`<p class="paused" title="Hooks record and tell nothing until: ralph resume">Paused</p>`}
+        ${state?.paused && html`<p class="paused" title="Hooks record nothing and tell nothing until somebody runs ralph resume-capture">Paused</p>`}
         <${Line} />
         <div class="rail-tools">
           <button type="button" class="icon-button" onClick=${toggleTheme} title="t"

@@ -1,0 +1,77 @@
+"""By hand, too, what a page says already in other words is told with its line and not added, unless it is forced."""
+
+from pathlib import Path
+
+import pytest
+
+from ralph.app import memory, promote
+from ralph.app.promote import Target
+from ralph.formats import patterns, region
+from ralph.formats.region import END, START
+from ralph.model.kinds import MemoryKind
+
+FIRST = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
+AGAIN = "user_pb2 cannot be imported until make proto has been run"
+OTHER = "The LedgerWriter closes after 90 days, and its handles with it."
+
+PAGES = {Target.PATTERNS: ".ralph/global-patterns.md", Target.AGENTS: "AGENTS.md", Target.CLAUDE: "CLAUDE.md"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def kept(root: Path, text: str) -> str:
+    return memory.add(root, text, MemoryKind.PATTERN).stored.record.id
+
+
+def bullets(root: Path, to: Target) -> list[str]:
+    text = (root / PAGES[to]).read_text(encoding="utf-8")
+    document = patterns.parse(text) if to is Target.PATTERNS else region.parse(text)
+    return [entry.record.text for entry in document.entries]
+
+
+@pytest.mark.parametrize("to", PAGES)
+def test_what_is_there_in_other_words_is_told_with_its_line_and_added_by_force_only(root: Path, to: Target) -> None:
+    promote.promote(root, kept(root, FIRST), to)
+    again = kept(root, AGAIN)
+    before = (root / PAGES[to]).read_bytes()
+    for dry_run in (True, False):
+        done = promote.promote(root, again, to, dry_run=dry_run)
+        assert not done.changed
+        assert done.near is not None
+        assert done.near.text == FIRST
+        lines = before.decode().splitlines()
+        assert FIRST in lines[done.near.line - 1]
+        assert done.near.told == f"already there: {FIRST}, line {done.near.line}"
+    assert (root / PAGES[to]).read_bytes() == before
+    assert promote.promote(root, again, to, force=True).changed
+    assert bullets(root, to) == [FIRST, AGAIN]
+
+
+@pytest.mark.parametrize("to", PAGES)
+def test_the_same_words_are_never_added_twice_and_other_thoughts_always(root: Path, to: Target) -> None:
+    first = kept(root, FIRST)
+    promote.promote(root, first, to)
+    again = promote.promote(root, first, to, force=True)
+    assert not again.changed
+    assert again.near is None
+    assert promote.promote(root, kept(root, OTHER), to).changed
+    assert bullets(root, to) == [FIRST, OTHER]
+
+
+def test_what_a_person_wrote_around_the_region_counts_and_code_does_not(root: Path) -> None:
+    page = f"# Ours\n\n```\n- {OTHER}\n```\n\n* {AGAIN}\n\n{START}\n{END}\n"
+    (root / "AGENTS.md").write_text(page, encoding="utf-8", newline="")
+    done = promote.promote(root, kept(root, FIRST), Target.AGENTS)
+    assert done.near is not None
+    assert (done.near.text, done.near.line) == (AGAIN, 7)
+    assert (root / "AGENTS.md").read_text(encoding="utf-8") == page
+    assert promote.promote(root, kept(root, OTHER), Target.AGENTS).changed
+
+
+def test_a_memory_in_other_words_is_a_memory_of_its_own(root: Path) -> None:
+    promote.promote(root, kept(root, FIRST), Target.PATTERNS)
+    assert promote.promote(root, kept(root, OTHER), Target.MEMORY, text=AGAIN).near is None

@@ -1,0 +1,92 @@
+"""Where a record stands: what another one superseded, what is past its day, stale or retired never passes for true."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, page
+from tests.web import sample
+from tests.web.asking import Site
+from tests.web.sample import Sample
+
+from ralph.app import check, memory
+from ralph.app import search as searching
+from ralph.model.query import Query
+
+OLD, NEW, PAST = "fix-1705751400-a001", "fix-1705751401-a002", "fix-1705751402-a003"
+
+
+@pytest.fixture(scope="module")
+def shop() -> Sample:
+    return sample.shared()
+
+
+@pytest.fixture(scope="module")
+def window(shop: Sample) -> Site:
+    return Site(shop.root)
+
+
+@pytest.fixture
+def quokkas(tmp_path: Path) -> Path:
+    """The old text says the words of the question thrice, the new one once."""
+    path = tmp_path / ".agent" / "memories.md"
+    path.parent.mkdir()
+    text = page(
+        Block("quokka parser quokka parser: the quokka is version one", OLD, "quokka", kind="fix"),
+        Block("Version two of it, the quokka of the parser", NEW, "t", kind="fix", more=f" | supersedes: {OLD}"),
+        Block("quokka parser quokka zero", PAST, "quokka", kind="fix", more=" | valid-until: 2025-06-01"),
+    )
+    path.write_text(text, encoding="utf-8", newline="")
+    return tmp_path
+
+
+def test_what_no_longer_holds_ranks_below_what_took_its_place_as_in_the_command(quokkas: Path) -> None:
+    found = Site(quokkas).get("/api/records", q="quokka parser")["items"]
+    assert found[0]["id"] == NEW
+    command = searching.search(quokkas, Query("quokka parser", limit=10)).found.hits
+    assert [row["id"] for row in found] == [hit.record.id for hit in command]
+    assert [row["score"] for row in found] == [hit.score for hit in command]
+
+
+@pytest.mark.parametrize("where", [{"q": "quokka parser"}, {}, {"q": OLD}, {"q": "quokka", "sort": "oldest"}])
+def test_a_hit_says_that_it_is_superseded_and_by_what(quokkas: Path, where: dict[str, str]) -> None:
+    rows = {row["id"]: row for row in Site(quokkas).get("/api/records", **where)["items"]}
+    assert rows[OLD]["superseded_by"] == NEW
+    assert rows[OLD]["expired"] == ""
+    assert all("superseded" not in why for why in rows[OLD]["why"])  # that is no reason to be found
+
+
+def test_a_hit_says_that_its_last_day_is_over(quokkas: Path) -> None:
+    rows = {row["id"]: row for row in Site(quokkas).get("/api/records", q="quokka parser")["items"]}
+    assert (rows[PAST]["expired"], rows[PAST]["superseded_by"]) == ("2025-06-01", "")
+    assert (rows[NEW]["expired"], rows[NEW]["superseded_by"]) == ("", "")
+
+
+def test_a_records_page_names_what_took_its_place(window: Site, shop: Sample) -> None:
+    old, new = shop.memories["env-key"], shop.memories["keys"]
+    told = window.get(f"/api/records/{old}")
+    assert told["record"]["superseded_by"] == new
+    assert told["standing"]["superseded_by"] == {"id": new, "title": told["standing"]["superseded_by"]["title"]}
+    title = window.get(f"/api/records/{new}")["record"]["text"].split("\n")[0]
+    assert told["standing"]["superseded_by"]["title"] in title
+    assert window.get(f"/api/records/{new}")["standing"]["superseded_by"] is None
+
+
+def test_what_is_stale_says_what_is_wrong_and_not_among_the_reasons(window: Site, shop: Sample) -> None:
+    check.refresh(shop.root)
+    stale = [row for row in window.get("/api/records", family="memory", limit=500)["items"] if row["stale"]]
+    assert any(row["stale"].startswith("cited file is gone: ") for row in stale)
+    words = " ".join(stale[0]["text"].split()[:4])
+    found = {row["id"]: row for row in window.get("/api/records", q=words)["items"]}[stale[0]["id"]]
+    assert found["stale"] == stale[0]["stale"]
+    assert found["why"]
+    assert found["stale"] not in found["why"]
+
+
+def test_what_is_retired_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
+    one = memory.add(tmp_path, "The quokka waits").stored.record.id
+    memory.retire(tmp_path, one)
+    window = Site(tmp_path)
+    assert [row["status"] for row in window.get("/api/records", q=one)["items"]] == ["retired"]
+    assert window.get("/api/records", q="quokka")["items"] == []
+    assert [row["status"] for row in window.get("/api/records", q="quokka", status="retired")["items"]] == ["retired"]
+    assert window.get(f"/api/records/{one}")["record"]["status"] == "retired"

@@ -1,0 +1,99 @@
+"""What a page says to do is something that can be done in a page."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.web import sample
+from tests.web.asking import Site
+from tests.web.sample import Sample
+
+from ralph.app import knowledge
+from ralph.web import wording
+
+TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
+OPTION = re.compile(r"(?<![\w`-])--[a-z]")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('`ralph search "words"` shows the ids', "look for it in Memory"),
+        (
+            "leave the value out; --allow-secret stores it anyway",
+            "leave the value out; or say here that it may be kept",
+        ),
+        ("--force promotes it anyway", "say here that you want it anyway, or say it in other words"),
+        ("`ralph task list` names them", "look for it in Tasks"),
+        (
+            "the file is as it was; free some space and run again",
+            "the file is as it was; free some space and try again",
+        ),
+        ("run `ralph doctor --fix` to give each its own id", "run `ralph doctor --fix` to give each its own id"),
+        ("look at it and run the command again", "look at it and try again"),
+        ("", ""),
+    ],
+)
+def test_a_hint_names_what_the_page_has(said: str, told: str) -> None:
+    assert wording.hint(said) == told
+
+
+def test_what_may_be_insisted_on_is_told_apart() -> None:
+    assert wording.insisting("leave it out; --allow-secret stores it anyway") == "allow_secret"
+    assert wording.insisting("--force promotes it anyway") == "force"
+    assert wording.insisting("look at it") == ""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Sample:
+    return sample.copied(tmp_path / "shop")
+
+
+def refusals(shop: Sample) -> list[dict[str, str]]:
+    """Errors that a person can meet in the pages."""
+    window = Site(shop.root)
+    memory = shop.memories["redis"]
+    long = knowledge.add(shop.root, "A long page", "All of it is said here. " * 90, ["long"]).stored.record.id
+    posted = [
+        {"action": "add", "text": f"The token is {TOKEN}."},
+        {"action": "edit", "id": memory, "text": f"The token is {TOKEN}."},
+        {"action": "promote", "id": long, "to": "agents"},
+        {"action": "promote", "id": memory, "to": "agents", "page": "x"},
+        {"action": "promote", "id": memory, "to": "design", "page": "not-there"},
+        {"action": "delete", "id": "mem-1-none"},
+        {"action": "fly", "id": memory},
+    ]
+    asked = ["/api/records/none", "/api/tasks/t-none", "/api/sessions/none", "/api/runs/run-none",
+             "/api/graph/neighbors?id=none", "/api/compare?a=run-none&b=run-none"]  # fmt: skip
+    answers = [window.posted("/api/changes/plan", **body) for body in posted]
+    answers += [(there.status_code, there.json()) for there in map(window.client.get, asked)]
+    assert all(status < 500 for status, _ in answers), answers
+    errors = [answer["error"] for status, answer in answers if status >= 400]
+    assert len(errors) >= 11
+    return errors
+
+
+def test_no_error_of_the_pages_names_an_option_of_the_command_line(shop: Sample) -> None:
+    for error in refusals(shop):
+        assert not OPTION.search(error["message"]), error
+        assert not OPTION.search(error["hint"]), error
+
+
+def test_a_secret_can_be_insisted_on_by_a_box_and_not_by_an_option(shop: Sample) -> None:
+    body = {"action": "add", "text": f"The token is {TOKEN}."}
+    status, told = Site(shop.root).posted("/api/changes/plan", **body)
+    assert (status, told["error"]["anyway"]) == (400, "allow_secret")
+    assert Site(shop.root).post("/api/changes/plan", allow_secret=True, **body)["files"]
+
+
+PAGES = Path(__file__).resolve().parents[2] / "src/ralph/web/static"
+
+
+def test_sentences_of_the_pages_name_no_option() -> None:
+    for path in [*PAGES.glob("pages/*.js"), *PAGES.glob("parts/*.js"), PAGES / "app.js"]:
+        text = path.read_text(encoding="utf-8")
+        bare = re.sub(r"^\s*(//|\*|/\*\*).*$", "", text, flags=re.MULTILINE)  # what is for readers of the code
+        bare = re.sub(r"command(=|: )(\$\{`[^`]*`\}|'[^']*'|\"[^\"]*\")", "", bare)  # what can be copied
+        bare = re.sub(r"[\"'`]--(plot|node|graph|hue|ink|line|accent|paper|surface|danger)[\w$-]*|var\(--", "", bare)
+        found = re.findall(r".*[\s\"'`(]--[a-z]+.*", bare)
+        assert found == [], (path.name, found)
