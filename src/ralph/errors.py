@@ -4,6 +4,7 @@
     ├── UsageError                 exit 2: the call's words are wrong
     │   └── ConfigError            a config file or value is wrong (file:line)
     ├── NotFound                   no record, file or key of that name
+    │   └── NothingYet             the newest was asked for, and there is none: for a listing no error at all
     ├── Conflict                   something is there that must not be overwritten, or changed under us
     ├── Refused                    a rule says no: a secret, an unsafe path, an empty text
     ├── Unreadable                 a file cannot be read or is not what it should be
@@ -40,6 +41,10 @@ class ConfigError(UsageError):
 
 class NotFound(RalphError):
     """No record, file or key of that name."""
+
+
+class NothingYet(NotFound):
+    """The newest of its kind was asked for, by no name, and there is none yet."""
 
 
 class Conflict(RalphError):

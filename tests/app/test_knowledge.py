@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import forget, index, knowledge
+from ralph.app import feature, forget, index, knowledge
 from ralph.app.forgetting import Wanted
 from ralph.app.knowledge import Change
 from ralph.app.search import search
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound, Refused, WriteFailed
+from ralph.errors import NotFound, Refused, UsageError, WriteFailed
 from ralph.formats import jsonl
 from ralph.formats.sigils import KnowledgeSigil, read
 from ralph.model.query import Query
@@ -292,6 +292,24 @@ def test_a_list_is_narrowed_by_tags_and_feature(tmp_path: Path) -> None:
     assert [r.title for r in knowledge.list_(tmp_path).records] == ["One", "Two"]
     assert [r.title for r in knowledge.list_(tmp_path, tags=["B", "c"]).records] == ["Two"]
     assert [r.title for r in knowledge.list_(tmp_path, feature="shop").records] == ["One"]
+
+
+def test_a_feature_that_is_none_is_refused_and_those_that_there_are_are_named(tmp_path: Path) -> None:
+    shop = feature.add(tmp_path, "Loyalty Points").feature.id
+    for name in ("loyalty", "f-000000", "Loyality Points"):
+        with pytest.raises(UsageError, match=f"there is no feature {name}") as caught:
+            knowledge.add(tmp_path, "One", "1.", ["a"], feature=name)
+        assert f"{shop} (Loyalty Points)" in caught.value.hint
+    assert names(tmp_path) == []
+    for title, name in (("One", shop), ("Two", "loyalty points"), ("Three", "")):
+        knowledge.add(tmp_path, title, f"{title}.", [title.lower()], feature=name)
+    assert len(knowledge.list_(tmp_path, feature=shop).records) == 2
+
+
+def test_without_any_feature_a_name_is_a_label_and_an_id_is_an_error(tmp_path: Path) -> None:
+    knowledge.add(tmp_path, "One", "1.", ["a"], feature="shop")
+    with pytest.raises(UsageError, match="there is no feature f-0a1b2c"):
+        knowledge.add(tmp_path, "Two", "2.", ["b"], feature="f-0a1b2c")
 
 
 def test_links_name_where_they_lead(tmp_path: Path) -> None:

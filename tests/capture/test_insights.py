@@ -1,9 +1,10 @@
 """What is proposed from records of every sort, how it is merged, and what counts as well-evidenced."""
 
 from dataclasses import replace
+from functools import cache
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.situations import EMPTY, NOTE, TEACHING, observed, session
 
@@ -206,13 +207,20 @@ def test_a_learning_is_of_the_session_of_its_block() -> None:
     assert (moved.origin.session, moved.origin.iteration) == ("s9", 2)
 
 
-@given(st.randoms(use_true_random=False))
-def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance: Random) -> None:
+@cache
+def many_parts() -> tuple[list[list[Record]], list[Record]]:
+    """Sessions that teach something and what else is known, and what is proposed from all of it."""
     sessions = [session(*steps, name=f"s{number}") for number, steps in enumerate(TEACHING.values())]
     parts = [*sessions, [learning(PROTO, "s1", 1)], [learning(PROTO_AGAIN, "s2", 2)], [noted(PROTO, 3)]]
-    wanted = propose([record for part in parts for record in part])
-    chance.shuffle(parts)
-    assert propose([record for part in parts for record in part]) == wanted
+    return parts, list(propose([record for part in parts for record in part]))
+
+
+@settings(max_examples=30)  # each takes as long as the insights of a whole project
+@given(st.randoms(use_true_random=False))
+def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance: Random) -> None:
+    parts, wanted = many_parts()
+    shuffled = chance.sample(parts, len(parts))
+    assert propose([record for part in shuffled for record in part]) == wanted
 
 
 @given(st.lists(st.text(max_size=200), max_size=6))

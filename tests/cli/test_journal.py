@@ -112,8 +112,11 @@ def test_what_is_not_there_is_told(kept: Project, words: tuple[str, ...], code: 
 
 def test_nothing_is_shown_of_an_empty_journal(ralph: Project) -> None:
     said = ralph("journal", "show")
-    assert (said.code, said.out) == (1, "")
-    assert "the journal is empty" in said.err
+    assert (said.code, said.out) == (0, "The journal is empty.\n")
+    assert ralph("journal", "show", "--format", "json").json == []
+    missing = ralph("journal", "show", "run-00000000", "--format", "json")
+    assert (missing.code, missing.out) == (1, "")
+    assert "no iteration of a run" in missing.err
 
 
 def test_a_search_finds_by_notes_task_and_file_and_says_why(kept: Project) -> None:

@@ -89,7 +89,10 @@ def test_json_is_valid_where_there_is_nothing(shop: Project) -> None:
     assert isinstance(shop("loop", "config", "--format", "json").json, dict)
     assert shop("loop", "list").out == "No runs.\n"
     assert shop("loop", "status").out == "No run yet.\n"
-    for words in (("show",), ("logs",), ("resume",), ("stop",)):
+    assert shop("loop", "show", "--format", "json").json is None
+    assert shop("loop", "show").out == "No run yet.\n"
+    assert shop("loop", "show", "run-00000000", "--format", "json").code == 1
+    for words in (("show", "-i", "1"), ("logs",), ("resume",), ("stop",)):
         said = shop("loop", *words)
         assert (said.code, said.out) == (1, ""), words
         assert "there is no run yet" in said.err

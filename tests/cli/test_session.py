@@ -52,7 +52,8 @@ def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> N
 def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
     assert ralph("session", "list", "--format", "json").json == {"sessions": [], "total": 0}
     assert ralph("session", "list", "--format", "markdown").out == ""
-    assert ralph("session", "summary").code == 1
+    assert ralph("session", "summary", "--format", "json").json is None
+    assert ralph("session", "show", "--format", "json").json["hits"] == []
     assert ralph("session", "show").code == 1
 
 

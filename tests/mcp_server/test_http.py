@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.talking import Talk
+
+from ralph.mcp.serve import bound
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve", "--http")
 PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -190,3 +193,10 @@ def test_a_token_that_others_can_read_is_refused_before_anything_listens(root: P
     assert (done.returncode, done.stdout) == (1, "")
     assert "others can read or write it" in done.stderr
     assert "http://" not in done.stderr
+
+
+def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
+    with bound(0) as listening, socket.create_connection(listening.getsockname()[:2]):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

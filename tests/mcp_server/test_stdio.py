@@ -143,6 +143,32 @@ def test_nonsense_is_answered_and_the_server_goes_on(root: Path) -> None:
         assert wire.hear()["result"]["structuredContent"]["memories"] == 3
 
 
+BROKEN = b"### mem-1700000000-abcd\n> zebra \xff \xed\xa0\x80\n<!-- tags: x\xff | created: 2026-01-01 -->\n"
+"""A memory with bytes that are no UTF-8, in its text and in its tags."""
+
+
+def test_a_file_with_broken_bytes_is_told_and_does_not_end_the_server(root: Path) -> None:
+    (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
+    name = "mem-1700000000-abcd"
+    with wired(root) as wire:
+        wire.greet()
+        for tool, arguments in (
+            ("memory_show", {"id": name}), ("memory_list", {}), ("search", {"query": "zebra", "layer": 3}),
+            ("search", {"query": name, "layer": 3}), ("timeline", {"id": name}), ("context", {"prompt": "zebra"}),
+            ("graph_neighbors", {"id": name}), ("memory_delete", {"id": name}),
+        ):  # fmt: skip
+            wire.send(id=tool, method="tools/call", params={"name": tool, "arguments": arguments})
+            heard = wire.hear()
+            assert (heard["id"], heard["result"]["isError"]) == (tool, False), heard
+    (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
+    with wired(root) as wire:
+        wire.greet()
+        wire.send(id=2, method="resources/list")
+        assert name in json.dumps(wire.hear()["result"])
+        wire.send(id=3, method="resources/read", params={"uri": f"ralph://memory/{name}"})
+        assert "zebra" in json.dumps(wire.hear()["result"])
+
+
 def test_a_client_that_is_killed_leaves_no_server_behind(root: Path) -> None:
     words = [sys.executable, "-c", CLIENT]
     with subprocess.Popen(words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:

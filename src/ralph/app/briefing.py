@@ -20,8 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import check, entries, guardrails, hook_settings, index, ledger, logs, memory
-from ralph.app import session as sessions
+from ralph.app import entries, guardrails, hook_settings, index, ledger, logs, memory, verified
 from ralph.capture import summarize
 from ralph.context import brief, recall, render, shares, skill
 from ralph.context.brief import Brief, Caps, Summary
@@ -38,14 +37,8 @@ from ralph.store.sources import sources
 SKILL = "skill"
 """The name under which a session is noted to have been handed the skill."""
 
-CATCH_UP = 0.2
-"""Seconds that a hook may spend on the index."""
-
 VERIFIED, VERIFYING = 200, 0.2
 """So many of the newest records are verified at a session's start when something changed, in so many seconds of git."""
-
-SUMMARY = 400
-"""Tokens of one session's summary."""
 
 _SUMMARIES, SUMMARY_TOKENS = 3, 1_000
 """So many sessions are told of at a start, and the tokens of all of them."""
@@ -92,7 +85,7 @@ class Context:
 
 def at_start(root: Path, config: Config, session: str, *, resumed: bool = False, task: str = "") -> Brief:
     """The brief of a session that starts (in a task); one that goes on is handed only what it has not seen."""
-    _catch_up(root)
+    _catch_up(root, config)
     seen = ledger.seen(root, session) if resumed else set()
     today = ids.now().date()
     handed = config.memories.inject is Inject.AUTO and config.memories.enabled
@@ -110,14 +103,14 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     active = [line for line in active if _mark(line) not in seen]
     said = [line for line in notices(root) if _mark(line) not in seen]
     made = brief.session_brief(
-        check.marked(root, [record for record in rules if record.id not in seen]),
-        check.marked(root, [record for record in learned if record.id not in seen]),
+        verified.marked(root, [record for record in rules if record.id not in seen]),
+        verified.marked(root, [record for record in learned if record.id not in seen]),
         [each for each in recaps if each.id not in seen],
         active,
         said,
         caps=Caps(share, room.tokens, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
-        stale=check.marks(root, [*rules, *learned]),
+        stale=verified.marks(root, [*rules, *learned]),
         skill=skill.text("memories") if with_skill else "",
         strategy=wanted_strategy(config),
     )
@@ -152,17 +145,20 @@ def _with_skill(config: Config) -> bool:
     return memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
 
 
-def _catch_up(root: Path) -> None:
+def _catch_up(root: Path, config: Config) -> None:
     """Bring the index up to date as far as a moment allows; the files alone will do where it cannot be written."""
     if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
         with suppress(RalphError, OSError, sqlite3.Error):
-            index.catch_up(root, CATCH_UP)
+            index.catch_up(root, index.MOMENT, config.privacy)
 
 
 def _verify(root: Path) -> None:
     """Look whether what records cite is still there, as far as a moment allows; nobody needs it to begin."""
     with suppress(RalphError, OSError):
-        check.refresh(root, most=VERIFIED, patience=VERIFYING)
+        if verified.is_due(root):
+            from ralph.app import check  # noqa: PLC0415 - mostly nothing has changed, and it takes its time to load
+
+            check.refresh(root, most=VERIFIED, patience=VERIFYING)
 
 
 def notices(root: Path) -> list[str]:
@@ -187,7 +183,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
     wanted.since = since(today, choice.recent)
     wanted.task = rows.safe(task)
     wanted.budget = recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
-    wanted.stale = check.known(root)
+    wanted.stale = verified.known(root)
 
     def question(connection: sqlite3.Connection) -> Context:
         told = recall.related(connection, asked, wanted)
@@ -267,5 +263,5 @@ def _came_to_its_end(connection: sqlite3.Connection, name: str) -> bool:
 
 
 def _summed_up(connection: sqlite3.Connection, name: str) -> str:
-    found = sessions.observations(connection, name, most=_MOST_OBSERVATIONS)
-    return summarize.text(summarize.summary(found), SUMMARY, estimate)
+    found = rows.of_session(connection, name, most=_MOST_OBSERVATIONS)
+    return summarize.text(summarize.summary(found), summarize.TOKENS, estimate)

@@ -7,14 +7,14 @@ a loop bring it up to date (`refresh`), so that nobody has to run this verb to b
 checkout, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import check_look
-from ralph.app.check_git import Git, head_log
+from ralph.app import check_look, verified
+from ralph.app.check_git import Git
 from ralph.context import stale
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.model.query import Hit
@@ -24,6 +24,8 @@ from ralph.search.citations import STALE, Looked, Verdict
 from ralph.store import files
 from ralph.store.sources import Format, sources, told
 
+cache_file, known, marks, marked = verified.cache_file, verified.known, verified.marks, verified.marked
+"""What was found before, which others ask for without what looks for it."""
 _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 
 
@@ -75,7 +77,8 @@ def refresh(root: Path, *, most: int = 0, patience: float = 0) -> bool:
     With `most`, the newest so many records; with `patience`, as far as git answers in so many seconds: whoever starts
     a session should not wait for more. What is known of all else stays.
     """
-    found = sorted(_records(root), key=lambda each: each.record.created_at, reverse=True) if _is_due(root) else []
+    due = verified.is_due(root)
+    found = sorted(_records(root), key=lambda each: each.record.created_at, reverse=True) if due else []
     if not found:
         return False
     git = Git(root, patience)
@@ -87,26 +90,11 @@ def refresh(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         for looked in each.looked
         if git.late and looked.verdict is Verdict.UNVERIFIABLE
     }
-    held = _cached(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
+    held = verified.cached(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
     lines = [line.split("\t") for line in held.split("\n")]
     kept = [line for line in lines if line[0] in rest or (line[0], *line[3:4]) in unsure]
     remember(root, reports, ["\t".join(line) + "\n" for line in kept])
     return True
-
-
-def _is_due(root: Path) -> bool:
-    """Whether somebody wrote to a file with records, or came to another commit, since all was verified."""
-    places = [source.path for source in sources(root) if source.format in _FORMATS]
-    log = head_log(root)
-    try:
-        last = cache_file(root).stat().st_mtime_ns
-    except OSError:
-        return bool(places)
-    for place in (*places, *((log,) if log is not None else ())):
-        with suppress(OSError):
-            if place.stat().st_mtime_ns > last:
-                return True
-    return not _cached(root).startswith(stale.HEAD)
 
 
 def _records(root: Path) -> Iterator[Report]:
@@ -116,12 +104,6 @@ def _records(root: Path) -> Iterator[Report]:
                 for placed in told(source).records:
                     if placed.record.status is not Status.RETIRED:
                         yield Report(placed.record, source.name, placed.line, ())
-
-
-def cache_file(root: Path) -> Path:
-    """What was found in a checkout: kept in the main one, a worktree's by git's name for it, as hooks know it."""
-    name = paths.worktree_name(root)
-    return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / stale.NAME
 
 
 def remember(root: Path, reports: Sequence[Report], known: Sequence[str] = ()) -> None:
@@ -136,24 +118,6 @@ def remember(root: Path, reports: Sequence[Report], known: Sequence[str] = ()) -
         files.write(cache_file(root), stale.page((*lines, *known)), root=paths.state_root(root), mode=files.PRIVATE)
 
 
-def known(root: Path) -> stale.Known:
-    """What was verified here, to be asked for single records."""
-    return stale.Known(str(root), _cached(root))
-
-
-def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
-    """What is to be told about records that are handed over, by id; only of those with something to tell."""
-    held = known(root)
-    found = ((each.id, held.note(each.id, f"{each.title}\n{each.text}", each.origin.files)) for each in records)
-    return {name: note for name, note in found if note}
-
-
-def marked(root: Path, records: Sequence[Record]) -> list[Record]:
-    """Records that are handed over, those with something to tell about with that below their text."""
-    told = marks(root, records)
-    return [replace(each, text=f"{each.text}\n({told[each.id]})") if each.id in told else each for each in records]
-
-
 def ranked(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with stale ones behind: their score is less, and the reason is told."""
     held = known(root)
@@ -166,11 +130,3 @@ def ranked(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
             hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
         lowered.append(hit)
     return tuple(sorted(lowered, key=lambda hit: -hit.score))
-
-
-def _cached(root: Path) -> bytes:
-    try:
-        path = cache_file(root)
-        return path.read_bytes() if path.is_file() else b""  # a link may lead to what has no end
-    except OSError:
-        return b""

@@ -7,7 +7,6 @@ of a repository. A repository that does not answer is one that knows nothing; of
 (`late`) nobody knows what it knows. `tests/app/test_check.py` uses real ones.
 """
 
-import contextlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -160,18 +159,6 @@ class Git:
             if zero and word in found:
                 found[word].add(name)
         return found
-
-
-def head_log(folder: Path) -> Path | None:
-    """What git writes to whenever the checkout around a folder comes to another commit; None outside of git."""
-    for top in (folder, *folder.parents):
-        pointer = top / ".git"
-        if pointer.is_dir():
-            return pointer / "logs" / "HEAD"
-        with contextlib.suppress(OSError, ValueError):
-            word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
-            return top / where / "logs" / "HEAD" if word == "gitdir" else None
-    return None
 
 
 def _portions(words: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -30,6 +30,8 @@ from ralph.store.sources import Format
 _REACH = 2
 _INJECTIONS = 200
 _NEIGHBOURS = 200
+_NAMED = 100
+"""Characters of a text that stand for a title."""
 
 
 class Action(StrEnum):
@@ -196,7 +198,10 @@ def _title(connection: sqlite3.Connection, name: str) -> str:
 
 def titled(record: Record) -> str:
     """How a record is called: its title, else how its text begins."""
-    return record.title or " ".join(record.text[:400].split())[:100]
+    if record.title:
+        return record.title
+    line = " ".join(record.text[: 4 * _NAMED].split())
+    return line if len(line) <= _NAMED else f"{line[:_NAMED].rpartition(' ')[0] or line[:_NAMED]}…"
 
 
 def _citations(root: Path, record: Record) -> tuple[Looked, ...]:

@@ -6,6 +6,7 @@ headings alone say nothing. `tests/app/test_feature.py` holds the cases.
 """
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from ralph import paths
 from ralph.app import board, task_file, wording
 from ralph.app.board import Unread, moment
 from ralph.capture import privacy
-from ralph.errors import Conflict, NotFound, RalphError
+from ralph.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats import features
 from ralph.model import ids
 from ralph.model.work import Feature, Task
@@ -108,6 +109,26 @@ def names(root: Path, *given: str) -> tuple[str, ...]:
     folded = {name.casefold() for name in wanted}
     both = (name for pair in found if {each.casefold() for each in pair} & folded for name in pair)
     return tuple(dict.fromkeys((*wanted, *both)))
+
+
+def known(root: Path, name: str) -> str:
+    """The id or title of a feature, as it is spelled; UsageError names those that there are when it is none.
+
+    Where a project keeps no features, a name is a label of its own; what has the form of an id never is.
+    """
+    there = [each.feature for each in _read(root)[0]] if name.strip() else []
+    folded = name.strip().casefold()
+    spelled = {word.casefold(): word for each in there for word in (each.id, each.title)}
+    if folded in spelled or (not there and not _ID.fullmatch(folded)):
+        return spelled.get(folded, name)
+    listed = ", ".join(f"{each.id} ({each.title})" for each in there[:_NAMED])
+    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+    hint = f"the features are {listed}{more}" if there else "this project has no features; `ralph feature add` makes one"
+    raise UsageError(f"there is no feature {name.strip()}", hint=hint)
+
+
+_ID = re.compile(r"f-[0-9a-f]{6}")
+_NAMED = 10
 
 
 def show(root: Path, feature_id: str) -> Shown:

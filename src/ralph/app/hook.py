@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import briefing, hook_settings, index, ledger, pause, session, sight
+from ralph.app import hook_settings, index, ledger, pause, sight
 from ralph.app.ledger import Injection
 from ralph.app.logs import log_file
 from ralph.capture import summarize
@@ -29,7 +29,7 @@ from ralph.formats import jsonl
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Record
 from ralph.settings import Config
-from ralph.store import db, files
+from ralph.store import db, files, rows
 from ralph.store.sources import Format, Source, told
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
@@ -139,6 +139,8 @@ def _started(root: Path, event: Event, config: Config, name: str, *, task: str) 
     if not goes_on:
         with _counted(root, name):
             ledger.forget_session(root, event.session)
+    from ralph.app import briefing  # noqa: PLC0415 - a third of what there is to load, and for a start alone
+
     made = briefing.at_start(root, config, event.session, resumed=goes_on, task=task)
     if not made.text:
         return ""
@@ -155,24 +157,24 @@ def _printed(name: str, text: str) -> str:
 
 def _settled(root: Path, event: Event, config: Config) -> None:
     """A summary of the session so far, in place of the one before, and which of the injected records it used."""
-    happened, stored = _happened(root, event)
+    happened, stored = _happened(root, event, config)
     found = summarize.summary(happened)
-    text = summarize.text(found, briefing.SUMMARY, estimate)
+    text = summarize.text(found, summarize.TOKENS, estimate)
     if text and text != stored:
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
         files.append(log_file(root, event.session), jsonl.encode_line("session", said), root=paths.state_root(root))
     ledger.used(root, event.session, ledger.references(root, event.session, happened), event.at)
 
 
-def _happened(root: Path, event: Event) -> tuple[Sequence[Record], str]:
+def _happened(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
     """What is recorded of a session, and its stored summary; from its log, where the index lags behind or is broken."""
     held = index.of(root)
     with _counted(root, event.happening):
-        if index.catch_up(root, briefing.CATCH_UP).complete:
+        if index.catch_up(root, index.MOMENT, config.privacy).complete:
             with db.explained(held.path), closing(held.connect()) as connection:
                 sql = "SELECT coalesce(summary, '') FROM sessions WHERE id = ?"
                 row = connection.execute(sql, (event.session,)).fetchone()
-                return session.observations(connection, event.session), row[0] if row else ""
+                return rows.of_session(connection, event.session), row[0] if row else ""
     path = log_file(root, event.session)
-    said = told(Source(path, path.name, Format.LOG), index.by_todays_rules(root))
+    said = told(Source(path, path.name, Format.LOG), index.by_todays_rules(root, config.privacy))
     return [placed.record for placed in said.records], ""

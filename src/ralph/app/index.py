@@ -20,19 +20,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import begun, config, index_trees, logs, rescue
-from ralph.app.project import UNTIL_INIT
+from ralph.app import begun, index_trees, logs
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.search import terms
+from ralph.settings import Privacy
 from ralph.store import db, files, rows
 from ralph.store.index import Index, Progress, Synced, in_memory
 from ralph.store.sources import Contents, Interpret, Source, readable, told
 
 T = TypeVar("T")
 
+MOMENT = 0.2
+"""Seconds that a hook may spend on it."""
 PATIENCE = 5.0
 """Seconds to wait for another process that makes the index for the first time."""
 
@@ -61,18 +63,23 @@ class Prunable:
     size: int
 
 
-def of(root: Path) -> Index:
-    """The index of a project: its terms, and what raw events in its logs mean; Refused when it would be outside."""
+def of(root: Path, privacy: Privacy | None = None) -> Index:
+    """The index of a project: its terms, and what raw events in its logs mean; Refused when it would be outside.
+
+    Who knows what must not be kept (`privacy`) saves reading the settings again.
+    """
     away = outside(root)
     if away is not None:
         hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
         raise Refused(f"{paths.index_file(root)}: leads out of the project, to {away}", hint=hint)
     main = paths.state_root(root)
-    return Index(root, terms.index_terms, by_todays_rules(root), None if main == root else partial(_are_alike, root))
+    return Index(root, terms.index_terms, by_todays_rules(root, privacy), None if main == root else partial(_are_alike, root))
 
 
 def _are_alike(root: Path) -> bool:
     """Whether a worktree and its main checkout read raw lines by the same rules, so that one's rows do for both."""
+    from ralph.app import config  # noqa: PLC0415 - when an index is begun, and not in every hook
+
     try:
         return config.private(root, os.environ) == config.private(paths.state_root(root), os.environ)
     except RalphError:  # a config that cannot be read: its owner hears of it elsewhere
@@ -85,9 +92,16 @@ def outside(root: Path) -> Path | None:
     return None if real.is_relative_to(os.path.realpath(paths.state_root(root))) else real
 
 
-def by_todays_rules(root: Path) -> Interpret:
+def by_todays_rules(root: Path, privacy: Privacy | None = None) -> Interpret:
     """What raw lines mean, by the rules that the settings have now: also lines that are older than a rule."""
-    rules = cache(partial(config.private, root, os.environ))
+
+    @cache
+    def rules() -> Privacy:
+        if privacy is not None:
+            return privacy
+        from ralph.app import config  # noqa: PLC0415 - a hook has read the settings already
+
+        return config.private(root, os.environ)
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
         return interpret(value, patterns=rules().patterns, paths=rules().paths)
@@ -95,9 +109,9 @@ def by_todays_rules(root: Path) -> Interpret:
     return read
 
 
-def catch_up(root: Path, seconds: float) -> Synced:
+def catch_up(root: Path, seconds: float, privacy: Privacy | None = None) -> Synced:
     """Read what changed, for so long at most; nothing when another process is at it."""
-    return _hidden(root).sync(within=seconds)
+    return _hidden(root, privacy).sync(within=seconds)
 
 
 def sync(root: Path, progress: Progress | None = None) -> Synced:
@@ -215,6 +229,8 @@ def _of_trees(root: Path, really: bool) -> list[Prunable]:
     why = "the index of a worktree that is gone"
     if not really:
         return [Prunable(each.path, why, each.size) for each in index_trees.left(root)]
+    from ralph.app import rescue  # noqa: PLC0415 - a hook that catches up would load much for it
+
     done = rescue.clear(root)
     return [
         Prunable(each.left.path, f"{why}{f'; its memories are in {each.kept}' if each.kept else ''}", each.left.size)
@@ -328,9 +344,9 @@ def _told(source: Source, read: Interpret) -> Contents:
         return Contents()
 
 
-def _hidden(root: Path) -> Index:
+def _hidden(root: Path, privacy: Privacy | None = None) -> Index:
     """The index of a project, which git does not see."""
-    index = of(root)
+    index = of(root, privacy)
     keep_out_of_git(root)
     begun.refresh(root)
     return index
@@ -340,6 +356,8 @@ def keep_out_of_git(root: Path) -> None:
     """The index must not show up in anybody's `git status`, nor the file that sees to it, until `ralph init`."""
     ignore = paths.gitignore(paths.state_root(root))
     if not ignore.exists() and not ignore.is_symlink():
+        from ralph.app.project import UNTIL_INIT  # noqa: PLC0415 - needed once in a project's life
+
         with suppress(Conflict):  # another process was faster
             files.write(ignore, UNTIL_INIT, expect="")
 

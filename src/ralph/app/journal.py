@@ -19,9 +19,10 @@ from ralph import paths
 from ralph.app import index, sight
 from ralph.capture.privacy import redact
 from ralph.capture.redactor import mapped, named_secrets
+from ralph.capture.unseen import cleaned
 from ralph.capture.trim import trim
 from ralph.context import journal as rendering
-from ralph.errors import Conflict, NotFound, Refused, Unreadable
+from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
 from ralph.formats import jsonl
 from ralph.formats.journal import PREFIX, entry_id, entry_of, is_entry, record_of
 from ralph.model import ids
@@ -113,7 +114,7 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     """The entry as it may be kept."""
 
     def words(text: str) -> str:
-        return rows.safe(redact(text, patterns).text)
+        return rows.safe(redact(cleaned(text), patterns).text)
 
     extra = named_secrets(mapped(dict(entry.extra), words), patterns)
     kept = dict(extra) if isinstance(extra, dict) else {}
@@ -302,7 +303,8 @@ def _meant(run: str, runs: Sequence[str]) -> str:
     """Which of the runs that begin so is meant; the newest one, which comes first, when nothing is said."""
     if not runs:
         what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
-        raise NotFound(what, hint="`ralph journal list` shows what there is; `ralph loop start` begins a run")
+        hint = "`ralph journal list` shows what there is; `ralph loop start` begins a run"
+        raise (NotFound if run else NothingYet)(what, hint=hint)
     if run and run not in runs and len(runs) > 1:
         more = f" and {len(runs) - _CANDIDATES} more" if len(runs) > _CANDIDATES else ""
         what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_CANDIDATES])}{more}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import begun, entries
 from ralph.app import feature as features
-from ralph.capture import privacy
+from ralph.capture import privacy, unseen
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Rendered, Titles, Work
 from ralph.errors import Conflict, NotFound, RalphError, Refused
@@ -152,6 +152,7 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Written:
     """Keep an entry; what is about the same is brought up to date instead. `by` and `via` say whose words they are."""
+    feature = features.known(root, feature)
     text, private = entries.clean(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
         private += entries.clean(words, allow_secret=allow_secret, patterns=patterns)[1]
@@ -172,10 +173,10 @@ def learn(
 def _learned(root: Path, sigil: KnowledgeSigil, feature: str, run: str, patterns: Sequence[str]) -> Learned:
     title = ""
     try:
-        clean = [privacy.redact(words, patterns) for words in (sigil.title, sigil.text)]
+        clean = [privacy.redact(unseen.cleaned(words), patterns) for words in (sigil.title, sigil.text)]
         title, text = " ".join(clean[0].text.split()), clean[1].text
         privacy.check_storable(title + text)
-        tags = [tag for tag in sigil.tags if privacy.redact(tag, patterns).text == tag]
+        tags = [tag for tag in map(unseen.cleaned, sigil.tags) if privacy.redact(tag, patterns).text == tag]
         done = _keep(root, _wanted(title, text.strip(), tags, feature, run))
     except RalphError as error:
         return Learned(title, "", Change.REFUSED, error.message)

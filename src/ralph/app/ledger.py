@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from ralph import paths
@@ -40,16 +41,12 @@ _LEAST_NAME = 4
 _COMMAND = re.compile(r"`([^`\n]{4,200})`")
 _NAME = re.compile(r"[a-z][A-Z]|[_./:\\]|\w-\w|[A-Za-z]\d|\d[A-Za-z]")
 _FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")
-_CODE = frozenset(
-    stem(word)
-    for word in """branch client command commit config configuration create default delete directory error failed
+_CODE = """branch client command commit config configuration create default delete directory error failed
     failing failure fields folder function handle import install library method missing module object option output
     package passed process remove replace request require response result return returned running script server
     service source statement string support system target tested testing update updated values variable version
-    warning working written""".split()
-)
+    warning working written"""
 """Words that any text about code may have."""
-_EVERYDAY = frozenset(map(stem, WORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +121,17 @@ def forget_session(root: Path, session: str) -> None:
     files.delete(seen_file(root, session))
 
 
-def read(root: Path, most: int = LONGEST) -> Ledger:
-    """The ledger, its last bytes; half lines and lines of other kinds are passed over."""
+def read(root: Path, most: int = LONGEST, *, session_id: str = "") -> Ledger:
+    """The ledger, its last bytes; half lines and lines of other kinds are passed over.
+
+    With a session's id lines of other sessions may be left out: the ledger is long, and theirs are most of it.
+    """
     injections: list[Injection] = []
     uses: list[Use] = []
-    for value in _values(_tail(ledger_file(root), most)):
+    text = _tail(ledger_file(root), most)
+    if _SAFE_NAME.fullmatch(session_id):  # such an id is written as it is
+        text = "\n".join(line for line in text.split("\n") if session_id in line)
+    for value in _values(text):
         record_id, session = value.get("record"), value.get("session")
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
@@ -159,7 +162,9 @@ def counted(ledger: Ledger) -> Mapping[str, tuple[int, int]]:
 
 def used(root: Path, session: str, record_ids: Sequence[str], at: str) -> list[str]:
     """Write down what a session referenced, each record once a session; gives those that are new."""
-    known = {use.record for use in read(root).uses if use.session == session}
+    if not record_ids:
+        return []
+    known = {use.record for use in read(root, session_id=session).uses if use.session == session}
     new = [name for name in dict.fromkeys(record_ids) if name not in known]
     if new:
         lines = [jsonl.encode_line("used", {"at": at, "session": session, "record": name}) for name in new]
@@ -172,7 +177,7 @@ def references(
 ) -> list[str]:
     """Which records that were handed to a session something in it refers to since; `records` saves looking them up."""
     since: dict[str, str] = {}
-    for injection in read(root).injections:
+    for injection in read(root, session_id=session).injections:
         if injection.session == session:
             since.setdefault(injection.record, injection.at)
     if not since:
@@ -249,6 +254,12 @@ def _mentions(text: str, name: str) -> bool:
     return any(not piece[:1].isalnum() for piece in text.split(name)[1:])
 
 
+@cache
+def _usual() -> frozenset[str]:
+    """The words that tell nothing, as terms."""
+    return frozenset(map(stem, (*WORDS, *_CODE.split())))
+
+
 def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The telling words of a text, each in one form, and the names of code in it."""
     words: set[str] = set()
@@ -261,7 +272,7 @@ def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
             names.add(folded)
         elif len(word) >= _LEAST_LETTERS:
             words.update(terms.word_terms(folded)[:1])
-    return frozenset(words - _EVERYDAY - _CODE), frozenset(names)
+    return frozenset(words - _usual()), frozenset(names)
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -321,7 +332,16 @@ def _tail(path: Path, most: int) -> str:
 
 def _values(text: str) -> Iterator[Mapping[str, object]]:
     """The objects of a log, line by line; of a torn line, those that can still be read."""
-    for line in text.split("\n"):
+    lines = [line for line in text.split("\n") if line]
+    if all(line[0] == "{" and line[-1] == "}" for line in lines):
+        try:  # all at once, which is a great deal faster; where one of them is torn, one by one
+            found = json.loads(f"[{','.join(lines)}]")
+        except (ValueError, RecursionError):
+            found = []
+        if len(found) == len(lines):
+            yield from found
+            return
+    for line in lines:
         try:
             value = json.loads(line) if line.startswith("{") else None
         except (ValueError, RecursionError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents import alive
 from ralph.app import index, journal, knowledge, task
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, WriteFailed
+from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Unreadable, WriteFailed
 from ralph.formats import jsonl, sigils
 from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import Reason, Run, ended
@@ -134,7 +134,7 @@ def current(root: Path, run_id: str = "") -> Run:
     running = _from_index(root, _RUNNING)
     names = running or _from_index(root, _NEWEST)
     if not names:
-        raise NotFound("there is no run yet", hint='`ralph loop start "goal"` begins one')
+        raise NothingYet("there is no run yet", hint='`ralph loop start "goal"` begins one')
     return read(root, names[-1] if running else names[0])
 
 

@@ -83,7 +83,7 @@ def clear(root: Path) -> bool:
 
 
 def _clean(text: str, patterns: Sequence[str]) -> privacy.Clean:
-    cleaned = privacy.redact(text.replace("\r\n", "\n"), patterns)
+    cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
     if not cleaned.text.strip():
         raise Refused("the text is empty", hint="`ralph scratchpad clear` empties the scratchpad")
     privacy.check_storable(cleaned.text)

@@ -22,7 +22,7 @@ from ralph.app import search as searching
 from ralph.app.search import Answer, Shown
 from ralph.capture import summarize
 from ralph.context import tokens
-from ralph.errors import Conflict, NotFound
+from ralph.errors import Conflict, NotFound, NothingYet
 from ralph.model.query import Detail, Found, Hit
 from ralph.model.record import Family, Record
 from ralph.store import rows
@@ -223,12 +223,7 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY, within: 
 
 def observations(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
     """Everything that is recorded of a session, in the order in which it happened; of too much, both ends."""
-    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
-    keys = [row[0] for row in connection.execute(sql, (rows.safe(session_id),))]
-    if most is not None and len(keys) > most:
-        keys = keys[: most // 10] + keys[-(most - most // 10) :]
-    found = rows.records(connection, keys)
-    return [found[key] for key in keys if key in found]
+    return rows.of_session(connection, session_id, most=most)
 
 
 def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
@@ -275,7 +270,7 @@ def _found(connection: sqlite3.Connection, session_id: str, within: str = "") ->
     everything = _sessions(connection, within)
     if not session_id:
         if not everything:
-            raise NotFound("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
+            raise NothingYet("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
         return everything[0]
     near = [each for each in everything if each.id.startswith(session_id)]
     if not near:

@@ -18,6 +18,7 @@ from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.capture.alike import Shelf
 from ralph.capture.privacy import redact
+from ralph.capture.unseen import cleaned
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Refused
 from ralph.formats import progress, work
@@ -256,7 +257,7 @@ def append(
     """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
 
     def clean(text: str) -> str:
-        return rows.safe(redact(text, patterns).text).replace("\x00", "")
+        return rows.safe(redact(cleaned(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
     known = [

@@ -8,7 +8,7 @@ that a prompt can bear. A title is one line. `tests/app/test_task.py` looks for 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ralph.capture import privacy
+from ralph.capture import privacy, unseen
 from ralph.errors import Refused
 
 NOTE = 4000
@@ -36,7 +36,7 @@ def title(text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 def text(words: str, what: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> Worded:
     """A description or a reason, which may be empty; `what` names it in an error."""
     bare, private = _public(words, what, allow_secret, patterns)
-    lines = bare.replace("\r\n", "\n").replace("\r", "\n").rstrip().split("\n")
+    lines = bare.rstrip().split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)
     return Worded("\n".join(lines), private)
@@ -44,7 +44,7 @@ def text(words: str, what: str, *, allow_secret: bool = False, patterns: Sequenc
 
 def note(words: str, patterns: Sequence[str] = ()) -> str:
     """What an agent or a check said, redacted and cut in the middle when it is long."""
-    bare = privacy.redact(words, patterns).text.replace("\x00", "").strip()
+    bare = privacy.redact(unseen.cleaned(words), patterns).text.strip()
     bare = bare.encode("utf-8", "replace").decode("utf-8")
     if len(bare) <= NOTE:
         return bare
@@ -52,18 +52,18 @@ def note(words: str, patterns: Sequence[str] = ()) -> str:
 
 
 def foreign(value: object, patterns: Sequence[str] = ()) -> object:
-    """Somebody's JSON value with every text in it redacted."""
+    """Somebody's JSON value with every text in it redacted and without signs that nobody sees."""
     if isinstance(value, str):
-        return privacy.redact(value, patterns).text
+        return privacy.redact(unseen.cleaned(value), patterns).text
     if isinstance(value, list | tuple):
         return [foreign(each, patterns) for each in value]
     if isinstance(value, dict):
-        return {privacy.redact(key, patterns).text: foreign(inner, patterns) for key, inner in value.items()}
+        return {str(foreign(key, patterns)): foreign(inner, patterns) for key, inner in value.items()}
     return value
 
 
 def _public(words: str, what: str, allow_secret: bool, patterns: Sequence[str]) -> tuple[str, int]:
-    bare, private = privacy.strip_private(words)
+    bare, private = privacy.strip_private(words.replace("\r\n", "\n").replace("\r", "\n"))
     privacy.check_storable(bare)
     findings = () if allow_secret else privacy.find_secrets(bare, patterns)
     if findings:

@@ -21,6 +21,8 @@ _SHARED = 0.45
 """How much of the lighter text's weight must be in the other one."""
 _NAMELESS = 0.8
 """How much, when no name is among it: tokens and invitations may both expire after 15 minutes."""
+_WORDS = 2
+"""Words that must be shared: one name alone is no likeness, whatever it consists of."""
 _WHOLE = 0.25
 """How much of the heavier text's weight it must be."""
 _LEAST = 3.0
@@ -31,6 +33,8 @@ _RARE_WORDS, _RARE_WEIGHT, _RARE_SHARE = 3, 3.0, 0.22
 """Words and weight of rare terms that two texts share, and the part of the lighter one that they are."""
 _MANY_TEXTS, _RARE_SHARE_OF_FEW = 24, 0.4
 """Among fewer texts than this everything seems rare: more must be shared, and a word more without a name."""
+_TOGETHER, _WITH_NAME, _SOME_TEXTS = 0.3, 0.25, 12
+"""The part of the lighter text that is enough when rare words or a rare name are among it, and among how many texts."""
 _COMMON_WORDS = words_of(
     """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
     running file files code need needs must always never because otherwise before after make sure work works add
@@ -79,6 +83,8 @@ def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     wanted = _SHARED if _NAME in both or both.count(_PAIR) > len(both) / 2 else _NAMELESS
     if shared < min(_LEAST, light) or shared / light < wanted or shared / heavy < _WHOLE:
         return 0.0
+    if shared / heavy < _NAMELESS and _distinct({term: min(one[term], other[term]) for term in one if term in other}) < _WORDS:
+        return 0.0
     return shared / light
 
 
@@ -103,12 +109,17 @@ class Rarity:
         }
         shared = sum(rare.values())
         light = min(sum(one.values()), sum(other.values()))
+        words = _distinct(rare)
         wanted = _RARE_SHARE if self.texts >= _MANY_TEXTS else _RARE_SHARE_OF_FEW
         sure = self.texts >= _MANY_TEXTS or _NAME in rare.values()
         least = _RARE_WORDS if sure else _RARE_WORDS + 1
-        if shared < _RARE_WEIGHT or shared / light < wanted or _distinct(rare) < least:
-            return 0.0
-        return shared / light
+        if shared >= _RARE_WEIGHT and shared / light >= wanted and words >= least:
+            return shared / light
+        names = sum(1 for weight in rare.values() if weight == _NAME)
+        both = sum(min(weight, other[term]) for term, weight in one.items() if term in other)
+        if self.texts >= _SOME_TEXTS and words + names >= _RARE_WORDS and both / light >= (_WITH_NAME if names else _TOGETHER):
+            return both / light if shared >= _RARE_WEIGHT else 0.0
+        return 0.0
 
 
 def _distinct(rare: Mapping[str, float]) -> float:

@@ -49,12 +49,16 @@ _NOT_THERE = re.compile(
     | \b(?:function|procedure|method|class|type)\ \S+\ (?:does\ not\ exist|doesn't\ exist|is\ missing)
     | \bvariable\ not\ in\ scope\b | \bunbound\ (?:value|identifier|variable)\b | \bis\ not\ exported\b"""
 )
-_TEST_WORD = re.compile(r"(?:^|[^a-zA-Z])(?:[Tt]ests?|[Ss]pecs?|e2e)(?![a-z])|^t/|[a-z](?:Tests?|Specs?)(?![a-z])")
+_TEST_WORD = re.compile(
+    r"(?:^|[^a-zA-Z])(?:[Tt]ests?|e2e)(?![a-z])|^t/|[a-z](?:Tests?|Specs?)(?![a-z])|(?:^|[:_./-])specs?(?=$|/|\.\w{1,3}$)"
+)
 _WORDS_LOOKED_AT = 5
 _DECLARED = re.compile(
     r"""(?ix)\.(?:tf|tofu|hcl|nix|rego|cue|jsonnet|libsonnet|bicep|pp|sh|bash|zsh|bats|sql|proto|graphql|gql|prisma|dhall
-    |ya?ml\.j2|j2|tpl|rules)$|(?:^|/)(?:roles|tasks|handlers|manifests|charts|templates|rules|policies|alerts)/"""
+    |j2|tpl|rules)$|(?:^|/)(?:roles|tasks|handlers|manifests|charts|templates|rules|policies|alerts)/"""
 )
+_PREPARING = re.compile(r"(?i)(?:^|/)(?:migrat\w*|env\w*|setup|init|seeds?)/|(?:^|[/_-])(?:init|setup|env|seed|schema)[^/]*$")
+"""Files that make ready what a test stands on."""
 
 
 def is_of_style(command: str) -> bool:
@@ -63,6 +67,12 @@ def is_of_style(command: str) -> bool:
     if check is not None and check.kind in (Check.LINT, Check.TYPES):
         return True
     return (check is None or check.kind is not Check.TEST) and any(map(_is_of_style, programs(command)))
+
+
+def is_of_types(command: str) -> bool:
+    """Whether a command checks types, which no tool can mend by itself."""
+    check = check_of(command)
+    return check is not None and check.kind is Check.TYPES
 
 
 def _is_of_style(program: Words) -> bool:
@@ -95,4 +105,4 @@ def is_not_there(error: str) -> bool:
 
 def is_declared(path: str) -> bool:
     """Whether a file declares what is to be, so that for a test it is the code."""
-    return _DECLARED.search(path) is not None
+    return _DECLARED.search(path) is not None and _PREPARING.search(path) is None

@@ -18,7 +18,7 @@ from ralph.capture import junk
 from ralph.capture.causes import explanation, is_cause
 from ralph.capture.chatter import is_test_first
 from ralph.capture.commands import Check, Words, check_of, kind_of, programs
-from ralph.capture.complaints import complains, is_declared, is_not_there, is_of_style, is_testing, names_a_rule
+from ralph.capture.complaints import complains, is_declared, is_not_there, is_of_style, is_of_types, is_testing, names_a_rule
 from ralph.capture.reasons import details, said_in, said_near, sets_a_constant, slips
 from ralph.capture.runs import Run, answered, run_of
 from ralph.capture.trim import first_line
@@ -47,7 +47,7 @@ _TROUBLE = re.compile(
 )
 _EXIT = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
 _FRAME = re.compile(r"(?:at |File \"|\.\.\. |\^+|\d+ \||> \d+ \||-{3,}|={3,}|\+{3,})")
-_BARE_COUNT = re.compile(r"(?i)^\W*(?:exit (?:code|status)\W*\d+|\d+ \w+|error|failed|failure|npm err!.{0,20})\W*$")
+_BARE_COUNT = re.compile(r"(?i)^\W*(?:exit (?:code|status)\W*\d+|\d+ \w+|error|failed|failure|npm err!.{0,20})\W*$|^g?make(?:\[\d+\])?: \*\*\*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,17 @@ class Fix:
     @property
     def text(self) -> str:
         """The lesson in a sentence or two."""
-        how = f"`{self.call}` failed: {self.error}." if self.error else f"`{self.call}` failed."
+        return f"`{self.call}` failed: {self.gist}" if self.error else f"`{self.call}` failed. {self.gist}"
+
+    @property
+    def gist(self) -> str:
+        """The lesson without the command that failed: that is the same for whatever it finds."""
         steps = [*(f"with `{each}`" for each in self.front), *(f"after `{each}`" for each in self.commands)]
         if self.files:
             steps.append(f"after a change of {', '.join(self.files[:_ACTIONS])}")
-        told = f"{how} It passed {' and '.join(steps)}."
+        how = [f"{self.error}."] if self.error else []
         more = [f"New there: {', '.join(f'`{each}`' for each in self.details)}."] if self.details else []
-        return " ".join([told, *more, *([self.said] if self.said else [])])
+        return " ".join([*how, f"It passed {' and '.join(steps)}.", *more, *([self.said] if self.said else [])])
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -302,7 +306,8 @@ class _Done:
     @property
     def _is_driven(self) -> bool:
         """Whether a test was there before what it tests."""
-        return self.driven or (self._tests and bool(self._code) and is_not_there(self.failure.record.text))
+        inside = bool(self._code) and not (self.commands or self.front)
+        return self.driven or (inside and self._tests and is_not_there(self.failure.record.text))
 
     @property
     def _tests(self) -> bool:
@@ -316,7 +321,8 @@ class _Done:
         if not (style or names_a_rule(text)) or (self._is_caused if complains(text) else self.said):
             return False
         if not self.files:
-            return complains(text) and not self.front  # the tool has mended it itself
+            mended = not (self.front or is_of_types(self.failure.command) or junk.of_setup(self.error))
+            return mended and complains(text)  # by the tool itself
         return bool(self._code) or any(not junk.is_of_linters(file) for file in self.files)
 
     def _is_more_than_work(self, outside: bool) -> bool:

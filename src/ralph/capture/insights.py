@@ -54,6 +54,13 @@ class Candidate:
     proven: bool = False
     talk: bool = False
     """Said in passing: it adds to what others say, and is nothing by itself."""
+    gist: str = ""
+    """The words by which it is compared, where these are not all."""
+
+    @property
+    def compared(self) -> str:
+        """The words by which it is compared with others."""
+        return self.gist or self.text
 
     @property
     def at(self) -> tuple[bool, str, str]:
@@ -100,12 +107,12 @@ class _Gathered:
 def propose(records: Iterable[Record]) -> list[Record]:
     """The insights that these records give, the oldest first; what says the same is one of them."""
     found = sorted(candidates(list(records)), key=lambda each: each.at)
-    shelf = Shelf(among=(each.text for each in found))
+    shelf = Shelf(among=(each.compared for each in found))
     gathered: list[_Gathered] = []
     for each in found:
-        same = shelf.nearest(each.text)
+        same = shelf.nearest(each.compared)
         if same is None:
-            shelf.add(each.text)
+            shelf.add(each.compared)
             gathered.append(_Gathered(each))
         elif not gathered[same].is_echoed_by(each):
             gathered[same].others.append(each)
@@ -180,7 +187,8 @@ def _of_fix(fix: Fix) -> Candidate:
     program = next(programs(fix.call), ("",))[0]
     check = check_of(fix.call)
     tags = [program, check.kind.value if check is not None else ""]
-    return Candidate(fix.text, "gotcha", fix.evidence, tuple(filter(None, dict.fromkeys(tags))), proven=True)
+    named = tuple(filter(None, dict.fromkeys(tags)))
+    return Candidate(fix.text, "gotcha", fix.evidence, named, proven=True, gist=fix.gist)
 
 
 def _noted(record: Record) -> Iterator[Candidate]:

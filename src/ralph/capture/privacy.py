@@ -266,11 +266,12 @@ def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
 
 
 def check_storable(text: str) -> None:
-    """Refuse a text that no file of ours can hold: bytes that were no UTF-8, or a NUL."""
+    """Refuse a text that no file of ours may hold: bytes that were no UTF-8, or signs that nobody sees."""
+    from ralph.capture import unseen  # noqa: PLC0415 - no hook asks for it
+
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
-    if "\0" in text:
-        raise Refused("the text holds a NUL character", hint="remove it: text files cannot keep it")
+    unseen.check(text)
 
 
 def _custom(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":

@@ -26,6 +26,7 @@ _LINES = 60  # lines of an edit that are looked at
 _TELLING = 4  # characters that a line of settings must have to be quoted
 _EDITS = 3  # edits that are quoted
 _SHARED = 2  # words of the error and what was done that an explanation has
+_PART = 4  # characters of a word that is part of another
 _AFTER = 3  # records after the pass in which the agent may still explain it
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//+|--|/\*+|<!--|;;|\*)\s+(?P<words>\S.*?)\s*(?:\*/|-->)?$")
 _CONSTANT = re.compile(r"(?<!\w)[A-Z][A-Z0-9]*_[A-Z0-9_]+(?!\w)")
@@ -59,7 +60,9 @@ def said_near(records: Sequence[Record], at: int, passed: int, error: str) -> Sa
         text, before = records[number].text, number < passed
         told = explanation(text) if before else ""
         lasting = told or worth(text, Meant.NOTED)
-        if len(_terms(lasting or text) & around) < (1 if before else _SHARED):
+        shared = len(_terms(lasting or text) & around)
+        close = bool(told) and _is_near_to(told, around)
+        if shared < (1 if before else _SHARED) and not close:
             continue
         if lasting:
             return Said(first_line(lasting, _SAID), before, bool(told))
@@ -75,6 +78,12 @@ def _notes(records: Sequence[Record], at: int, passed: int) -> Iterator[int]:
             return
         if record.kind is ObservationKind.NOTE and record.origin.by != "human":
             yield number
+
+
+def _is_near_to(text: str, around: set[str]) -> bool:
+    """Whether a word of a text is part of one nearby, or has one as a part: `EPIPE` and a broken pipe."""
+    own = [term for term in _terms(text) if len(term) >= _PART]
+    return any(one in other or (len(other) >= _PART and other in one) for one in own for other in around)
 
 
 def _terms(text: str) -> set[str]:

@@ -12,7 +12,7 @@ from ralph.cli.options import Fn, Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, plain, table
 from ralph.cli.search import all_tasks_option, said
 from ralph.context.journal import block
-from ralph.errors import UsageError
+from ralph.errors import NothingYet, UsageError
 from ralph.model.kinds import Outcome
 from ralph.model.work import JournalEntry
 
@@ -100,7 +100,13 @@ def show(ctx: click.Context, name: str, iteration: int | None, all_tasks: bool, 
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
     one = by_id or iteration is not None
     asking = call.asking("", all_tasks)
-    found = (verbs.find(root, name, iteration, within=asking),) if one else verbs.show(root, name, within=asking)
+    try:
+        found = (verbs.find(root, name, iteration, within=asking),) if one else verbs.show(root, name, within=asking)
+    except NothingYet:
+        if one:
+            raise
+        click.echo("[]" if form == "json" else "The journal is empty.")
+        return
     _tell("" if one else verbs.left_out(root, Which(found[0].run, within=asking)))
     if form == "json":
         shapes = [verbs.shape(entry) for entry in found]

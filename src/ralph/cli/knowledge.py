@@ -37,7 +37,7 @@ def cli() -> None:
 @click.argument("text", required=False)
 @tags_option("Comma-separated tags, at least one.")
 @click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
-@click.option("--feature", default="", metavar="NAME", help="The feature it was learned in.")
+@click.option("--feature", default="", metavar="NAME", help="The feature it was learned in, by id or title.")
 @format_option("table", "json", "quiet")
 @click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
 @click.pass_context
@@ -49,7 +49,8 @@ def add(
 
     An entry of the same title, or one with most of these tags whose title contains this one or the other way
     round, gets the new text and the tags in addition; its old text is kept in the log. [[Another title]] in the
-    text is a link. Above 500 words the text is cut.
+    text is a link. Above 500 words the text is cut. Where the project has features (`ralph feature list`), --feature
+    names one of them; elsewhere it is any name.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.voice import Voice
 from ralph.config import load
-from ralph.errors import NotFound, Refused, UsageError
+from ralph.errors import NothingYet, Refused, UsageError
 from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, Run, exit_code
 from ralph.model.work import RunStatus
 from ralph.store import files
@@ -167,9 +167,7 @@ def status(ctx: click.Context, run_id: str, watch: bool, form: str) -> None:
     _find_dead(call)
     try:
         run = runs.current(root, run_id)
-    except NotFound:
-        if run_id:
-            raise
+    except NothingYet:
         click.echo(json_text(None) if form == "json" else "No run yet.")
         return
     shown: Run | None = None
@@ -229,7 +227,13 @@ def show(ctx: click.Context, run_id: str, iteration: int | None, form: str) -> N
       ralph loop show run-1a2b3c4d --iteration 3
     """
     root = invocation(ctx).root
-    run = runs.current(root, run_id)
+    try:
+        run = runs.current(root, run_id)
+    except NothingYet:
+        if iteration is not None:
+            raise
+        click.echo(json_text(None) if form == "json" else "No run yet.")
+        return
     if iteration is not None:
         text = runs.snapshot(root, run.id, iteration)
         if form == "json":

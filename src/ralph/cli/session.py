@@ -18,7 +18,7 @@ from ralph.cli.options import Group, format_option
 from ralph.cli.output import hand_over, json_text, one_line, table
 from ralph.cli.search import all_tasks_option
 from ralph.cli.search import show as show_answer
-from ralph.errors import UsageError
+from ralph.errors import NothingYet, UsageError
 from ralph.model.query import Detail
 
 if TYPE_CHECKING:
@@ -121,7 +121,11 @@ def show(
     if history and layer is not None:
         raise UsageError("--history and --layer exclude each other", hint="give one of them")
     within = call.asking("", all_tasks)
-    name = verbs.find(root, session_id, within=within).id if within else session_id  # NotFound for another task's
+    try:
+        name = verbs.find(root, session_id, within=within).id  # NotFound for another task's
+    except NothingYet:
+        _nothing(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
+        return
     if layer is None and (history or (form != "json" and _is_chat(root, name))):
         _show_history(root, name, limit, when(since), form)
         return
@@ -131,6 +135,11 @@ def show(
         head = f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
         click.echo(f"## {head}\n" if form == "markdown" else head, err=form == "table")
     show_answer(answer, form)
+
+
+def _nothing(form: str, shape: object) -> None:
+    """That there is no session yet."""
+    click.echo(json_text(shape) if form == "json" else "No session is recorded here.")
 
 
 def _is_chat(root: Path, session_id: str) -> bool:
@@ -185,7 +194,13 @@ def summary(
             "--last goes with --improve and without an ID", hint="ralph session summary --improve --last 5"
         )
     within = call.asking("", all_tasks)
-    chosen = [verbs.find(call.root, session_id, within=within).id if within else session_id]
+    try:
+        chosen = [verbs.find(call.root, session_id, within=within).id]
+    except NothingYet:
+        if improve:
+            raise
+        _nothing(form, None)
+        return 0
     failed: list[str] = []
     if improve:
         better = _improving(call)

@@ -42,12 +42,25 @@ def main(host: str, event: str, payload: bytes, env: Mapping[str, str], handle: 
             from ralph.app.hook import handle as handle_all  # noqa: PLC0415 - the largest import there is
 
             handle = handle_all
+            _prepare(root, env)
         printed = handle(root, host, event, payload, env=env, project=found is not None).encode("utf-8", "replace")
         return printed or _answer(host, event, payload, root, env)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the session goes on
         if found is not None:
             hook_settings.count_failure(root, event, f"{type(error).__name__}: {error}")
         return b""
+
+
+def _prepare(root: Path, env: Mapping[str, str]) -> None:
+    """Have the rules use the expressions that are compiled already, where the settings cache tells of them."""
+    if sys.platform == "win32":
+        return
+    from ralph.hooks.place import place  # noqa: PLC0415 - not on Windows
+    from ralph.hooks.prepared import prepare  # noqa: PLC0415 - the same
+
+    known = place(os.fspath(root), env, os.fspath(paths.state_root(root)))
+    if known is not None:
+        prepare(*known.settings.prepared)
 
 
 def _start(payload: bytes, env: Mapping[str, str]) -> Path:

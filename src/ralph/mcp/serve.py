@@ -53,7 +53,7 @@ def at_an_address(
     from ralph.mcp.guard import Guard, origins  # noqa: PLC0415  (the same)
 
     token = tokens.chosen(env, token_file)
-    with _listening(port) as listening:
+    with bound(port) as listening:
         own = listening.getsockname()[1]
         server = build(explicit, env, read_only=read_only, one_client=False)
         hosts = [f"{HOST}:{own}", f"localhost:{own}"]
@@ -68,10 +68,12 @@ def at_an_address(
             uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listening(port: int) -> socket.socket:
-    """A socket of this machine alone; port 0 is a free one."""
+def bound(port: int) -> socket.socket:
+    """A socket of this machine alone; port 0 is a free one. Its answers never wait for an acknowledgement (Nagle)."""
     try:
-        return socket.create_server((HOST, port))
+        listening = socket.create_server((HOST, port))
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # whom it accepts inherits it
+        return listening
     except OSError as error:
         hint = "name another port, or leave --port out for a free one"
         raise Conflict(f"port {port} cannot be used: {error.strerror}", hint=hint) from error

@@ -152,6 +152,8 @@ class Ralph:
             raise MCPError(types.INTERNAL_ERROR, _words(error)) from error
         except (OSError, sqlite3.Error) as error:
             raise MCPError(types.INTERNAL_ERROR, _harmless(_system(error))) from error
+        except Exception as error:
+            raise MCPError(types.INTERNAL_ERROR, _harmless(_bug(error))) from error
 
     # --- prompts ---------------------------------------------------------------------------------
 

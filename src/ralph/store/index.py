@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from ralph import paths
@@ -212,6 +211,8 @@ def in_memory(told: Iterable[Contents], terms: Terms, names: Sequence[str] = ())
 
 
 def _create(connection: sqlite3.Connection) -> None:
+    from importlib import resources  # noqa: PLC0415 - when a database is made, and not in every hook
+
     script = resources.files("ralph.store").joinpath("schema.sql").read_text(encoding="utf-8")
     with db.atomic(connection):
         if _version(connection) != SCHEMA_VERSION:

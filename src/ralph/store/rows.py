@@ -120,6 +120,16 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
     return found
 
 
+def of_session(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
+    """Everything that is recorded of a session, in the order in which it happened; of too much, both ends."""
+    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
+    keys = [row[0] for row in connection.execute(sql, (safe(session_id),))]
+    if most is not None and len(keys) > most:
+        keys = keys[: most // 10] + keys[-(most - most // 10) :]
+    found = records(connection, keys)
+    return [found[key] for key in keys if key in found]
+
+
 def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
     """The key of the first record with this id, in whatever family it is."""
     return next(iter(keys_of(connection, record_id)), None)

@@ -9,18 +9,22 @@ that a log says the same whether it is read at once or in portions.
 """
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.formats import insights, jsonl, knowledge, patterns, progress, sections, work
+from ralph.formats import jsonl, sections
 from ralph.formats.document import Entry
 from ralph.model.record import Record
-from ralph.model.work import Task
 from ralph.store import begun, files
+
+if TYPE_CHECKING:
+    from ralph.model.work import Task
 
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
 """What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
@@ -72,18 +76,34 @@ class Contents:
     """What one source says: records, tasks, and the other lines of a log by their type."""
 
     records: tuple[Placed, ...] = ()
-    tasks: tuple[Task, ...] = ()
+    tasks: "tuple[Task, ...]" = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = field(default=())
 
 
 def sources(root: Path) -> Iterator[Source]:
     """Every source of a project that exists, in a fixed order; two names of one file count once."""
     seen: set[str] = set()
+    folders: dict[str, str] = {}
     for path, form in _places(root):
-        real = os.path.realpath(path)
-        if os.path.isfile(real) and real not in seen:  # noqa: PTH113  (never an error, whatever the rights)
+        real = _file(os.fspath(path), folders)
+        if real and real not in seen:
             seen.add(real)
             yield Source(path, name_of(path, root), form)
+
+
+def _file(path: str, folders: dict[str, str]) -> str:
+    """The file that a path leads to, "" for none; each folder is followed once, for a log has thousands of files."""
+    folder, sep, name = path.rpartition(os.sep)
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    if not stat.S_ISREG(mode):
+        real = os.path.realpath(path)
+        return real if os.path.isfile(real) else ""  # noqa: PTH113  (never an error, whatever the rights)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder + sep)
+    return f"{folders[folder]}{os.sep}{name}"
 
 
 def readable(root: Path) -> Iterator[Source]:
@@ -110,7 +130,8 @@ def readable(root: Path) -> Iterator[Source]:
 
 def name_of(path: Path, root: Path) -> str:
     """A source's name: relative to the project or, of what all checkouts share, to the main one, so that they agree."""
-    name = paths.shown(path, root)
+    text, folder = os.fspath(path), f"{root}{os.sep}"
+    name = text[len(folder) :] if text.startswith(folder) else paths.shown(path, root)
     if os.path.isabs(name):  # noqa: PTH117  (a name is text)
         name = paths.shown(path, paths.state_root(root))
         if not name.startswith(SHARED) and not os.path.isabs(name):  # noqa: PTH117  (the same)
@@ -150,7 +171,7 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
             yield path, form
     log = paths.log_folder(root)
     yield log / "knowledge.jsonl", Format.LOG  # bodies that were replaced: retired, so that search does not offer them
-    for path in sorted([*log.glob("sessions/*.jsonl"), *log.glob("runs/*.jsonl")]):
+    for path in sorted([*log.glob("sessions/*.jsonl"), *log.glob("runs/*.jsonl")], key=os.fspath):
         yield path, Format.LOG
 
 
@@ -169,13 +190,38 @@ def _placed(entries: tuple[Entry, ...]) -> Contents:
     return Contents(tuple(Placed(entry.record, entry.line) for entry in entries))
 
 
+# A codec is loaded when there is something to read with it: a hook that catches up reads logs alone.
+
+
 def _knowledge(source: Source, text: str) -> Contents:
+    from ralph.formats import knowledge  # noqa: PLC0415 - see above
+
     return _placed(tuple(knowledge.parse(text, source.path.stem).entries))
 
 
 def _task(source: Source, text: str) -> Contents:
+    from ralph.formats import work  # noqa: PLC0415 - see above
+
     task = work.parse_task(text).task
     return Contents(tasks=(task,) if task is not None else ())
+
+
+def _patterns(_source: Source, text: str) -> Contents:
+    from ralph.formats import patterns  # noqa: PLC0415 - see above
+
+    return _placed(tuple(patterns.parse(text).entries))
+
+
+def _progress(_source: Source, text: str) -> Contents:
+    from ralph.formats import progress  # noqa: PLC0415 - see above
+
+    return _placed(progress.searchable(progress.parse(text)))
+
+
+def _insights(_source: Source, text: str) -> Contents:
+    from ralph.formats import insights  # noqa: PLC0415 - see above
+
+    return _placed(tuple(insights.parse(text).entries))
 
 
 def _log(text: str, interpret: Interpret | None) -> Contents:
@@ -198,9 +244,9 @@ _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
     Format.MEMORIES: lambda source, text: _placed(sections.parse(text).entries),
     Format.GUARDRAILS: lambda source, text: _placed(sections.parse(text, sections.GUARDRAILS).entries),
     Format.KNOWLEDGE: _knowledge,
-    Format.PATTERNS: lambda source, text: _placed(tuple(patterns.parse(text).entries)),
-    Format.PROGRESS: lambda source, text: _placed(progress.searchable(progress.parse(text))),
-    Format.INSIGHTS: lambda source, text: _placed(tuple(insights.parse(text).entries)),
+    Format.PATTERNS: _patterns,
+    Format.PROGRESS: _progress,
+    Format.INSIGHTS: _insights,
     Format.TASK: _task,
     Format.BEGUN: lambda source, text: Contents(),
 }

@@ -10,12 +10,15 @@ same result. Keys only ever grow within a batch, as the full-text index wants th
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ralph.model.record import Family, Record
-from ralph.model.work import Task
 from ralph.store.columns import list_text, metadata_of, scope_text
 from ralph.store.rows import BEARER, FAMILIES, TABLES, Terms, digest_of, plain, safe, search_columns, stored
 from ralph.store.sources import Contents, Format, Interpret, Placed, Source, contents
+
+if TYPE_CHECKING:
+    from ralph.model.work import Task
 
 _MODES = ("plan", "agent")
 _STATUSES = ("running", "success", "failed", "stopped")
@@ -121,7 +124,7 @@ class Writer:
             sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
             self.connection.execute(sql, tuple(values.values()))
 
-    def _task(self, source: int, task: Task) -> None:
+    def _task(self, source: int, task: "Task") -> None:
         values = (task.id, source, task.title, task.description, task.status, task.priority, task.blocked_by,
                   task.parent, task.feature, task.attempts, task.worktree, task.branch, task.created_at,
                   task.updated_at)  # fmt: skip

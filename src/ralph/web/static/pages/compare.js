@@ -68,19 +68,19 @@ function Nothing({ kind, items, same }) {
 function Both({ said, kind }) {
   const paired = said.iterations ?? [];
   return html`<${Section} title="Totals">
-      <table class="compare" role="table" aria-label="Totals side by side">
+      <div role="region" aria-label="Totals side by side"><table class="compare" role="table" aria-label="Totals">
         <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">What</th>
             <${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} /></tr></thead>
         <tbody role="rowgroup">
           ${said.rows.map(
             (row) => html`<tr key=${row.what} role="row">
               <th scope="row" role="rowheader">${row.what}</th>
-              <${Cell} value=${row.a} better=${row.better === "a"} />
-              <${Cell} value=${row.b} better=${row.better === "b"} />
+              <${Cell} what=${row.what} value=${row.a} better=${row.better === "a"} />
+              <${Cell} what=${row.what} value=${row.b} better=${row.better === "b"} />
             </tr>`,
           )}
         </tbody>
-      </table>
+      </table></div>
     <//>
     ${paired.length > 0 && html`<${Section} title="Iterations side by side">
       <ol class="pairs">
@@ -100,8 +100,9 @@ function Head({ item, kind }) {
   </th>`;
 }
 
-function Cell({ value, better }) {
-  return html`<td role="cell" class=${better ? "is-better" : ""}>${shown(value)}${better && html`<span class="badge badge-good">better</span>`}</td>`;
+function Cell({ what, value, better }) {
+  const words = what === "cost in dollars" && typeof value === "number" ? money(value) : shown(value);
+  return html`<td role="cell" class=${better ? "is-better" : ""}>${words}${better && html`<span class="badge badge-good">better</span>`}</td>`;
 }
 
 function shown(value) {

@@ -132,13 +132,13 @@ function Tasks({ tasks }) {
           text="A task is one piece of work with its own log, runs and findings. Add one, or import a PRD."
           command='ralph task add "what should be done"' /><//>`;
   }
-  return html`<${Section} title="Tasks" aside=${html`<a href="/tasks" data-link>All ${number(total)}</a>`}>
+  const sort = html`<${Choice} label="Sort by" value=${order} onChange=${setOrder}
+    options=${[["state", "by state"], ["priority", "by priority"], ["newest", "by last change"], ["title", "by title"]]} />`;
+  return html`<${Section} title="Tasks" aside=${html`${sort}<a href="/tasks" data-link>All ${number(total)}</a>`}>
     <div class="toolbar">
       <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setOn(toggled(on, state))}
         options=${states.map((state) =>
             ({ key: state, label: stateWord(state), count: tasks.by_state[state], class: `state-${state}` }))} />
-      <${Choice} label="Sort by" value=${order} onChange=${setOrder}
-        options=${[["state", "state"], ["priority", "priority"], ["newest", "last change"], ["title", "title"]]} />
     </div>
     <ul class="entries" aria-label="Tasks">
       ${chosen.slice(0, SHOWN).map((task) => html`<li key=${task.id}><${TaskEntry} task=${task} /></li>`)}</ul>
@@ -184,6 +184,7 @@ function Hooks({ hooks }) {
           text="Hooks are how an agent's host tells Ralph what happens. Their time is measured here, for they must not be felt."
           command="ralph install claude" /><//>`;
   }
+  const failing = hooks.events.some((event) => event.failures !== null); // by event only where that is known
   return html`<${Section} title="Hook latency">
     ${hooks.note && html`<p class="quiet remark"><${Told} text=${sentence(hooks.note)} /></p>`}
     ${hooks.days?.length > 0 && html`<h3 class="plot-title">Half of the hooks took at most so long</h3>
@@ -191,15 +192,15 @@ function Hooks({ hooks }) {
         series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
     <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
       <table>
-        <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Half within</th>
-            <th scope="col" class="num">95 % within</th><th scope="col" class="num">Failed</th></tr></thead>
+        <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Median</th>
+            <th scope="col" class="num">95 %</th>${failing && html`<th scope="col" class="num">Failed</th>`}</tr></thead>
         <tbody>
           ${hooks.events.map(
             (event) => html`<tr key=${event.event}>
               <th scope="row">${event.event}</th><td class="num">${number(event.count)}</td>
               <td class="num">${milliseconds(event.p50_ms)}</td>
               <td class="num">${milliseconds(event.p95_ms)}</td>
-              <td class="num ${event.failures ? "is-bad" : ""}">${number(event.failures)}</td>
+              ${failing && html`<td class="num ${event.failures ? "is-bad" : ""}">${number(event.failures)}</td>`}
             </tr>`,
           )}
         </tbody>

@@ -24,12 +24,15 @@ export function Page({ params }) {
     <${Loaded} state=${answer}>${(said) => html`<${Run} said=${said} />`}<//>`;
 }
 
+/** Whether why a run ended says no more than its state and its task, which stand beside it. */
+const isSaid = (run) => run.why === `${run.status}: ${run.task}` || run.why === `done: ${run.task}`;
+
 function Run({ said }) {
   const { run, iterations } = said;
   return html`<${PageHead} title=${run.goal || run.id} back=${["/runs", "Runs"]}
       actions=${html`<a class="button" href=${`/compare?a=${encodeURIComponent(run.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${State} state=${run.live ? "running" : run.status} /><code>${run.id}</code></span>`} />
-    ${run.why && html`<p class="ended" role="status"><${Told} text=${sentence(run.why)} /></p>`}
+    ${run.why && !isSaid(run) && html`<p class="ended" role="status"><${Told} text=${sentence(run.why)} /></p>`}
     <${Facts} of=${facts(run)} />
     <${Section} title="Iterations" aside=${html`<span class="quiet num">${number(iterations.length)}</span>`}>
       ${iterations.length > 1 && html`<${Strip} iterations=${iterations} />`}

@@ -36,7 +36,7 @@ function All({ tasks }) {
   const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
   const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
-  return html`<div class="toolbar">
+  return html`<div class="toolbar is-single">
       <${Line} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Words of a title" search=${true} />
       <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>

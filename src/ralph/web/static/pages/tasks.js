@@ -25,7 +25,7 @@ export function Page() {
   const states = [...new Set([...STATES, ...Object.keys(counts)])].filter((state) => counts[state] || on.has(state));
   return html`<${PageHead} title="Tasks"
       sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "task") : ""}</span>`} />
-    <div class="toolbar">
+    <div class="toolbar is-single">
       <${Line} label="Search tasks" type="search" value=${words} onInput=${setWords} placeholder="Words of a title" search=${true} />
       <${Choice} label="Sort by" value=${sort} options=${SORTS} onChange=${(next) => setQuery({ sort: next })} />
       <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setQuery({ state: [...toggled(on, state)] })}

@@ -4,13 +4,14 @@
  * Preact owns the box, the library the canvas within it. Nodes keep their places between answers, so a filter or
  * the time slider moves nothing that stays. The library's own labels take HTML, which a memory's title could
  * abuse: they are switched off, and names are drawn on the canvas as text. Whoever wants no motion gets the
- * finished layout at once. Everything here can be done from the list beside it as well, so the canvas is an
+ * finished layout (`settle.js`). Everything here can be done from the list beside it as well, so the canvas is an
  * image to readers, with its counts in the label and in data-nodes and data-edges; data-settled says that the
  * layout has come to rest. While it moves only a few names are drawn, since placing them takes time.
  */
 import { html, useEffect, useRef } from "../lib.js";
 import { ink } from "./ink.js";
 import { drawNames, radius } from "./names.js";
+import { settle } from "./settle.js";
 import { colourOf, KINDS, pathOf } from "./shapes.js";
 import { shown } from "./theme.js";
 
@@ -296,14 +297,25 @@ function feed(state, nodes, edges, now) {
   const first = state.known.size === 0;
   state.known = next;
   now.current.ordered = byWeight(next, now.current);
-  const calm = still();
-  // Without motion all of it is one task, which must not be felt.
-  const whole = Math.round(Math.min(240, (calm ? 28000 : 40000) / Math.max(1, next.size)));
   moves(state, true);
+  const ticks = Math.round(Math.min(240, 40000 / Math.max(1, next.size)));
+  if (!still()) return draw(state, links, { warm: first ? Math.round(ticks / 5) : 0, ticks, first });
+  const turn = (state.turn = {});
+  const pull = gravity(state.host);
+  pull.initialize([...next.values()]);
+  const wanted = () => state.turn === turn && Boolean(state.graph);
+  settle([...next.values()], edges, { ticks, gravity: pull, wanted }).then(
+    (done) => done && draw(state, links, { warm: 0, ticks: 0, first }),
+  );
+}
+
+/** Hands the graph to the library, which moves it for so many ticks and then lets it rest. */
+function draw(state, links, { warm, ticks, first }) {
+  const calm = ticks === 0;
   let began = !first;
   state.graph
-    .warmupTicks(calm ? whole : first ? Math.round(whole / 5) : 0)
-    .cooldownTicks(calm ? 0 : whole)
+    .warmupTicks(warm)
+    .cooldownTicks(ticks)
     .onEngineTick(() => {
       // Only now do the nodes have places; before, there is nothing that could fit.
       if (!began) fit(state, 0);
@@ -315,5 +327,5 @@ function feed(state, nodes, edges, now) {
       moves(state, false);
       redraw(state.graph);
     })
-    .graphData({ nodes: [...next.values()], links });
+    .graphData({ nodes: [...state.known.values()], links });
 }

@@ -29,7 +29,7 @@ export function Health({ health }) {
         (one) => html`<button key=${one.key} type="button" class="tile ${health.counts[one.key] ? "is-found" : ""}"
           aria-expanded=${open === one.key ? "true" : "false"}
           aria-controls=${own} onClick=${() => setOpen(open === one.key ? null : one.key)}>
-          <span class="tile-count num">${number(health.counts[one.key])}</span><span class="tile-label">${one.label}</span>
+          <span class="tile-label">${one.label}</span><span class="tile-count num">${number(health.counts[one.key])}</span>
         </button>`,
       )}
     </div>

@@ -36,8 +36,9 @@ export function seconds(value) {
   if (value < 10) return `${Number(value.toFixed(1))} s`;
   if (value < 60) return `${Math.round(value)} s`;
   const minutes = Math.floor(value / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(value % 60)} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const joined = (one, rest) => (rest.startsWith("0 ") ? one : `${one} ${rest}`);
+  if (minutes < 60) return joined(`${minutes} min`, `${Math.floor(value % 60)} s`);
+  return joined(`${Math.floor(minutes / 60)} h`, `${minutes % 60} min`);
 }
 
 const DAY = /^\d{4}-\d\d-\d\d$/;

@@ -1,0 +1,77 @@
+"""What `ralph check` and its like have verified of the files that records cite, for those who hand records over.
+
+It stands in `.ralph/cache/citations` (`context/stale.py`); whether that is out of date is told by a few file times, git
+is not asked. Apart from `app/check.py`, because every start of a session asks this, and few of them have anything
+to verify: what does that takes as long to load as all else here takes to run. `tests/app/test_check.py` and
+`tests/app/test_check_refresh.py` prove it.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.context import stale
+from ralph.model.record import Record
+from ralph.store.sources import remembered
+
+
+def is_due(root: Path) -> bool:
+    """Whether somebody wrote to a file with records, or came to another commit, since all was verified."""
+    places = [path for path, _ in remembered(root) if path.is_file()]
+    log = head_log(root)
+    try:
+        last = cache_file(root).stat().st_mtime_ns
+    except OSError:
+        return bool(places)
+    for place in (*places, *((log,) if log is not None else ())):
+        with contextlib.suppress(OSError):
+            if place.stat().st_mtime_ns > last:
+                return True
+    return not cached(root).startswith(stale.HEAD)
+
+
+def cache_file(root: Path) -> Path:
+    """What was found in a checkout: kept in the main one, a worktree's by git's name for it, as hooks know it."""
+    name = paths.worktree_name(root)
+    return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / stale.NAME
+
+
+def known(root: Path) -> stale.Known:
+    """What was verified here, to be asked for single records."""
+    return stale.Known(str(root), cached(root))
+
+
+def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
+    """What is to be told about records that are handed over, by id; only of those with something to tell."""
+    held = known(root)
+    found = ((each.id, held.note(each.id, f"{each.title}\n{each.text}", each.origin.files)) for each in records)
+    return {name: note for name, note in found if note}
+
+
+def marked(root: Path, records: Sequence[Record]) -> list[Record]:
+    """Records that are handed over, those with something to tell about with that below their text."""
+    told = marks(root, records)
+    return [replace(each, text=f"{each.text}\n({told[each.id]})") if each.id in told else each for each in records]
+
+
+def cached(root: Path) -> bytes:
+    """All that is kept of what was verified here."""
+    try:
+        path = cache_file(root)
+        return path.read_bytes() if path.is_file() else b""  # a link may lead to what has no end
+    except OSError:
+        return b""
+
+
+def head_log(folder: Path) -> Path | None:
+    """What git writes to whenever the checkout around a folder comes to another commit; None outside of git."""
+    for top in (folder, *folder.parents):
+        pointer = top / ".git"
+        if pointer.is_dir():
+            return pointer / "logs" / "HEAD"
+        with contextlib.suppress(OSError, ValueError):
+            word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
+            return top / where / "logs" / "HEAD" if word == "gitdir" else None
+    return None

@@ -1,0 +1,89 @@
+"""No command puts a sign into a file that nobody sees; what a person wrote by hand is left as it is."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, Project
+
+from ralph.app import journal, knowledge
+from ralph.formats.sigils import KnowledgeSigil
+from ralph.model.kinds import Outcome
+from ralph.model.work import JournalEntry
+
+SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "\u2067"]
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=ascii)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("memory", "add", "a{}b"), ("memory", "add", "a", "--tags", "x{}y"), ("guardrails", "add", "a{}b"),
+        ("knowledge", "add", "T{}t", "--tags", "x", "text"), ("knowledge", "add", "T", "--tags", "x", "te{}xt"),
+        ("knowledge", "add", "T", "--tags", "x{}y", "text"), ("task", "add", "do{} it"),
+        ("task", "add", "do it", "--description", "so{}"), ("feature", "add", "F{}"),
+        ("feature", "add", "F", "--description", "so{}"), ("scratchpad", "append", "a{}b"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_text_with_such_a_sign_is_refused_and_nothing_is_written(
+    ralph: Project, words: tuple[str, ...], sign: str
+) -> None:
+    said = ralph(*(word.format(sign) for word in words))
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("error: the text holds a ")
+    assert "nothing was stored" in said.err
+    assert "U+" in said.err
+    assert sign not in said.err
+    assert ralph.files() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("memory", "edit", "mem-1705751400-a3f8", "--text", "a\x1bb"),
+        ("memory", "edit", "mem-1705751400-a3f8", "--tags", "a\x1bb"),
+        ("promote", "mem-1705751400-a3f8", "--to", "agents", "--text", "a\u202eb"),
+        ("graph", "link", "mem-1705751400-a3f8", "affects", "file:a\x1bb.py"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_an_edit_with_such_a_sign_changes_nothing(ralph: Project, words: tuple[str, ...]) -> None:
+    ralph.memories(Block("The cart adds up.", "mem-1705751400-a3f8", created="2026-11-10"))
+    before = ralph.read()
+    assert ralph(*words).code == 1
+    assert ralph.read() == before
+    assert not ralph.file("AGENTS.md").exists()
+
+
+def test_the_reason_of_a_task_is_held_to_the_same_rule(ralph: Project) -> None:
+    name = ralph("task", "add", "do it", "--format", "json").json["id"]
+    assert ralph("task", "fail", name, "--reason", "it \x1b[1mbroke").code == 1
+    assert ralph("task", "show", name, "--format", "json").json["status"] != "failed"
+
+
+def test_windows_line_ends_are_no_such_signs(ralph: Project) -> None:
+    assert ralph("memory", "add", "one\r\ntwo\rthree").code == 0
+    assert "> one\n> two\n> three\n" in ralph.read()
+    assert ralph("task", "add", "do it", "--description", "one\r\ntwo").code == 0
+
+
+def test_what_a_person_wrote_by_hand_stays_and_can_be_read(ralph: Project) -> None:
+    ralph.memories(Block("The \x1b[31mcart\x1b[0m adds \u202eup.", "mem-1705751400-a3f8", created="2026-11-10"))
+    before = ralph.read()
+    assert ralph("memory", "add", "Another one.").code == 0
+    assert "The \x1b[31mcart\x1b[0m adds \u202eup." in ralph.read()
+    assert ralph("memory", "list", "--format", "json").code == 0
+    assert before.splitlines()[0] in ralph.read()
+
+
+def test_what_an_agent_said_in_a_loop_is_kept_without_them(tmp_path: Path) -> None:
+    said = KnowledgeSigil("Red \x1b[31mtests\x1b[0m", ("x\x07y",), "They \u202eare\x85 red\x08.")
+    [done] = knowledge.learn(tmp_path, [said])
+    text = (tmp_path / ".ralph" / "knowledge" / f"{done.slug}.md").read_text(encoding="utf-8")
+    entry = JournalEntry("run-1", 1, Outcome.DONE, notes="it \x1b[1mworked\u202e\x9b", files=("a\x1bb.py",))
+    journal.append(tmp_path, entry)
+    text += journal.run_file(tmp_path, "run-1").read_text(encoding="utf-8")
+    assert "They are" in text
+    assert "it worked" in text
+    assert not set(text) & {"\x1b", "\x07", "\x08", "\x85", "\x9b", "\u202e"}
+    assert "\\u001b" not in text

@@ -1,0 +1,78 @@
+"""Every tool of `ralph mcp serve`, well and badly called, in the real Claude Code and the real Codex.
+
+Both hand the model what is meant for programs, not the text beside it. Whatever was sent, an answer or the command's
+sentence must reach the model, and the server must go on.
+"""
+
+import pytest
+from tests.e2e.clients import Claude, Codex
+from tests.e2e.messages_server import MessagesServer
+from tests.e2e.ralphs import Ralph, results, went_well
+from tests.e2e.responses_server import ResponsesServer
+from tests.e2e.scripted import Json, say, use
+
+pytestmark = pytest.mark.e2e
+
+LONG = "길다 " * 40_000
+KOREAN = "결제 모듈은 정수로 계산한다 🧾"
+
+
+def calls(name: str) -> list[tuple[str, Json, str]]:
+    """Tools, what they are called with, and a word of the answer; `name` is a memory's id."""
+    return [
+        ("memory_add", {"text": KOREAN, "type": "decision", "tags": ["결제"]}, '"added":true'),
+        ("memory_add", {"text": "x", "type": "poem"}, "poem"),
+        ("memory_add", {"text": LONG}, "100000"),
+        ("memory_search", {"query": "결제"}, "정수로"),
+        ("memory_search", {"query": '" OR 1=1 -- ( *'}, ""),
+        ("memory_show", {"id": name}, "docker"),
+        ("memory_show", {"id": "../../../etc/passwd"}, "Memory not found"),
+        ("memory_list", {"last": 1}, "정수로"),
+        ("memory_edit", {"id": name, "tags": ["db"]}, '"changed":true'),
+        ("search", {"query": "docker", "layer": 3}, "docker"),
+        ("timeline", {"id": name}, name),
+        ("context", {}, ""),
+        ("context", {"prompt": "docker is down"}, name),
+        ("knowledge_add", {"title": "Ports", "text": "5432 is the database.", "tags": ["ports"]}, '"change":"new"'),
+        ("knowledge_match", {"words": "ports"}, "5432"),
+        ("journal_search", {"query": "ports"}, '"hits":[]'),
+        ("task_list", {}, '"tasks":[]'),
+        ("task_show", {"id": "t-000000"}, "t-000000"),
+        ("session_list", {}, ""),
+        ("session_show", {"id": "..%2f"}, "there is no session"),
+        ("graph_neighbors", {"id": "tag:db"}, name),
+        ("status", {}, "memories"),
+        ("memory_delete", {"id": name}, '"deleted":true'),
+        ("memory_show", {"id": name}, "Memory not found"),
+    ]
+
+
+def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude, messages: MessagesServer) -> None:
+    ralph = Ralph(claude)
+    ralph("init")
+    ralph("install", "claude", "--always-load")
+    name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
+    messages.script(*(use(f"mcp__ralph__{tool}", **given) for tool, given, _ in calls(name)), say("DONE"))
+
+    run = claude.run("call them all")
+
+    went_well(run)
+    for (tool, given, word), request in zip(calls(name), run.requests[1:], strict=True):
+        assert word in results(request)[-1], (tool, str(given)[:80], results(request)[-1][:500])
+
+
+def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, responses: ResponsesServer) -> None:
+    ralph = Ralph(codex)
+    ralph("init")
+    ralph("install", "codex")
+    name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
+    steps = [use(f"mcp__ralph/{tool}", **given) for tool, given, _ in calls(name)]
+    responses.script(use("list_mcp_resources"), *steps, say("DONE"))
+
+    run = codex.run("call them all", "-c", "features.tool_search_always_defer_mcp_tools=false")
+
+    went_well(run)
+    for (tool, given, word), request in zip(calls(name), run.requests[2:], strict=True):
+        answer = [each for each in request.body["input"] if each.get("type") == "function_call_output"][-1]
+        said = str(answer["output"])
+        assert word in said, (tool, str(given)[:80], said[:500])

@@ -1,0 +1,97 @@
+"""`ralph mcp serve --http` with a token that stays, in the real clients: an entry made once works after a restart.
+
+Neither entry holds the token: Claude Code puts it in from the environment, Codex is told the variable's name.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.e2e.clients import Claude, Client, Codex
+from tests.e2e.messages_server import MessagesServer
+from tests.e2e.ralphs import Ralph, results, went_well
+from tests.e2e.responses_server import ResponsesServer
+from tests.e2e.scripted import say, use
+
+pytestmark = pytest.mark.e2e
+
+FIX = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
+
+
+@contextmanager
+def serving(client: Client, file: Path, port: int = 0) -> Iterator[str]:
+    """The server of the client's project with the token of a file; gives its address."""
+    words = [sys.executable, "-I", "-m", "ralph", "mcp", "serve", "--http", "--port", str(port)]
+    with subprocess.Popen(
+        [*words, "--token-file", str(file)],
+        cwd=client.project,
+        env=client.environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().strip()
+        finally:
+            os.kill(process.pid, signal.SIGINT)
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2].partition("/")[0])
+
+
+def test_claude_codes_entry_is_good_after_the_server_was_started_again(
+    claude: Claude, messages: MessagesServer, tmp_path: Path
+) -> None:
+    ralph = Ralph(claude)
+    ralph("init")
+    fix = ralph.remember(FIX, "fix")
+    file, port = tmp_path / "token", 0
+    for _ in range(2):
+        with serving(claude, file, port) as url:
+            if not port:
+                headers = {"Authorization": "Bearer ${RALPH_MCP_TOKEN}"}
+                entry = {"type": "http", "url": url, "headers": headers, "alwaysLoad": True}
+                (claude.home / ".claude.json").write_text(
+                    json.dumps({"mcpServers": {"ralph": entry}}), encoding="utf-8", newline=""
+                )
+            port = port_of(url)
+            messages.script(use("mcp__ralph__memory_search", query="port 5432"), say("DONE"))
+            token = file.read_text(encoding="utf-8").strip()
+            run = claude.run("what do we know of the database?", env={"RALPH_MCP_TOKEN": token})
+        went_well(run)
+        assert fix in results(run.requests[1])[-1]
+
+
+def test_codexs_entry_is_good_after_the_server_was_started_again(
+    codex: Codex, responses: ResponsesServer, tmp_path: Path
+) -> None:
+    ralph = Ralph(codex)
+    ralph("init")
+    fix = ralph.remember(FIX, "fix")
+    file, port = tmp_path / "token", 0
+    for _ in range(2):
+        with serving(codex, file, port) as url:
+            if not port:
+                config = codex.home / ".codex" / "config.toml"
+                entry = f'\n[mcp_servers.ralph]\nurl = "{url}"\nbearer_token_env_var = "RALPH_MCP_TOKEN"\n'
+                config.write_text(config.read_text(encoding="utf-8") + entry, encoding="utf-8", newline="")
+            port = port_of(url)
+            responses.script(use("list_mcp_resources"), use("mcp__ralph/memory_search", query="port 5432"), say("DONE"))
+            token = file.read_text(encoding="utf-8").strip()
+            run = codex.run(
+                "what do we know of the database?",
+                "-c",
+                "features.tool_search_always_defer_mcp_tools=false",
+                env={"RALPH_MCP_TOKEN": token},
+            )
+        went_well(run)
+        [answer] = [each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"][1:]
+        assert fix in json.dumps(answer)
