@@ -288,7 +288,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 
 
 LIGHT = {
-    *(f"hooks/{name}.py" for name in "run load fast screen place anchors named twice answer own".split()),
+    *(f"hooks/{name}.py" for name in "run load fast screen place anchors named twice answer".split()),
     *(f"store/{name}.py" for name in "light lookup reading".split()),
     *(f"search/{name}.py" for name in "rank asked terms everyday stem fuzzy".split()),
     *(f"context/{name}.py" for name in "lessons recall render orders order_shapes stale tokens".split()),
@@ -300,7 +300,7 @@ CHEAP = {"_frozen_importlib_external", "_json", "_sqlite3", "fcntl", "gc", "mars
 """Of the standard library: built in, or loaded before anything else, or a small shared library."""
 
 LATER: dict[str, set[str]] = {
-    "hooks/fast.py": {"site", "os", "ralph.hooks.full", "ralph.hooks.careful"},  # where fast is not enough
+    "hooks/fast.py": {"site", "os", "ralph.hooks.full", "ralph.hooks.careful", "ralph.hooks.own"},  # where need be
     "hooks/answer.py": {"ralph.model.ids"},  # for session ids that the full path brings
     "search/terms.py": {"re", "unicodedata"},  # for texts that few questions are like
     "context/tokens.py": {"zlib"},  # for texts that are longer than what a hook shows

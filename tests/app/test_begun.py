@@ -7,7 +7,7 @@ from tests.app.looping import Workshop, git, project, says_done
 from tests.app.side_by_side import write
 
 from ralph import paths
-from ralph.app import guardrails, index, knowledge, memory, search, task_memory, worktree
+from ralph.app import graph, guardrails, index, knowledge, memory, search, task_memory, worktree
 from ralph.app.loop import Wish
 from ralph.errors import NotFound
 from ralph.model.kinds import MemoryKind
@@ -128,12 +128,16 @@ def test_what_a_sparse_checkout_leaves_out_was_not_taken_out(shop: Workshop, pla
 
 def test_what_the_main_checkout_takes_back_after_the_merge_is_seen_again(shop: Workshop, place: Path) -> None:
     before = (shop.root / ".agent" / "memories.md").read_text(encoding="utf-8")
-    memory.delete(place, named(place, GREASE))
+    gone = named(place, GREASE)
+    memory.delete(place, gone)
+    with pytest.raises(NotFound):
+        graph.show(place, gone)
     committed(place)
     committed(shop.root)
     git(shop.root, "merge", "-q", "-s", "ours", "-m", "not that", f"ralph/{place.name}")
     assert (shop.root / ".agent" / "memories.md").read_text(encoding="utf-8") == before
     assert GREASE in found(place), "the branches part where it was gone: it came later"
+    assert graph.show(place, gone).node.name == GREASE
 
 
 def test_branches_that_are_packed_are_looked_at_too(shop: Workshop, place: Path) -> None:
@@ -142,6 +146,15 @@ def test_branches_that_are_packed_are_looked_at_too(shop: Workshop, place: Path)
     assert GREASE not in found(place)
     committed(place)
     git(shop.root, "pack-refs", "--all")
+    assert GREASE not in found(place)
+
+
+def test_a_git_that_fails_is_asked_again(shop: Workshop, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.delete(place, named(place, GREASE))
+    paths.begun_file(place).unlink()
+    with monkeypatch.context() as broken:
+        broken.setenv("GIT_CONFIG_COUNT", "nonsense")
+        assert GREASE in found(place), "nothing is hidden that nobody knows of"
     assert GREASE not in found(place)
 
 

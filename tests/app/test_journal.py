@@ -135,7 +135,7 @@ def test_odd_characters_and_endless_notes_are_no_error(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "half \ud83d a character\0", files=("caf\udce9",)))
     written(tmp_path, entry("run-a", 2, "word " * 100_000, files=tuple(f"{number}.py" for number in range(9_999))))
     first, second = journal.recent(tmp_path, "run-a")
-    assert first.notes == "half ? a character\0"
+    assert first.notes == "half \ufffd a character"
     assert len(second.notes) <= journal.NOTES
     assert (len(second.files), second.extra) == (journal.FILES, {"files_in_all": 9_999})
     assert journal.list_(tmp_path)[1] == 2

@@ -217,7 +217,7 @@ def test_one_bad_entry_never_stops_the_others(tmp_path: Path) -> None:
     said = read(
         '<knowledge title="One" tags="a">First.</knowledge><knowledge title="None">No tags.</knowledge>'
         '<knowledge tags="x">No title.</knowledge><knowledge title="Empty" tags="x"> </knowledge>'
-        '<knowledge title="Nul" tags="x">a\0b</knowledge><knowledge title="one" tags="b">Second.</knowledge>'
+        '<knowledge title="Half" tags="x">a\ud83db</knowledge><knowledge title="one" tags="b">Second.</knowledge>'
     )
     done = knowledge.learn(tmp_path, said.knowledge, feature="shop", run="run-1")
     assert [(each.slug, each.change.value) for each in done] == [
@@ -300,7 +300,7 @@ def test_a_feature_that_is_none_is_refused_and_those_that_there_are_are_named(tm
         with pytest.raises(UsageError, match=f"there is no feature {name}") as caught:
             knowledge.add(tmp_path, "One", "1.", ["a"], feature=name)
         assert f"{shop} (Loyalty Points)" in caught.value.hint
-    assert names(tmp_path) == []
+    assert knowledge.list_(tmp_path).records == []
     for title, name in (("One", shop), ("Two", "loyalty points"), ("Three", "")):
         knowledge.add(tmp_path, title, f"{title}.", [title.lower()], feature=name)
     assert len(knowledge.list_(tmp_path, feature=shop).records) == 2

@@ -60,7 +60,9 @@ def test_serve_tells_what_it_takes_and_a_port_needs_an_address(ralph: Project) -
     assert (said.code, "--token-file goes with --http" in said.err) == (2, True)
     assert not (ralph.root / "token").exists()
     shown = ralph("mcp", "serve", "--help").out
-    assert all(word in shown for word in ("--http", "--port", "--token-file", "RALPH_MCP_TOKEN", "--read-only", "Examples:"))
+    assert all(
+        word in shown for word in ("--http", "--port", "--token-file", "RALPH_MCP_TOKEN", "--read-only", "Examples:")
+    )
 
 
 def test_serve_speaks_the_protocol_and_ends_with_its_input(ralph: Project) -> None:

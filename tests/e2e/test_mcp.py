@@ -19,6 +19,10 @@ pytestmark = pytest.mark.e2e
 FIX = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
 
 
+PATIENT = {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "60000"}
+"""Claude Code waits for its servers before it asks the model, as long as a busy machine needs."""
+
+
 def tools_of(request: Request) -> set[str]:
     return {str(tool.get("name")) for tool in request.body.get("tools") or []}
 
@@ -36,7 +40,7 @@ def test_claude_code_is_told_of_the_tools_calls_them_and_reads_the_answer(
         say("DONE"),
     )
 
-    run = claude.run("what do we know of the database?")
+    run = claude.run("what do we know of the database?", env=PATIENT)
 
     went_well(run)
     assert {"mcp__ralph__memory_search", "mcp__ralph__search", "mcp__ralph__status"} <= tools_of(run.requests[0])
@@ -59,7 +63,7 @@ def test_by_default_the_tools_wait_behind_claude_codes_tool_search(claude: Claud
         say("DONE"),
     )
 
-    run = claude.run("what do we know of the database?")
+    run = claude.run("what do we know of the database?", env=PATIENT)
 
     went_well(run)
     assert "mcp__ralph__memory_search" not in tools_of(run.requests[0])
@@ -74,7 +78,7 @@ def test_the_plugin_brings_the_server_too(claude: Claude, messages: MessagesServ
     name = "mcp__plugin_ralph_ralph__memory_search"
     messages.script(use("ToolSearch", query=f"select:{name}", max_results=1), use(name, query="port 5432"), say("DONE"))
 
-    run = claude.run("what do we know of the database?", plugin_dir=PLUGIN)
+    run = claude.run("what do we know of the database?", plugin_dir=PLUGIN, env=PATIENT)
 
     went_well(run)
     assert fix in results(run.requests[2])[-1]
@@ -88,7 +92,7 @@ def test_an_error_of_a_tool_reaches_the_model_as_the_commands_sentence(
     ralph("install", "claude", "--always-load")
     messages.script(use("mcp__ralph__memory_show", id="mem-1-none"), say("DONE"))
 
-    run = claude.run("show me")
+    run = claude.run("show me", env=PATIENT)
 
     went_well(run)
     assert "mem-1-none" in results(run.requests[1])[-1]
@@ -102,8 +106,10 @@ def test_codex_calls_the_tools_that_install_wrote_into_its_config(codex: Codex, 
     ralph("install", "codex")
     fix = ralph.remember(FIX, "fix")
 
-    # Codex asks its first question before its servers have started; a look at their resources waits for them.
-    responses.script(use("list_mcp_resources"), use("mcp__ralph/memory_search", query="port 5432"), say("DONE"))
+    # Codex asks its first question before its servers have started; a look at the resources of one waits for it.
+    responses.script(
+        use("list_mcp_resources", server="ralph"), use("mcp__ralph/memory_search", query="port 5432"), say("DONE")
+    )
     run = codex.run("what do we know of the database?", "-c", "features.tool_search_always_defer_mcp_tools=false")
 
     went_well(run)

@@ -10,6 +10,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, results, went_well
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Json, say, use
+from tests.e2e.test_mcp import PATIENT
 
 pytestmark = pytest.mark.e2e
 
@@ -27,14 +28,14 @@ def calls(name: str) -> list[tuple[str, Json, str]]:
         ("memory_search", {"query": '" OR 1=1 -- ( *'}, ""),
         ("memory_show", {"id": name}, "docker"),
         ("memory_show", {"id": "../../../etc/passwd"}, "Memory not found"),
-        ("memory_list", {"last": 1}, "정수로"),
+        ("memory_list", {"limit": 1}, "정수로"),
         ("memory_edit", {"id": name, "tags": ["db"]}, '"changed":true'),
         ("search", {"query": "docker", "layer": 3}, "docker"),
         ("timeline", {"id": name}, name),
         ("context", {}, ""),
         ("context", {"prompt": "docker is down"}, name),
         ("knowledge_add", {"title": "Ports", "text": "5432 is the database.", "tags": ["ports"]}, '"change":"new"'),
-        ("knowledge_match", {"words": "ports"}, "5432"),
+        ("knowledge_match", {"query": "ports"}, "5432"),
         ("journal_search", {"query": "ports"}, '"hits":[]'),
         ("task_list", {}, '"tasks":[]'),
         ("task_show", {"id": "t-000000"}, "t-000000"),
@@ -42,9 +43,10 @@ def calls(name: str) -> list[tuple[str, Json, str]]:
         ("session_show", {"id": "..%2f"}, "there is no session"),
         ("graph_neighbors", {"id": "tag:db"}, name),
         ("status", {}, "memories"),
-        ("memory_delete", {"id": name}, '"deleted":true'),
-        ("memory_show", {"id": name}, "Memory not found"),
     ]
+
+
+DELETE = "memory_delete"
 
 
 def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude, messages: MessagesServer) -> None:
@@ -52,12 +54,14 @@ def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude
     ralph("init")
     ralph("install", "claude", "--always-load")
     name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
-    messages.script(*(use(f"mcp__ralph__{tool}", **given) for tool, given, _ in calls(name)), say("DONE"))
+    # It says that it can ask a person, and says no itself where there is nobody: then nothing goes.
+    planned = [*calls(name), (DELETE, {"id": name}, "nobody said yes"), ("memory_show", {"id": name}, "docker")]
+    messages.script(*(use(f"mcp__ralph__{tool}", **given) for tool, given, _ in planned), say("DONE"))
 
-    run = claude.run("call them all")
+    run = claude.run("call them all", env=PATIENT)
 
     went_well(run)
-    for (tool, given, word), request in zip(calls(name), run.requests[1:], strict=True):
+    for (tool, given, word), request in zip(planned, run.requests[1:], strict=True):
         assert word in results(request)[-1], (tool, str(given)[:80], results(request)[-1][:500])
 
 
@@ -66,13 +70,18 @@ def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, respon
     ralph("init")
     ralph("install", "codex")
     name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
-    steps = [use(f"mcp__ralph/{tool}", **given) for tool, given, _ in calls(name)]
-    responses.script(use("list_mcp_resources"), *steps, say("DONE"))
+    planned = [
+        *calls(name),
+        (DELETE, {"id": name}, '"deleted":true'),
+        ("memory_show", {"id": name}, "Memory not found"),
+    ]
+    steps = [use(f"mcp__ralph/{tool}", **given) for tool, given, _ in planned]
+    responses.script(use("list_mcp_resources", server="ralph"), *steps, say("DONE"))
 
     run = codex.run("call them all", "-c", "features.tool_search_always_defer_mcp_tools=false")
 
     went_well(run)
-    for (tool, given, word), request in zip(calls(name), run.requests[2:], strict=True):
+    for (tool, given, word), request in zip(planned, run.requests[2:], strict=True):
         answer = [each for each in request.body["input"] if each.get("type") == "function_call_output"][-1]
         said = str(answer["output"])
         assert word in said, (tool, str(given)[:80], said[:500])

@@ -18,6 +18,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, results, went_well
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import say, use
+from tests.e2e.test_mcp import PATIENT
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +66,7 @@ def test_claude_codes_entry_is_good_after_the_server_was_started_again(
             port = port_of(url)
             messages.script(use("mcp__ralph__memory_search", query="port 5432"), say("DONE"))
             token = file.read_text(encoding="utf-8").strip()
-            run = claude.run("what do we know of the database?", env={"RALPH_MCP_TOKEN": token})
+            run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": token})
         went_well(run)
         assert fix in results(run.requests[1])[-1]
 
@@ -84,7 +85,11 @@ def test_codexs_entry_is_good_after_the_server_was_started_again(
                 entry = f'\n[mcp_servers.ralph]\nurl = "{url}"\nbearer_token_env_var = "RALPH_MCP_TOKEN"\n'
                 config.write_text(config.read_text(encoding="utf-8") + entry, encoding="utf-8", newline="")
             port = port_of(url)
-            responses.script(use("list_mcp_resources"), use("mcp__ralph/memory_search", query="port 5432"), say("DONE"))
+            responses.script(
+                use("list_mcp_resources", server="ralph"),
+                use("mcp__ralph/memory_search", query="port 5432"),
+                say("DONE"),
+            )
             token = file.read_text(encoding="utf-8").strip()
             run = codex.run(
                 "what do we know of the database?",

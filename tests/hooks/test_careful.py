@@ -18,7 +18,7 @@ from ralph.capture.hosts import event_of
 from ralph.capture.pipeline import interpret, observe, session_of
 from ralph.capture.redactor import Redactor, plain
 from ralph.formats import jsonl
-from ralph.hooks import careful, fast
+from ralph.hooks import careful, fast, own
 from ralph.hooks.fast import Whole, parsed, safe
 from ralph.model.record import Record
 
@@ -231,7 +231,7 @@ def test_nothing_is_left_that_the_rules_would_take_out(text: str, other: str, ho
     given = {"file_path": "a", "command": other, "new_string": text}
     line = line_of(host, {**FIRST, "tool_name": tool, "tool_input": given, "tool_response": {"stdout": text}})
     if line is not None:
-        for string in careful._strings(json.loads(line)):
+        for string in own.strings(json.loads(line)):
             assert Redactor(())(string) == plain(string)
 
 
@@ -279,8 +279,8 @@ _ANSWERS = st.recursive(
 
 @given(_ANSWERS)
 def test_answers_are_put_together_as_they_are_read(value: object) -> None:
-    assert careful.words(value) == words_of(value)
-    assert careful.outline(value) == real_outline(value, 1)
+    assert own.words(value) == words_of(value)
+    assert own.outline(value) == real_outline(value, 1)
 
 
 # --- cutting ------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ import pytest
 from tests.hooks.world import HOOKS, World, payload, world
 
 OWN = {
-    "ralph", "ralph.hooks", "ralph.hooks.fast", "ralph.hooks.place", "ralph.store", "ralph.store.light",
+    "ralph", "ralph.hooks", "ralph.hooks.load", "ralph.hooks.fast", "ralph.hooks.place", "ralph.store",
+    "ralph.store.light",
     "ralph.hooks.screen", "ralph.hooks.anchors", "ralph.hooks.named",
 }  # fmt: skip
-CHEAP = {"_json", "fcntl"}
+CHEAP = {"_json", "fcntl", "gc"}
 TELL = """
 import posix, sys
 before = set(sys.modules)
@@ -48,7 +49,7 @@ def test_other_scripts_load_nothing_more(tmp_path: Path, text: str) -> None:
 
 
 RULES = {
-    "ralph.hooks.careful", "ralph.capture", "ralph.errors",
+    "ralph.hooks.careful", "ralph.hooks.own", "ralph.hooks.prepared", "ralph.capture", "ralph.errors",
     *(f"ralph.capture.{name}" for name in "redactor privacy secrets assignments values trim".split()),
 }  # fmt: skip
 COMPILER = {"re._compiler", "re._parser", "re._constants", "re._casefix", "_sre", "itertools"}
@@ -64,7 +65,7 @@ COMPILER = {"re._compiler", "re._parser", "re._constants", "re._casefix", "_sre"
 def test_a_careful_event_loads_the_rules_and_a_compiler_for_them(tmp_path: Path, members: dict[str, object]) -> None:
     here = world(tmp_path)
     more = loaded(here, "PostToolUse", payload("PostToolUse", **members)) - OWN - CHEAP
-    assert RULES <= more <= RULES | COMPILER | {"binascii", "ralph.hooks.prepared", "ralph.capture.veils"}
+    assert RULES <= more <= RULES | COMPILER | {"binascii", "ralph.capture.veils"}
     assert [line["type"] for line in here.lines()] == ["event"]
 
 

@@ -12,8 +12,8 @@ from tests.hooks.world import World, hook, payload, world
 
 from ralph.capture.hidden import touches
 from ralph.capture.hosts import event_of
-from ralph.hooks import careful
-from ralph.hooks.careful import Doubt
+from ralph.hooks import careful, own
+from ralph.hooks.own import Doubt
 
 GLOBS = ("*.pem", "secrets/**", "**/credentials.json", ".env*", "~/.aws/**", "/etc/ralph/*", "./private notes/**",
          "config/?.key", "a/b", "*", "*.Key", "data/**/x", "ΟΔΟΣ/**", "a[bc].txt", "we:ird", "~nobody/x")  # fmt: skip
@@ -27,7 +27,7 @@ HOSTS = ("claude", "codex")
 
 def let_pass(host: str, said: dict[str, object], globs: tuple[str, ...]) -> bool:
     try:
-        careful.check_hidden(host, said, globs)
+        own.check_hidden(host, said, globs)
     except Doubt:
         return False
     return True

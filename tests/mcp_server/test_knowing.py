@@ -53,11 +53,12 @@ def test_what_fits_a_task_is_found_by_tags(empty: Path) -> None:
     knowledge.add(empty, "Versions", "Semantic.", ["semver"])
 
     async def match(talk: Talk) -> None:
-        got = await talk.got("knowledge_match", words="prepare the release")
+        got = await talk.got("knowledge_match", query="prepare the release")
         assert [each["title"] for each in got["entries"]] == ["Release steps", "Versions"]
         assert "make release" in got["text"]
-        assert (await talk.got("knowledge_match", words="zebra"))["entries"] == []
-        assert (await talk.got("knowledge_match", words="x", files=["docs/semver.md"]))["entries"]
+        assert (await talk.got("knowledge_match", query="zebra"))["entries"] == []
+        assert (await talk.got("knowledge_match", words="release"))["entries"], "as it was called before"
+        assert (await talk.got("knowledge_match", query="x", files=["docs/semver.md"]))["entries"]
 
     talk(empty, match)
 

@@ -52,6 +52,7 @@ def test_a_long_list_of_tasks_is_bounded_and_a_file_that_is_none_is_told(empty: 
         assert (len(got["tasks"]), got["total"]) == (TASKS, TASKS + 1)
         assert "t-torn" in got["notes"][0]
         assert got["notes"][1].startswith("1 more")
+        assert len((await talk.got("task_list", limit=2))["tasks"]) == 2
 
     talk(empty, look)
 
@@ -90,7 +91,7 @@ def test_status_counts_as_the_command_does(root: Path) -> None:
 
 EMPTY: dict[str, dict[str, object]] = {
     "memory_search": {"query": "x"}, "memory_list": {}, "search": {"query": "x"}, "timeline": {"since": "7d"},
-    "context": {"prompt": "x"}, "knowledge_match": {"words": "x"}, "journal_search": {"query": "x"}, "task_list": {},
+    "context": {"prompt": "x"}, "knowledge_match": {"query": "x"}, "journal_search": {"query": "x"}, "task_list": {},
     "session_list": {}, "status": {},
 }  # fmt: skip
 

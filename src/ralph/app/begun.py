@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.errors import RalphError
+from ralph.errors import RalphError, Unreadable
 from ralph.store import begun as stored
 from ralph.store import files
 from ralph.store.library import Library
@@ -101,19 +101,28 @@ def _said(root: Path) -> str:
     from ralph.app.repository import Repository  # noqa: PLC0415  (most commands ask git nothing)
 
     git = Repository(root)
-    main = Repository(paths.state_root(root)).commit("HEAD")
-    base = git.answer("merge-base", "HEAD", main) if main else ""
+    main = _answer(Repository(paths.state_root(root)), "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+    base = _answer(git, "merge-base", "HEAD", main).strip() if main else ""
     records = dict(_records(git, root, base)) if base else {}
     return json.dumps({"commit": base, "records": records}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def _answer(git: "Repository", *words: str) -> str:
+    """What git says, "" where it says that there is none; Unreadable when it fails, so that nothing is noted then."""
+    ran = git.ask(*words)
+    if ran.code not in (0, 1) or ran.cut:
+        raise Unreadable(f"{git.folder}: git does not say what the worktree began with")
+    return ran.out if ran.code == 0 else ""
 
 
 def _records(git: "Repository", root: Path, base: str) -> Iterator[tuple[str, str]]:
     """The ids and marks of what a commit remembers, but for files that are not to be checked out here."""
     places = {path.relative_to(root).as_posix(): form for path, form in remembered(root, "")}
     folder = paths.knowledge_folder(root).relative_to(root).as_posix()
-    listed = git.names("ls-tree", "-r", "-z", base, "--", *places, folder)
-    unwanted = {line[2:] for line in git.names("ls-files", "-v", "-z", "--", *places, folder) if line[0] in "sS"}
-    for line in listed:
+    listed = _answer(git, "ls-tree", "-r", "-z", base, "--", *places, folder).split("\0")
+    tracked = _answer(git, "ls-files", "-v", "-z", "--", *places, folder).split("\0")
+    unwanted = {line[2:] for line in tracked if line[:1] in ("s", "S")}
+    for line in filter(None, listed):
         head, _, name = line.partition("\t")
         if name in unwanted:
             continue

@@ -5,8 +5,9 @@ ratios mean something. The events run in a made-up project of their own, with pa
 sends them; with `records` it has that many observations and a few hundred memories, and every answering
 event asks something else in a session of its own; the memories cite files, and many tasks are begun. Some
 events run in worktrees of that project, which have settings of their own: the user's patterns and globs, variables,
-or a task. Whoever calls brings the function that starts a process; a further command, such as another tool's hook,
-can be measured in the same rounds.
+or a task; one has none of Ralph's files. Two run elsewhere: in a project in which nine of ten sessions belong to
+tasks of others, and in a repository without Ralph. Whoever calls brings the function that starts a process; a further
+command, such as another tool's hook, can be measured in the same rounds.
 `tests/hooks/test_bench.py` proves the counting.
 """
 
@@ -34,23 +35,30 @@ ANSWERING = 3.5
 """The bar of events that are answered, on up to so MANY records; on more it is 5."""
 MANY = 20_000
 _MEMORIES, _QUESTIONS, _TASKS = 300, 50, 25
+_SOME, _MOST = 0.2, 0.9
+"""The part of the sessions that belongs to tasks of others."""
 SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
 
 
 class Where(StrEnum):
-    """In which checkout an event runs: the main one, or one of its worktrees."""
+    """In which checkout an event runs: the main one, one of its worktrees, another project, or none."""
 
     MAIN = "project"
     WORKTREE = "worktree"
     RULES = "rules"
     VARIABLES = "variables"
     TASK = "task"
+    BARE = "bare"
+    CROWDED = "crowded"
+    NONE = "none"
 
 
+_TREES = (Where.WORKTREE, Where.RULES, Where.VARIABLES, Where.TASK, Where.BARE)
 _SETTINGS = {Where.RULES: Config(privacy=Privacy((r"ACME-\d{6}", r"(?i)project falcon"), ("secrets/**", "*.pem")))}
 _VARIABLES = {
     Where.VARIABLES: {"RALPH_MEMORIES_BUDGET": "2000", "RALPH_RUN_ID": "1"},
     Where.TASK: {"RALPH_TASK": "t-000000"},
+    Where.CROWDED: {"RALPH_TASK": "t-000000"},
 }
 
 
@@ -91,6 +99,8 @@ CASES = (
     Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
     Case("PostToolUse, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3),
     Case("PostToolUse in a worktree", "PostToolUse", _BASH, 1.5, Where.WORKTREE),
+    Case("PostToolUse in a bare worktree", "PostToolUse", _BASH, 1.5, Where.BARE),
+    Case("PostToolUse without Ralph", "PostToolUse", _BASH, 1.5, Where.NONE),
     Case("PostToolUse, variables set", "PostToolUse", _BASH, 1.5, Where.VARIABLES),
     Case("PostToolUse, patterns and globs", "PostToolUse", _BASH, 3, Where.RULES),
     Case("the same, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3, Where.RULES),
@@ -100,6 +110,7 @@ CASES = (
     Case("UserPromptSubmit, variables set", "UserPromptSubmit", _ASKED, ANSWERING, Where.VARIABLES),
     Case("UserPromptSubmit, patterns", "UserPromptSubmit", _ASKED, ANSWERING, Where.RULES),
     Case("UserPromptSubmit in a task", "UserPromptSubmit", _ASKED, ANSWERING, Where.TASK),
+    Case("UserPromptSubmit, 90 % of others", "UserPromptSubmit", _ASKED, ANSWERING, Where.CROWDED),
     Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
     Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),
     Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
@@ -139,15 +150,8 @@ def measure(
     `others` are further commands by name, such as another tool's hook: they get the first case's payload.
     """
     root = folder / Where.MAIN
-    made_project(root)
-    asked = _filled(root, records) if records else []
-    envs = {where: made_project(folder / where, of=root, where=where) for where in Where}
-    for where in Where if records else ():
-        files.write(paths.memories_files(folder / where)[0], files.read(paths.memories_files(root)[0]) or "")
-        index.sync(folder / where)  # every checkout has its own
-        check.refresh(folder / where)
-    for where in Where if asked else ():
-        _remembering(folder / where, root)
+    envs = {where: made_project(folder / where, where) for where in Where}
+    asked = _filled(folder, records) if records else []
     first = payload(CASES[0], root)
     commands: dict[str, tuple[Sequence[str], bytes | Case]] = {
         BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
@@ -180,8 +184,21 @@ def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
     return replace(case, members={**case.members, "tool_input": {"command": words}})
 
 
-def _filled(root: Path, records: int) -> list[str]:
-    """Fill a project with sessions and memories, index them, and give questions about them."""
+def _filled(folder: Path, records: int) -> list[str]:
+    """Fill the projects with sessions and memories, index them, and give questions about them."""
+    asked = _told(folder / Where.MAIN, records, _SOME)
+    _told(folder / Where.CROWDED, records, _MOST)
+    for where in (Where.MAIN, Where.CROWDED, *_TREES):
+        if where is not Where.BARE and where in _TREES:
+            memories = files.read(paths.memories_files(folder / Where.MAIN)[0]) or ""
+            files.write(paths.memories_files(folder / where)[0], memories)
+        index.sync(folder / where)  # every checkout has its own
+        check.refresh(folder / where)
+    return asked
+
+
+def _told(root: Path, records: int, others: float) -> list[str]:
+    """Write the sessions and memories of a project, and give questions about them."""
     words = Words(records)
     speed.write(root, records, words)
     entries = [
@@ -194,7 +211,7 @@ def _filled(root: Path, records: int) -> list[str]:
     files.write(paths.memories_files(root)[0], text)
     for number in range(0, _MEMORIES, 2):
         files.write(root / _cited(number), "# what a memory cites\n")
-    _work_beside(root)
+    _work_beside(root, others)
     return [words.question() for _ in range(_QUESTIONS)]
 
 
@@ -203,19 +220,13 @@ def _cited(number: int) -> str:
     return f"src/part{number}.py"
 
 
-def _work_beside(root: Path) -> None:
-    """Tasks that others are at, with some of the sessions."""
+def _work_beside(root: Path, others: float) -> None:
+    """Tasks that others are at, with this part of the sessions."""
     names = [task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)]
-    for number, log in enumerate(sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))[:: _TASKS // 5]):
-        line = jsonl.encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
-        files.append(log, line, root=root)
-
-
-def _remembering(side: Path, root: Path) -> None:
-    """Give a worktree the memories of its main checkout, and an index of its own."""
-    memories = files.read(paths.memories_files(root)[0]) or ""
-    files.write(paths.memories_files(side)[0], memories)
-    index.sync(side)
+    for number, log in enumerate(sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))):
+        if int(number * others) < int((number + 1) * others):
+            line = jsonl.encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
+            files.append(log, line, root=root)
 
 
 def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tuple[Cost, ...]:
@@ -231,18 +242,21 @@ def _share(times: Sequence[float], share: float) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * share))]
 
 
-def made_project(root: Path, *, of: Path | None = None, where: Where = Where.MAIN) -> dict[str, str]:
-    """A project, or a worktree of one, with its settings cache; gives the environment that belongs to it."""
+def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
+    """A project, or a worktree of the main one beside it, with its settings cache; gives the environment for it."""
     env = {"HOME": str(root.parent), "CLAUDE_PROJECT_DIR": str(root), "PATH": "/usr/local/bin:/usr/bin:/bin"}
     env |= _VARIABLES.get(where, {})
-    if of is None or of == root:
+    if where not in _TREES:
         files.make_folder(root / ".git")
     else:
-        own = of / ".git" / "worktrees" / where
+        own = root.parent / Where.MAIN / ".git" / "worktrees" / where
         files.write(own / "HEAD", "ref: refs/heads/side\n")
         files.write(own / "commondir", "../..\n")
         files.write(root / ".git", f"gitdir: {own}\n")
-    files.write(root / "ralph.yml", "# made for a measurement\n")
+    if where is Where.NONE:
+        return env
+    if where is not Where.BARE:
+        files.write(root / "ralph.yml", "# made for a measurement\n")
     hook_settings.write(root, Loaded(_SETTINGS.get(where, Config()), {}, {}, ()), env=env)
     return env
 

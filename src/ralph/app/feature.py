@@ -123,7 +123,9 @@ def known(root: Path, name: str) -> str:
         return spelled.get(folded, name)
     listed = ", ".join(f"{each.id} ({each.title})" for each in there[:_NAMED])
     more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
-    hint = f"the features are {listed}{more}" if there else "this project has no features; `ralph feature add` makes one"
+    hint = (
+        f"the features are {listed}{more}" if there else "this project has no features; `ralph feature add` makes one"
+    )
     raise UsageError(f"there is no feature {name.strip()}", hint=hint)
 
 

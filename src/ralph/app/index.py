@@ -72,8 +72,8 @@ def of(root: Path, privacy: Privacy | None = None) -> Index:
     if away is not None:
         hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
         raise Refused(f"{paths.index_file(root)}: leads out of the project, to {away}", hint=hint)
-    main = paths.state_root(root)
-    return Index(root, terms.index_terms, by_todays_rules(root, privacy), None if main == root else partial(_are_alike, root))
+    start = None if paths.state_root(root) == root else partial(_are_alike, root)
+    return Index(root, terms.index_terms, by_todays_rules(root, privacy), start)
 
 
 def _are_alike(root: Path) -> bool:

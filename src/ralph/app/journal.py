@@ -19,8 +19,8 @@ from ralph import paths
 from ralph.app import index, sight
 from ralph.capture.privacy import redact
 from ralph.capture.redactor import mapped, named_secrets
-from ralph.capture.unseen import cleaned
 from ralph.capture.trim import trim
+from ralph.capture.unseen import cleaned
 from ralph.context import journal as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
 from ralph.formats import jsonl

@@ -175,7 +175,7 @@ def _learned(root: Path, sigil: KnowledgeSigil, feature: str, run: str, patterns
     try:
         clean = [privacy.redact(unseen.cleaned(words), patterns) for words in (sigil.title, sigil.text)]
         title, text = " ".join(clean[0].text.split()), clean[1].text
-        privacy.check_storable(title + text)
+        unseen.check(title + text)
         tags = [tag for tag in map(unseen.cleaned, sigil.tags) if privacy.redact(tag, patterns).text == tag]
         done = _keep(root, _wanted(title, text.strip(), tags, feature, run))
     except RalphError as error:

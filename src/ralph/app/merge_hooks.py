@@ -7,7 +7,7 @@ git, so that a hook that adds everything does not commit them, and they go with 
 Git's `pre-merge-commit` runs where nothing had to be joined, then `pre-commit`, `prepare-commit-msg` and `commit-msg`
 as in any commit; `post-merge` runs in the main checkout. What Ralph commits of its own memory on a task's branch runs
 none: a worktree may have nothing installed, and the merge brings all of it before the hooks. `--no-verify` is git's own
-word for doing without `pre-*` and `commit-msg`. `tests/app/test_merge_hooks.py` merges with hooks that need ignored files.
+word for doing without `pre-*` and `commit-msg`. `tests/app/test_merge_hooks.py` has hooks that need ignored files.
 """
 
 import os

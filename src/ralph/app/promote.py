@@ -4,9 +4,9 @@ memory (`.agent/memories.md`, with a link to where it came from) < patterns (`.r
 (AGENTS.md), claude (CLAUDE.md) and design (`specs/design/*.md`), which belong to people: there only the marked
 region is written. Everything that is promoted passes the same gate: a secret is refused; a text that gives orders
 to its reader and was not written by a person goes no higher unless somebody forces it. What is already said at
-the place, in these or nearly these words, is not said again (by hand: unless it is forced). The file is written first and the insight marked
-after it, so that a crash between the two only means that the next try finds it there. A dry run makes the same
-edit in memory and shows the difference. `tests/app/test_promote.py` proves it.
+the place, in these or nearly these words, is not said again (by hand: unless it is forced). The file is written
+first and the insight marked after it, so that a crash between the two only means that the next try finds it there.
+A dry run makes the same edit in memory and shows the difference. `tests/app/test_promote.py` proves it.
 """
 
 import difflib

@@ -1,6 +1,6 @@
 """What a page already says in other words: looked for before something is promoted to it by hand.
 
-The measure is the one by which insights are merged (`capture/alike.py`). In global-patterns.md every bullet is compared;
+The measure is the one by which insights are merged (`capture/alike.py`). In global-patterns.md each bullet is compared;
 in AGENTS.md, CLAUDE.md and design pages those of the marked region, and the bullets that people wrote around it, since
 whoever reads the page reads both. Code is no bullet. `tests/app/test_promote_near.py` holds the pairs.
 """

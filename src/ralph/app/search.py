@@ -6,7 +6,8 @@ short (20 tokens, half of them the id) that the score, the date and the summary 
 they can be read. What a session did several times in the same words is one hit with a count.
 From within a task nothing of others is shown that are not finished, neither by words nor by an id, and a note says
 whose records would have fit. `tests/app/test_visibility.py` proves that.
-`ralph memory search` asks the same engine for memories only (`search_files`). `tests/app/test_search.py` holds the limits.
+`ralph memory search` asks the same engine for memories only (`search_files`).
+`tests/app/test_search.py` holds the limits.
 """
 
 import json

@@ -64,7 +64,7 @@ def foreign(value: object, patterns: Sequence[str] = ()) -> object:
 
 def _public(words: str, what: str, allow_secret: bool, patterns: Sequence[str]) -> tuple[str, int]:
     bare, private = privacy.strip_private(words.replace("\r\n", "\n").replace("\r", "\n"))
-    privacy.check_storable(bare)
+    unseen.check(bare)
     findings = () if allow_secret else privacy.find_secrets(bare, patterns)
     if findings:
         kinds = ", ".join(sorted({finding.kind for finding in findings}))

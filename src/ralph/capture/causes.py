@@ -14,12 +14,12 @@ from ralph.capture.statements import particular, sentences
 
 _CAUSE = re.compile(
     r"""(?ix)
-    (?<=\S\ )(?:so(?!\ (?:far|much|many|on)\b)|because|since(?!\ (?:\d|version|v\d|last|yesterday))|hence|therefore|thus|otherwise
+    (?<=\S\ )(?:so(?!\ (?:far|much|many|on|that)\b)|because|since(?!\ (?:\d|version|v\d|last|yesterday))|hence|therefore|thus|otherwise
     |or\ else|else(?!\ if)|unless|lest)\b|,\ (?:as|which)\ |^\W*(?:because|since|as|unless|otherwise|without)\ 
     |\b(?:due\ to|caused\ by|comes?\ (?:from|with)|came\ (?:from|with)|leads?\ to|results?\ in|that\ is\ why|that['’]s\ why
     |which\ is\ why|the\ (?:reason|cause)|root\ cause|turns?\ out|turned\ out|must|mustn['’]t|never|always|banned
     |forbidden|not\ allowed|has\ to\ be|have\ to\ be|from\ now\ on|on\ purpose|nobody\ (?:may|should))\b
-    |\b(?:weil|denn|sonst|andernfalls|deshalb|daher|darum|sodass|so\ dass|damit|muss|müssen|darf|dürfen|nie|niemals)\b
+    |\b(?:weil|denn|sonst|andernfalls|deshalb|daher|darum|sodass|so\ dass|muss|müssen|darf|dürfen|nie|niemals)\b
     |\b(?:car|parce\ que|puisque|donc|sinon|c['’]est\ pourquoi|du\ coup|doit|doivent|jamais|à\ cause\ d)\b
     |\b(?:porque|ya\ que|puesto\ que|así\ que|por\ eso|si\ no|debe|deben|nunca|hay\ que)\b
     |\b(?:perché|poiché|quindi|altrimenti|deve|devono|pois|portanto|senão|omdat|want|anders|dus)\b
@@ -48,6 +48,8 @@ _ACCIDENT = re.compile(
 _SUMS_UP = re.compile(r"(?i)^\W*(?:so|thus|hence|therefore|also|alors|donc|pues|dus)\b[\s,]*")
 _ENOUGH = 1.3
 """How particular an explanation must be: one name and a rare word, or four rare words."""
+_BEYOND = 2.0
+"""How particular a cause must be that reaches beyond a line: a name and three rare words, or two names."""
 _LEAST = 6
 """Words of an explanation; signs of languages that have no blanks count by their length."""
 
@@ -63,7 +65,8 @@ def explanation(text: str) -> str:
 
 def is_cause(text: str) -> bool:
     """Whether a text has a cause with its consequence, or a rule; a mere surprise is not enough."""
-    return any(_CAUSE.search(_bare(each)) is not None for each in sentences(explanation(text)))
+    told = explanation(text)
+    return particular(told) >= _BEYOND and any(_CAUSE.search(_bare(each)) is not None for each in sentences(told))
 
 
 def _tells(sentence: str) -> bool:

@@ -34,8 +34,14 @@ _DONE = re.compile(
     |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|iteración|step\ \d
     |looks\ good|lgtm|halfway
     |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
-    |^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
-    |^\W*(?:ahora|sigo|seguimos|empiezo|listo|hecho|terminad[oa]|he\ \w+do)\b|[했됐었았]습니다\W*$|(?:시작|진행)합니다
+    |^[^.;:]{0,50}?\b\d+\ (?:of|out\ of|von|sur|de|di)\ (?:the\ )?\d+\ \w+\ (?:done|left|migrated|converted|finished|fertig|hech|prêt)
+    |^\W*\w+\ \d+\ (?:of|out\ of|von|sur|de|di)\ (?:the\ )?\d+\b|^[^.;:]{0,40}\bis\ (?:at|about)\ \d+\ ?%
+    |^\W*coverage\b|^\W*\d+\ (?:tests?|specs?|cases|checks)\ (?:green|pass\w*|ok|done|now|grün|verts?)
+    |^\W*(?:session|sesión|sitzung|séance|itération|avancement|avancé|avancée|fortschritt|stand)\b[^.]{0,12}?[:\d]
+    |^\W*avancé\ con\b|^\W*good\ progress\b
+    |^\W*(?:j['’]ai|on\ a|nous\ avons|fini|terminée?s?|fait\ :|en\ cours|je\ continue|suite\ de)\b
+    |^\W*(?:ho|abbiamo|fatto|finito|feito|concluíd[oa]|terminei)\b|^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
+    |^\W*(?:ahora|sigo|seguimos|empiezo|listo|hecho|terminad[oa]|he\ \w+do)\b|[했됐었았]습니다\W*$|(?:完了|終了|修正|追加|実装|作成)(?:しました|した|済み)\W*$|(?:시작|진행)합니다
     |^[^.]{0,60}(?:했다|했음|하였다|완료|진행\ ?중|작업\ ?중|마쳤|끝났|추가함|수정함|구현함)\W*$
     |^\W*(?:已经?|完成了?|添加了|修复了|更新了|正在|开始|继续|今天)
     """
@@ -52,9 +58,20 @@ _PLAN = re.compile(
     |investigate|think|come\ back|revisit|see|ask|figure)|(?:i|we)\ (?:will|should|could|might|may)|maybe|perhaps
     |should\ (?:look|check|revisit|probably|be\ (?:easy|done|fine|good|enough|quick))|hopefully|als\ nächstes
     |noch\ offen
+    |later:|open:|ask\ (?:the|whether|\w+\ (?:about|whether|if))|question\b|to\ be\ (?:discussed|decided|done)|tbd\b|offen:|es\ fehlt|reste\ à|il\ reste|à\ faire|prochaines?\ étapes?|il\ faut\ encore|ensuite|da\ fare|resta\ da
+    |por\ hacer|pendiente|a\ fazer|próximos?\ passos?|siguientes?\ pasos?
     |falta|queda|다음|남은|接下来|下一步|待办|todo)
+    |(?:残り|やること|次は|할\ 일)|[?？]\W*$|\bto\ be\ (?:discussed|decided)\b
     |\bby\ (?:tomorrow|tonight|next\ week|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\bcontinue\ tomorrow\b"""
 )
+_BRIEF = re.compile(
+    r"""(?ix)(?:^\W*|[.!?]\s+)(?:ticket|issue\ \#?\d+|(?:the\ |our\ )?(?:goals?|aims?|objectives?|assignment|brief|briefing)
+    (?:\ (?:for|of)\ [^:.]{1,30}|\ here|\ now|\ today)?|objectifs?|but|ziel|aufgabe|auftrag|objetivos?|tareas?|obiettivo
+    |목표|과제|目标|任务|目標)\ ?[:：]
+    |(?:^\W*|[.!?:]\s+)(?:on\ commence\ (?:par|avec)|empezamos\ (?:por|con)|wir\ (?:fangen|beginnen)\ mit|we\ (?:start|begin)\ with
+    |start\ (?:with|by)|please\ (?:start|begin|implement|build|add)|(?:i|we)\ want\ (?:the|a|an|you|to)\b|cominciamo\ (?:da|con))\b"""
+)
+"""Somebody who says what is to be done in a session: nothing has been learned yet."""
 _PASSING = re.compile(
     r"""(?ix)\b(?:network|wi-?fi|internet|vpn|registry|mirror|proxy|dns|disk|port|api|server|service|ci|runner|github
     |npm|pypi|docker\ hub)\b.{0,40}\b(?:was|were|is|got|seems?|seemed|went)\b.{0,20}
@@ -67,7 +84,12 @@ _PASSING = re.compile(
     |\b(?:re-?boot(?:ed|ing)|hiccup)\b|\b(?:for|during|in)\ maintenance\b|\bse\ cayó\b
     |\b(?:was|were|had|got)\ (?:re-?started|still\ (?:starting|booting)|unplugged|switched\ off|dropped|updating
     |offline)\b
-    |잠깐|끊겼|断了|抖了一下
+    |잠깐|끊겼|断了|抖了一下|落ちて?いた|繋がらな
+    |\b(?:réseau|registre|serveur|connexion|vpn|disque)\b.{0,30}\b(?:coupée?|lente?|plein|indisponible|en\ panne|tombée?)\b
+    |\b(?:netz|netzwerk|vpn|server|registry|pypi|npm|platte)\b.{0,30}\b(?:hing|langsam|weg|voll|nicht\ erreichbar|ausgefallen)\b
+    |\b(?:red|servidor|registro|conexión|disco)\b.{0,30}\b(?:lent[oa]|caíd[oa]|llen[oa]|cortad[oa])\b
+    |\b(?:zweiter|nochmaliger)\ (?:versuch|anlauf)\b|\breconnect(?:ed|ing)\b|\b(?:lost|dropped)\ the\ (?:vpn|network|connection)\b
+    |\b(?:rate[-\ ]limit|quota)\b.{0,20}\b(?:hit|reached|again)\b|\bout\ of\ disk\b|\brelancée?\b
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )
 _TEST_FIRST = re.compile(
@@ -79,6 +101,12 @@ _TEST_FIRST = re.compile(
     | \b(?:tests?|specs?)\ (?:for|of)\b[^.]{0,60}\bfirst\b | \bfirst\ (?:the|a)\ (?:\w+\ )?(?:test|spec)\b
     | \b(?:tests?|specs?)\b[^.]{0,20}\bmust\ (?:be\ red|fail)\b
     | \bfails?\ (?:since|because|as|until)\b[^.]{0,60}\b(?:no-op|stub|yet|not\ (?:written|implemented))\b
+    | \b(?:tests?|specs?)\b[^.:]{0,20}\b(?:goes|go|comes|come|is\ written|are\ written)\ first\b
+    | \b(?:le|les|un)\ tests?\b[^.]{0,30}\b(?:d['’]abord|en\ premier|rouges?|échoue\w*\ comme)\b
+    | \bTests?\b[^.]{0,20}\b(?:erwartungsgemäß|wie\ (?:erwartet|geplant))\b | (?:期待|予定)通り | テスト[^。]{0,8}(?:先に|から書)
+    | \b(?:as\ (?:expected|planned|it\ should\ be)|on\ purpose)\b(?=[^.]*\b(?:undefined|missing|red|not\ there)\b)
+    | \b(?:tests?|specs?)\b[^.]{0,30}\b(?:red|fails?|failing)\b[^.]{0,12}\bas\ (?:expected|planned|it\ should)\b
+    | \bd['’]abord\b[^.]{0,20}\btests?\b
     | \breproduc\w+\b[^.]{0,30}\bin\ a\ (?:test|spec)\b
     | \b(?:erst|zuerst)\b[^.]{0,30}\bTests?\b | \bTests?\b[^.]{0,20}\b(?:zuerst|rot)\b | 先写[^。]{0,12}测试
     | (?:실패하는|먼저)[^.]{0,12}테스트 | 테스트[^.]{0,8}먼저 | \bprimero\b[^.]{0,30}\b(?:tests?|pruebas?)\b"""
@@ -102,7 +130,22 @@ _SAYS = (
     r"|is\ (?:a|an|the|defined|declared|located|called|used|in|imported|exported|responsible|named)|are\ (?:defined|in)"
     r"|delegates|filters|sorts|triggers|emits|dispatches|registers|initiali[sz]es|raises|throws|yields|generates"
     r"|joins|splits|counts|increments|compares|updates|deletes|removes|inserts|saves|queries"
-    r"|expects|provides|represents|builds|formats|lists|declares|includes|describes|combines)"
+    r"|expects|provides|represents|builds|formats|lists|declares|includes|describes|combines|exposes|decodes|encodes"
+    r"|walks|encapsulates|groups|collects|offers|denies|belongs\ to|has\ many|gives\ back|keeps|notifies|replies"
+    r"|switches|matches)"
+)
+_ROMANCE_PART = (
+    r"(?i:contrôleur|controlador|fonction|classe|méthode|fichier|module|composant|dossier|table|route|service|función|clase|método|archivo|módulo"
+    r"|componente|carpeta|tabla|ruta|funzione|metodo|modulo|cartella|tabella|função|arquivo|pasta|tabela|rota)"
+)
+_ROMANCE_SAYS = (
+    r"(?:reçoit|additionne|calcule|vérifie|suma|calcula|verifica|renvoie|retourne|contient|possède|expose|définit|exporte|appelle|prend|lit|écrit|crée|affiche|hérite"
+    r"|recibe|devuelve|tiene|define|contiene|llama|exporta|expone|lee|escribe|crea|muestra"
+    r"|riceve|restituisce|ritorna|ha|definisce|espone|legge|scrive|recebe|devolve|retorna|tem|contém|chama|expõe)"
+)
+_GERMAN_SAYS = (
+    r"(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt|summiert|berechnet|liest|schreibt|prüft"
+    r"|erzeugt|speichert|lädt|wandelt|sortiert|filtert|erbt|implementiert|verwendet|benutzt)"
 )
 _CODE_NAME = (
     r"(?:`[^`]{1,80}`|\w+(?:(?:\.|::|->|\#)\w+)+(?:\([^)\n]{0,60}\))?|\w+\(\w{0,40}[^)]{0,40}\)|\w+_\w+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+"
@@ -110,21 +153,24 @@ _CODE_NAME = (
 )
 _RESTATED = re.compile(
     rf"""(?x)
-    ^\W*(?:(?:The|This|A|An|Each|In|Here,?|Our|And|Also,?)\ )?(?:\w+\ ){{0,2}}
-    (?:(?i:{_PART})\ {_CODE_NAME}|{_CODE_NAME}(?:\ (?i:{_PART}))?|(?i:{_PART}))
+    ^\W*(?:{_CODE_NAME}:?\ )?(?:(?:[Tt]he|This|A|An|Each|In|Here,?|Our|And|Also,?)\ )?(?:\w+\ ){{0,2}}
+    (?:(?i:{_PART})\ (?:{_CODE_NAME}|\S+/\S*)|{_CODE_NAME}(?:\ (?i:{_PART}))?|(?i:{_PART}))
     (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?
     (?:{_SAYS}|(?:lives?|sits?|stands?|is)\ in)\b
     |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
-    |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul)\b.{{0,60}}
-     \b(?:nimmt|gibt|liefert|enthält|hat|definiert|erwartet|ruft|exportiert|bekommt)\b
+    |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul|Controller|Service|Tabelle|Ordner)\b.{{0,60}}
+     \b{_GERMAN_SAYS}\b|^\W*{_CODE_NAME}\ {_GERMAN_SAYS}\b
+    |^\W*(?:In\ \S+\ (?:there\ (?:is|are)|gibt\ es|hay)|Dans\ \S+,?\ il\ y\ a|(?:There\ (?:is|are)|Il\ y\ a|Hay|Es\ gibt)\b.{{0,40}}\ (?:in|dans|en)\ {_CODE_NAME})\b
     |^\W*(?:The\ )?(?i:{_PART})\ \S+\ (?:in|from|of)\ \S+\ \w+s\b|^\W*(?:\S+:\ )?`?\w+\([^)\n]{{0,60}}\)`?\ \w+s\b
     |^\W*\S+\ (?:takes|gets)\ its\ arguments\b|^\W*\S+\ (?:steht|liegt|ist)\ in\ \S+\W*$
     |^\W*\S+(?:\ 함수는?|는|은|가)?\ \S+에\ (?:있다|정의)
     |^\W*\S+\ ?在\ ?\S+\ ?(?:里|中)?定义|^\W*\S+/\S+\ {_SAYS}\b
-    |(?:함수|클래스|메서드|파일|모듈|컴포넌트).{{0,60}}(?:받|반환|정의|포함|호출|돌려|제공)
-    |(?:函数|类|方法|文件|模块|组件).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出|提供|方法)
-    |^\W*(?:El|La|Una?)\ (?:función|clase|método|archivo|módulo|componente)\b.{{0,60}}
-     \b(?:recibe|devuelve|tiene|define|contiene|llama|exporta)\b
+    |(?:함수|클래스|메서드|파일|모듈|컴포넌트|컨트롤러|서비스).{{0,60}}(?:받|반환|정의|포함|호출|돌려|제공|(?:메서드|함수|필드)[가이]\ 있)
+    |(?:函数|类|方法|文件|模块|组件|控制器|服务).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出|提供|方法)
+    |(?:関数|クラス|メソッド|ファイル|モジュール|コンポーネント).{{0,60}}(?:持つ|持って|返す|返し|定義|含む|呼ぶ|呼び|受け取|ある)
+    |^\W*{_CODE_NAME}\ ?(?:は|가|이|는|은|会)?.{{0,40}}(?:を返す|を計算する|を持つ|반환한다|돌려준다)\W*$
+    |^\W*(?:(?:El|La|Una?|Il|Lo|Un|O|Le|La|L['’]|Une)\ ?)?{_ROMANCE_PART}\b.{{0,60}}\b{_ROMANCE_SAYS}\b
+    |^\W*{_CODE_NAME}\ {_ROMANCE_SAYS}\b
     """
 )
 _SUBJECT = re.compile(rf"\W*(?:The\ |This\ )?({_CODE_NAME}|[A-Z][a-z]+[A-Z]\w+)\ [a-z]+s\b")
@@ -152,6 +198,11 @@ def is_work(text: str) -> bool:
 def is_plan(text: str) -> bool:
     """Whether a text begins with what is to be done."""
     return _PLAN.search(text) is not None
+
+
+def is_brief(text: str) -> bool:
+    """Whether a text says what a session is for."""
+    return _BRIEF.search(text) is not None
 
 
 def is_passing(text: str) -> bool:

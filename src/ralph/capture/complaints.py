@@ -23,7 +23,7 @@ _LINE = re.compile(
     ^\s*(?:\S+\s)?[\w./\\@+-]{1,200}\.\w{1,8}(?::\d{1,6}(?::\d{1,6})?(?=[:\s-])|\(\d{1,6}(?:[,:]\d{1,6})?\)(?=[:\s]))
     | ^\s*\d{1,6}(?::\d{1,6}|\s?\|)\s+(?i:\|?\s?(?:error|warning|warn|info|note|style)\b)
     | ^\s*(?:-->|→)\s\S+:\d{1,6} | \bon\ [\w./\\-]+\ line\ \d+ | ^\S+\.\w{1,8}:\ (?i:line|needs|would|not)\b
-    | \bwould\ (?:re)?format\b | \b(?:not|incorrectly|isn't)\ (?:properly\ )?formatted\b | \bneeds\ formatting\b
+    | \bwould\ (?:be\ )?(?:re)?format(?:ted)?\b | \b(?:not|incorrectly|isn't)\ (?:properly\ )?formatted\b | \bneeds\ formatting\b
     | (?i:\bunknown\ word\b | \bmisspelled\b)
     """
 )
@@ -41,7 +41,7 @@ _NOT_THERE = re.compile(
     r"""(?ix)\bnot\ (?:yet\ |been\ )?implemented\b | \bunimplemented\b | \btodo!\( | \bNotImplemented\w*
     | \bundeclared\b | \bundefined:\ \w | \bundefined\ (?:name|function|symbol|reference\ to|variable|constant|local)
     | \bundefined\ method\b(?!.{0,60}\bnil\b) | \b(?:is\ )?not\ (?:defined|declared)\b(?!\ in\ the\ env)
-    | \bis\ not\ a\ function\b | \bcannot\ find\ (?:function|symbol|value|type|name|struct|trait|macro|derive|method)\b
+    | \bfunction\ \S+\ is\ undefined\b | \bis\ not\ a\ function\b | \bcannot\ find\ (?:function|symbol|value|type|name|struct|trait|macro|derive|method)\b
     | \bhas\ no\ (?:member|method|function|field|exported\ member) | \bunresolved\ (?:import|reference|name|identifier)\b
     | \bno\ (?:function|method|member|field|variant|associated\ item|rule|route|resource)\ (?:named|called|matches|matching)\b
     | \bcannot\ import\ name\b(?!.{0,80}partially) | \bunknown\ (?:function|method|type|identifier|variable)\b
@@ -50,11 +50,11 @@ _NOT_THERE = re.compile(
     | \bvariable\ not\ in\ scope\b | \bunbound\ (?:value|identifier|variable)\b | \bis\ not\ exported\b"""
 )
 _TEST_WORD = re.compile(
-    r"(?:^|[^a-zA-Z])(?:[Tt]ests?|e2e)(?![a-z])|^t/|[a-z](?:Tests?|Specs?)(?![a-z])|(?:^|[:_./-])specs?(?=$|/|\.\w{1,3}$)"
+    r"(?:^|[^a-zA-Z])(?:[Tt]ests?|e2e)(?![a-z])|^t/|(?:unit|smoke|load|golden|acceptance|integration)[-_]?tests?$|[a-z](?:Tests?|Specs?)(?![a-z])|(?:^|[:_./-])specs?(?=$|/|\.\w{1,3}$)"
 )
 _WORDS_LOOKED_AT = 5
 _DECLARED = re.compile(
-    r"""(?ix)\.(?:tf|tofu|hcl|nix|rego|cue|jsonnet|libsonnet|bicep|pp|sh|bash|zsh|bats|sql|proto|graphql|gql|prisma|dhall
+    r"""(?ix)\.(?:tf|tofu|hcl|nix|rego|cue|jsonnet|libsonnet|bicep|pp|sh|bash|zsh|bats|proto|graphql|gql|prisma|dhall
     |j2|tpl|rules)$|(?:^|/)(?:roles|tasks|handlers|manifests|charts|templates|rules|policies|alerts)/"""
 )
 _PREPARING = re.compile(r"(?i)(?:^|/)(?:migrat\w*|env\w*|setup|init|seeds?)/|(?:^|[/_-])(?:init|setup|env|seed|schema)[^/]*$")

@@ -21,6 +21,7 @@ from ralph.capture.commands import Check, Words, check_of, kind_of, programs
 from ralph.capture.complaints import complains, is_declared, is_not_there, is_of_style, is_of_types, is_testing, names_a_rule
 from ralph.capture.reasons import details, said_in, said_near, sets_a_constant, slips
 from ralph.capture.runs import Run, answered, run_of
+from ralph.capture.statements import particular
 from ralph.capture.trim import first_line
 from ralph.capture.values import words_of
 from ralph.model.kinds import ObservationKind
@@ -31,6 +32,7 @@ _LINE = 500  # characters of a line that are looked at
 _MANY = 6  # commands and files of which nobody can say any more what helped
 _ACTIONS = 3  # commands and files that are named
 _FAR = 40  # records before a failure in which the last change is looked for
+_REASON = 1.5  # how particular a reason must be for an assertion that failed
 _BEFORE = 3  # records before a failure in which the agent may announce it
 _TESTING = re.compile(r"(?i)test|spec|check|verify")
 _EDITS = words_of(
@@ -327,8 +329,8 @@ class _Done:
 
     def _is_more_than_work(self, outside: bool) -> bool:
         """Whether a failure that also code was edited for was more than code that was not finished yet."""
-        if self.reasoned or self.why:
-            return True
+        if self.reasoned or self.why:  # of what a test found missing, the reason must be about something
+            return not (self._tests and junk.unfinished(self.error)) or particular(self.said) >= _REASON
         if not self.error or _BARE_COUNT.match(self.error):
             return False
         if junk.is_deep(self.error):

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from ralph.capture.alike import Shelf
-from ralph.capture.chatter import is_of_loop
+from ralph.capture.chatter import is_brief, is_of_loop
 from ralph.capture.commands import check_of, programs
 from ralph.capture.fixes import Fix, fixes
 from ralph.capture.observation import when
-from ralph.capture.statements import Meant, is_remark, label, named, paragraphs, stands, worth
+from ralph.capture.statements import Meant, is_lasting, is_remark, label, named, only_restates, paragraphs, stands, worth
 from ralph.capture.trim import trim
 from ralph.formats.lines import said
 from ralph.model.kinds import MemoryKind, ObservationKind, kind_of
@@ -209,6 +209,8 @@ def _taught(record: Record) -> Iterator[Candidate]:
     """A learning, a pattern or an entry of knowledge."""
     text = " ".join(record.text.split()) if record.label != "knowledge" else record.text
     whole = f"{record.title}: {text}" if record.title else text
+    if record.title and only_restates(text) and not is_lasting(record.title, Meant.NOTED):
+        return  # a heading makes no lesson of what the code says
     if worth(whole, Meant.LESSON):
         kept = worth(text, Meant.LESSON) or text
         words = f"{record.title}: {kept}" if record.title else kept
@@ -221,6 +223,8 @@ def _called(record: Record) -> Iterator[Candidate]:
     if record.origin.by == "human":
         return
     for paragraph in paragraphs(record.text):
+        if is_brief(paragraph):
+            continue
         called = bool(named(paragraph))
         kept = worth(paragraph, Meant.LESSON if called else Meant.NOTED)
         talk = not (called or stands(paragraph))

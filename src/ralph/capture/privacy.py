@@ -15,7 +15,7 @@ from itertools import islice
 from ralph.capture.assignments import assignments
 from ralph.capture.secrets import Span, header_and_command_secrets, key_blocks, tokens, url_logins
 from ralph.capture.values import MARKER, regex
-from ralph.errors import ConfigError, Refused
+from ralph.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -263,15 +263,6 @@ def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
         # A replaced secret made a tag short enough to be one.
         private, result = private + more, redact(again, patterns).text
     return Clean(result, findings, private)
-
-
-def check_storable(text: str) -> None:
-    """Refuse a text that no file of ours may hold: bytes that were no UTF-8, or signs that nobody sees."""
-    from ralph.capture import unseen  # noqa: PLC0415 - no hook asks for it
-
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
-    unseen.check(text)
 
 
 def _custom(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":

@@ -24,6 +24,8 @@ from ralph.capture.chatter import (
     is_work,
     only_describes,
 )
+from ralph.capture.everybodys import SIGNS as EVERYBODYS_SIGNS
+from ralph.capture.everybodys import WORDS as EVERYBODYS
 from ralph.capture.values import words_of
 from ralph.search.everyday import WORDS as EVERYDAY
 from ralph.search.terms import STOP_WORDS, is_cjk, words
@@ -75,45 +77,18 @@ _RULE = re.compile(
     r"""(?ix)\b(?:must|always|never|requires?|needs?\ to|has\ to|have\ to|because|otherwise|instead\ of|unless
     |do\ not|don['’]t|so\ that|silently|only|before|until|except|without|but|intentionally|on\ purpose|to\ avoid
     |so\ it
-    |safe\ to|deprecated|nobody|no\ one|from\ now\ on|not\ allowed|forbidden|immer|nie|muss|müssen|weil|sonst|statt)\b
+    |(?<=,\ )so|safe\ to|deprecated|nobody|no\ one|from\ now\ on|not\ allowed|forbidden|immer|nie|muss|müssen|weil|sonst|statt)\b
     |반드시|항상|절대|때문|해야|않으면|必须|总是|因为|否则|不要"""
 )
 _CAUSE = re.compile(r"(?i)\b(?:because|but|until|before|weil)\b|때문|因为")
+_CHOICE = re.compile(r"(?i)\b(?:instead of|rather than|anstatt|statt|au lieu de?|en vez de|invece di)\b|대신|而不是")
+"""What was done and what was not: no reason for either."""
 _FRAGMENT = re.compile(r"(?i)\W*(?:because|since|weil|da|porque|puesto que|因为)\b")
 """Half a sentence, which answers what somebody else said."""
 _CLAUSE = re.compile(r"[;:,.–—]\s+|\s[-–—(]\s?|[，。；：]")
 _LEANS = re.compile(
     r"(?i)(?:it|its|this|that|they|these|those|otherwise|so|because|hence|therefore|reason|without it|das|es|daher"
     r"|deshalb|sonst|grund)\b|그래서|이것|이유|따라서|因此|所以|这|否则|原因"
-)
-_GENERIC = words_of(
-    """test tests testing tested tester code codes coding coded codebase quality clean cleaner good better best practice
-    practices review reviews function functions method methods class classes file files project projects feature
-    features task tasks work works working bug bugs issue issues error errors fix fixes fixed problem problems app
-    application system systems user users data change changes changed implement implementation implemented add added
-    update updated improve improved improvement refactor refactoring run runs running build builds check checks
-    checked pass passes passed passing fail fails failed failing failure write writing written read reading
-    documentation docs document comment comments name names naming simple small readable readability maintainable team
-    communication time plan planning step steps edge cases case input inputs output outputs validate validation
-    handle handling careful carefully important importance help helps helpful learn learned learning lesson lessons
-    lot great nice progress done finish finished complete completed iteration story stories session understand
-    understanding existing logic line lines big large long short deep commit commits branch pull request merge
-    design architecture structure structured consistent consistency debug debugging debugger log logs logging message
-    messages performance fast slow easy hard tricky useful useless value values result results thing things way ways
-    always never must should make sure because since before after otherwise instead everything everyone people keep
-    early late later first often proper properly correct correctly right wrong software developer developers future
-    requirements requirement spec specs clear clearly think thinking patience patient attention detail details effort
-    module modules component components library libraries tool tools command commands script scripts started starting
-    green red coverage cover solid robust safe safer stable order crucial key essential matter matters whole sense
-    today yesterday morning afternoon moment again suite needed need needs required require requires save saves saving
-    frequently regularly possible approach solution solutions start end dependency dependencies version versions
-    variable variables parameter parameters return returns type types object objects string strings list lists
-    implementing writing reviewing understanding functionality meaningful descriptive modular duplicated duplication
-    duplicate avoid prefer follow following conventions convention standard standards style guide guidelines
-    man sollte sollten immer nie der die das ein eine einen und oder ist sind wird werden nicht mit auf für von zu den
-    dem des im am bei sich auch nur noch wenn dann weil dass kann können muss müssen haben hat sehr gut wichtig
-    schreiben sauber sauberen lesen vor nach aus als wie wir ich le la les un une des et ou est sont pas el los las una
-    trust double twice focus smaller bigger quickly slowly care forget remember"""
 )
 _ACRONYMS = words_of(
     "TODO OK PR PRS WIP LGTM I A FYI BTW IMO ASAP TDD DRY KISS SOLID YAGNI NOTE DONE UI ID AM PM QA US"
@@ -182,7 +157,10 @@ def worth(text: str, meant: Meant) -> str:
     elif any(kept) or _is_lasting_in_all(found):
         _take_along(found, kept)
     for number in range(len(found) - 1, 0, -1):  # "It ..." is nothing without the sentence before it
-        kept[number - 1] = kept[number - 1] or (kept[number] and _LEANS.match(found[number]) is not None)
+        leans = kept[number] and _LEANS.match(found[number]) is not None
+        if leans and is_report(found[number - 1]) and not _RULE.search(found[number]):
+            kept[number] = False  # and goes on with a report
+        kept[number - 1] = kept[number - 1] or (kept[number] and leans)
     return " ".join(each for each, good in zip(found, kept, strict=True) if good)
 
 
@@ -207,7 +185,7 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
         return False
     lasting, rule = _LASTING.search(_bare(sentence)) is not None, _RULE.search(sentence) is not None
     how = particular(sentence)
-    if (is_passing(sentence) and not _obliges(sentence)) or (not rule and _is_restated(sentence)):
+    if (is_passing(sentence) and not _obliges(sentence)) or (not rule and (is_own(sentence) or _is_restated(sentence))):
         return False
     if is_report(sentence):
         return rule and how >= _FULL
@@ -231,11 +209,17 @@ def is_reason(text: str) -> bool:
     clauses = [part for part in _CLAUSE.split(text) if len(part.split()) > 1 or len(part) >= _SIGNS]
     if len(clauses) > 1:
         return many >= _CLAUSES_LEAST and not is_report(text)
-    return many >= _CLAUSE_LEAST and _LASTING.search(_bare(text)) is not None
+    return many >= _CLAUSE_LEAST and _LASTING.search(_CHOICE.sub(" ", _bare(text))) is not None
 
 
 def _is_restated(sentence: str) -> bool:
     return is_restated(sentence) or (only_describes(sentence) and _LASTING.search(sentence) is None)
+
+
+def only_restates(text: str) -> bool:
+    """Whether every sentence of a text says what stands in the code, and none has a rule."""
+    found = list(sentences(text))
+    return bool(found) and all(_is_restated(each) and not _RULE.search(each) for each in found)
 
 
 def is_remark(text: str) -> bool:
@@ -263,14 +247,14 @@ def particular(text: str) -> float:
     """How much a text is about this project and no other: names, numbers and words that are not everybody's."""
     names = {bare for found in _PARTICULAR.findall(text) if (bare := found.strip("`\"'.")) not in _ACRONYMS}
     common = names & _EVERYBODYS
-    rest = _PARTICULAR.sub(" ", text)
+    rest = EVERYBODYS_SIGNS.sub(" ", _PARTICULAR.sub(" ", text))
     rare: set[str] = set()
     pairs: set[str] = set()
     for word in words(rest):
         low = word.lower()
         if is_cjk(word):
             pairs.update(low[at : at + 2] for at in range(len(low) - 1))
-        elif len(low) > 2 and low not in EVERYDAY and low not in STOP_WORDS and low not in _GENERIC:
+        elif len(low) > 2 and low not in EVERYDAY and low not in STOP_WORDS and low not in EVERYBODYS:
             rare.add(low)
     return len(names - common) + 0.34 * (len(rare) + len(common)) + 0.12 * len(pairs)
 

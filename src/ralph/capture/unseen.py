@@ -23,8 +23,10 @@ _NAMES = {"\x1b": "ESC", "\x07": "BEL", "\x08": "backspace", "\x7f": "DEL", "\x0
 
 
 def check(text: str) -> None:
-    """Refuse a text with such a sign, and say which one it is and in which line."""
+    """Refuse a text with such a sign, and say which one it is and in which line; or one that was no UTF-8."""
     signs = set(text)
+    if any("\ud800" <= char <= "\udfff" for char in signs):
+        raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
     if found := signs & _CONTROLS:
         at = next(place for place, char in enumerate(text) if char in found)
         raise _refused("a control character", text, at)

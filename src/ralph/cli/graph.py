@@ -37,8 +37,8 @@ def cli() -> None:
     A node is named by its id, a record also by its title; files, symbols, tags, tasks and sessions as
     file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix.
 
-    Whoever works on a task (RALPH_TASK, or in its worktree) sees what the project's records, those of the task, and
-    the sessions and journal of finished tasks speak of. Whoever has no task sees everything.
+    Whoever works on a task (RALPH_TASK, or in its worktree) sees what the project's records, those of the task, and the
+    journal of finished tasks speak of; whoever has no task everything; --all-tasks also what is staged in worktrees.
 
     \b
     Examples:
@@ -127,8 +127,7 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_ta
       ralph graph path src/a.ts src/b.ts --format json
     """
     call = invocation(ctx)
-    asking = call.asking(task, all_tasks)
-    way = verbs.path(call.root, start, end, at=when(as_of), task=asking, everywhere=all_tasks)
+    way = verbs.path(call.root, start, end, at=when(as_of), task=call.asking(task, all_tasks), everywhere=all_tasks)
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
@@ -319,12 +318,9 @@ def _stated(edge: Edge) -> str:
     return " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in times if day)])
 
 
-def _whose(node: Node) -> str:
-    return f"({one_line(node.task)})" if node.task else ""
-
-
-def _unless_it_holds(node: Node, at: str) -> str:
-    return "" if node.holds(at) else f"({_ended(node, at)})"
+def _told(node: Node, at: str) -> str:
+    whose = f"({one_line(node.task)})" if node.task and not node.id.endswith(node.task) else ""
+    return " ".join(filter(None, (whose, _name(node), "" if node.holds(at) else f"({_ended(node, at)})")))
 
 
 def _ended(node: Node, at: str) -> str:
@@ -366,7 +362,7 @@ def _print_reached(found: "list[Reached] | tuple[Reached, ...]", form: str, noth
         today = ids.today()
         rows = [
             [f"{each.score:.2f}", str(each.hops), each.node.type.value, one_line(each.node.id), _via(each),
-             " ".join(filter(None, (_name(each.node), _whose(each.node), _unless_it_holds(each.node, today))))]
+             _told(each.node, today)]
             for each in found
         ]  # fmt: skip
         click.echo(table(["SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"], rows))

@@ -20,7 +20,7 @@ LIMIT = 5
 
 def all_tasks_option(function: Fn) -> Fn:
     """`--all-tasks`, in the same words wherever somebody may ask from within a task."""
-    return click.option("--all-tasks", is_flag=True, help="What other tasks are at, too, and not merged yet.")(function)
+    return click.option("--all-tasks", is_flag=True, help="What other tasks are at, too.")(function)
 
 
 def sight_options(function: Fn) -> Fn:

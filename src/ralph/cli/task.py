@@ -221,18 +221,16 @@ def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_r
 
     Memory files of the worktree are committed first. Entries that both sides added are all kept, each once; any other
     conflict is shown with the words of both sides, and nothing is merged. One merge at a time: a second one waits.
-    --dry-run ends with 1 where the merge would be refused; it asks no hooks.
-
-    Hooks run over the merged files in a checkout of their own, which has what git ignores in the main one (installed
-    packages); the main checkout changes when they have agreed.
+    --dry-run ends with 1 where the merge would be refused. Hooks judge the merged files in a checkout of their own,
+    with what git ignores in the main one (installed packages); a dry run asks none.
 
     \b
     Examples:
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
-    root = invocation(ctx).root
-    done = task_merge.merge(root, task_id, dry_run=dry_run, commit=commit, verify=not no_verify, tell=say)
+    root, verify = invocation(ctx).root, not no_verify
+    done = task_merge.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
     if form == "json":
         click.echo(json_text(printing.merge_json(done, dry_run=dry_run)))
     else:

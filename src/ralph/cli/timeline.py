@@ -23,7 +23,8 @@ def cli(
 ) -> None:
     """Show what happened around a record, or since some time, oldest first.
 
-    Within a task (RALPH_TASK, or in its worktree), without what others are at that are not finished.
+    Within a task (RALPH_TASK, or in its worktree), without what others are at that are not finished. --all-tasks also
+    shows what is staged in worktrees and not merged.
 
     \b
     Examples:

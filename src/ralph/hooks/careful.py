@@ -33,9 +33,11 @@ _NEW_TEXTS = ("new_string", "content", "new_source")
 _TEXTS = ("old_string", "edits", *_NEW_TEXTS)
 _QUIET = ("session_id", "transcript_path", "cwd", "permission_mode", "hook_event_name", "prompt_id", "model", "turn_id")
 """Members that no private part can be opened in, and that none hides."""
-_KNOWN = frozenset((*_QUIET, *EVENTS, "prompt", "tool_name", "tool_input", "tool_response", "tool_use_id", "duration_ms",
-                    "error", "is_interrupt", "command", "description", "stdout", "stderr", "interrupted", "isImage",
-                    "Bash", "default", "plan", "acceptEdits", "bypassPermissions"))  # fmt: skip
+_KNOWN = frozenset(
+    (*_QUIET, *EVENTS, "prompt", "tool_name", "tool_input", "tool_response", "tool_use_id", "duration_ms", "error",
+     "is_interrupt", "command", "description", "stdout", "stderr", "interrupted", "isImage", "Bash", "default", "plan",
+     "acceptEdits", "bypassPermissions")
+)  # fmt: skip
 """Words of the hosts: no rule finds anything in them."""
 
 
@@ -182,7 +184,7 @@ def _as_patch(told: "dict[str, object]") -> "dict[str, object]":
     places = answer.get("structuredPatch")
     if told.get("tool_name") not in CHANGES or not isinstance(places, list):
         return told
-    hunks = [{"lines": _lines(_text(place, "before"), _text(place, "after"))} for place in map(_members, places)]
+    hunks = [{"lines": _lines(_text(place, "before"), _text(place, "after"))} for place in map(members, places)]
     return {**told, "tool_response": {**answer, "structuredPatch": hunks}}
 
 
@@ -201,7 +203,5 @@ def _lines(before: str, after: str) -> list[str]:
 
 def _check_patch(said: "dict[str, object]") -> None:
     """A patch as one text: only without the signs before its lines would a private part be known for sure."""
-    if said.get("tool_name") in PATCHES and any(
-        "private" in text.lower() for text in strings(said.get("tool_input"))
-    ):
+    if said.get("tool_name") in PATCHES and any("private" in text.lower() for text in strings(said.get("tool_input"))):
         raise Doubt("a patch with something private")

@@ -77,15 +77,22 @@ def _start(payload: bytes, env: Mapping[str, str]) -> Path:
 
 
 def _project(start: Path) -> Path | None:
-    """The nearest folder upward that has one of the marks, never above the git root."""
+    """The nearest folder upward that has one of the marks, here or in the main checkout, never above the git root."""
     for folder in (start, *start.parents):
         if (folder / "ralph.yml").is_file() or (folder / ".ralph").is_dir():
             return folder
         if (folder / ".agent" / "memories.md").is_file():
             return folder
         if (folder / ".git").exists():
-            return None
+            return _bare(start, folder)
     return None
+
+
+def _bare(start: Path, top: Path) -> Path | None:
+    """The project of a worktree without any of Ralph's files: there where its main checkout has `.ralph`."""
+    main = paths.state_root(top)
+    inside = (start, *start.parents)[: len(start.parts) - len(top.parts) + 1] if main != top else ()
+    return next((each for each in inside if (main / each.relative_to(top) / ".ralph").is_dir()), None)
 
 
 def _everywhere(env: Mapping[str, str]) -> bool:
@@ -126,7 +133,7 @@ def _place(root: Path, env: Mapping[str, str]) -> "Place":
     known = place(os.fspath(root), env, state, tree, task)
     if known is not None:
         return known
-    said = hook_settings.said(config.load(root, env=env).config)
+    said = hook_settings.said(config.load(hook_settings.home(root), env=env).config)
     return Place(state, Settings(said), os.fspath(root), tree, task)
 
 

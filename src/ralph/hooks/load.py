@@ -32,7 +32,8 @@ OWN = ("ralph.hooks.own",)
 """What the rules of the user are asked with."""
 RULES = (
     "ralph.hooks.own", "ralph.capture.values", "ralph.capture.assignments", "ralph.capture.secrets", "ralph.errors",
-    "ralph.capture.privacy", "ralph.capture.redactor", "ralph.capture.trim", "ralph.hooks.careful", "ralph.hooks.prepared",
+    "ralph.capture.privacy", "ralph.capture.redactor", "ralph.capture.trim", "ralph.hooks.careful",
+    "ralph.hooks.prepared",
 )  # fmt: skip
 """What the rules of capture are."""
 ANSWER = ("ralph.hooks.answer",)
@@ -50,8 +51,10 @@ _LARGEST = 65_536
 
 def load(names: tuple[str, ...]) -> None:
     """Have these modules ready for the imports that follow, as far as that is plain."""
+    if posix is None:
+        return
     top = sys.modules["ralph"]
-    if posix is None or top.__spec__ is not None or sys.flags.optimize or sys.pycache_prefix is not None:
+    if top.__spec__ is not None or sys.flags.optimize or sys.pycache_prefix is not None:
         return
     gc.disable()
     for name in names:

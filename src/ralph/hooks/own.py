@@ -49,9 +49,7 @@ def check_hidden(host: str, said: "dict[str, object]", paths: tuple[str, ...]) -
         raise Doubt("a file that nobody may know of")
 
 
-def matched(
-    host: str, line: bytes, said: "dict[str, object]", patterns: tuple[str, ...], compiled: str = ""
-) -> bool:
+def matched(host: str, line: bytes, said: "dict[str, object]", patterns: tuple[str, ...], compiled: str = "") -> bool:
     """Whether one of the user's patterns is found in an event, which is this line as JSON.
 
     `compiled` is what the settings cache has of the patterns.

@@ -5,9 +5,10 @@ the git root. The settings that matter to hooks stand in `.ralph/cache/hook`, wr
 `app/hook_settings` together with the time and size of every config file they came from, and with the variables
 that had a say; if any of these has changed, the cache says nothing and the full path reads the config.
 A worktree keeps its log, cache and index in the main checkout, the index in a folder by git's name for it; git's
-pointers are followed here as `paths` does it, but never through a link: what is odd is for the full path. Who is in
-the worktree of a task works on it, whether or not the environment says so. Classes are plain ones: `dataclasses` alone
-would double the time of an event. `tests/hooks/test_place.py` proves it.
+pointers are followed here as `paths` does it, but never through a link: what is odd is for the full path. A worktree
+that has none of Ralph's files is of the project as well, if its main checkout has `.ralph/`. Who is in the worktree of
+a task works on it, whether or not the environment says so. Classes are plain ones: `dataclasses` alone would double
+the time of an event. `tests/hooks/test_place.py` and `tests/hooks/test_bare_tree.py` prove it.
 """
 
 import _json
@@ -31,8 +32,8 @@ _LARGEST = 65_536
 class Settings:
     """What the cache holds."""
 
-    __slots__ = ("budget", "capture", "compiled", "enabled", "inject", "paths", "patterns", "prepared", "recent", "share", "tags",
-                 "types", "window")  # fmt: skip
+    __slots__ = ("budget", "capture", "compiled", "enabled", "inject", "paths", "patterns", "prepared", "recent",
+                 "share", "tags", "types", "window")  # fmt: skip
 
     def __init__(self, said: "Mapping[str, str]", folder: str = "") -> None:
         self.prepared = (f"{folder}/cache/rules", said.get("rules", ""))
@@ -129,14 +130,16 @@ def start(env: "Mapping[str, str]", said: object) -> str:
 
 def project(folder: str) -> Found | None:
     """The project that this folder lies in, or None."""
-    root = None
+    begun, root = folder, None
     while True:
         base = folder.rstrip("/")
         if root is None and _marked(base):
             root = folder
         git = _kind(f"{base}/.git")
         if git or not base:
-            return None if root is None else _found(root, base, git)
+            if root is not None:
+                return _found(root, base, git)
+            return _bare(begun, base) if git == _REGULAR else None
         folder = base.rpartition("/")[0] or "/"
 
 
@@ -162,6 +165,29 @@ def _found(root: str, top: str, git: int) -> Found:
         return Found(root, root)
     state = f"{main}{root[len(top) :]}"
     return Found(root, state, tree, _task(top, state))
+
+
+def _bare(folder: str, top: str) -> Found | None:
+    """The project of a worktree without any of Ralph's files: where its main checkout has `.ralph`, or None."""
+    held = _found(top, top, _REGULAR)
+    if held.state == top:
+        return None
+    main = held.state or _main(top)
+    while len(folder) >= len(top):
+        inside = folder[len(top) :]
+        if main and _kind(f"{main}{inside}/.ralph") == _FOLDER:
+            state = f"{main}{inside}" if held.state else ""
+            return Found(folder, state, held.tree, held.task or (_task(top, state) if state else ""))
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def _main(top: str) -> str:
+    """The main checkout of a worktree whose pointers are not plain; only to see whether there is anything to do."""
+    where = _pointer(f"{top}/.git").partition(": ")[2]
+    own = where if where.startswith("/") else f"{top}/{where}"
+    common = _pointer(f"{own}/commondir")
+    return f"{common if common.startswith('/') else f'{own}/{common}'}/.." if where and common else ""
 
 
 def _task(top: str, state: str) -> str:

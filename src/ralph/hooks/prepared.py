@@ -48,4 +48,5 @@ def prepare(path: str, stamp: str) -> None:
     said = scanned(first.decode("utf-8", "replace")) or {}
     made_for, places = said.get("for"), said.get("expressions")
     if isinstance(made_for, list) and made_for[:2] == [_sre.MAGIC, sys.hexversion] and isinstance(places, dict):
-        values._EXPRESSIONS = _Prepared(places, codes)
+        known, values._EXPRESSIONS = values._EXPRESSIONS, _Prepared(places, codes)
+        values._EXPRESSIONS.update(known)

@@ -19,7 +19,6 @@ _UNTIL = Param("until")
 _LIMIT = Param("limit", Shape.NUMBER, least=1)
 _LAYER = Param("layer", Shape.NUMBER, least=1, most=3, about="1 lines, 2 what is around, 3 whole")
 _QUERY = Param("query", required=True)
-_TYPES = Param("type", Shape.LIST)
 
 
 def _object(required: str, **members: str | Schema) -> Schema:
@@ -39,21 +38,21 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_add",
         "Keep what was learned, in a few sentences, for later sessions. No secrets.",
-        (Param("text", required=True), Param("type", choices=KINDS), _TAGS),
+        (Param("text", required=True), Param("type", choices=KINDS, about="else pattern"), _TAGS),
         _object("id added", id="string", added="boolean", file="string"),
         "memories.add",
         writes=True,
     ),
     Tool(
         "memory_search",
-        "Find memories by words or meaning; a line each. Then memory_show.",
+        "Find memories alone, by words or meaning: a line each (score, date, text). memory_show gives one whole.",
         (_QUERY, Param("type", Shape.LIST, choices=KINDS), _TAGS, _LIMIT),
         _HITS,
         "memories.search",
     ),
     Tool(
         "memory_show",
-        "One memory, whole.",
+        "One memory, or any record that search found, whole.",
         (_ID,),
         _object("id type text", id="string", type="string", text="string", tags="array", file="string"),
         "memories.show",
@@ -61,13 +60,13 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_list",
         "The newest memories, a line each.",
-        (Param("last", Shape.NUMBER, least=1), Param("type", Shape.LIST, choices=KINDS), _TAGS),
+        (Param("limit", Shape.NUMBER, least=1, also="last"), Param("type", Shape.LIST, choices=KINDS), _TAGS),
         _HITS,
         "memories.list_",
     ),
     Tool(
         "memory_edit",
-        "Correct a memory's text, type or tags.",
+        "Correct a memory: what is given replaces its text, type or tags.",
         (_ID, Param("text"), Param("type", choices=KINDS), _TAGS),
         _object("id changed", id="string", changed="boolean", file="string"),
         "memories.edit",
@@ -75,7 +74,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "memory_delete",
-        "Delete a memory; the person may be asked. Gives its text back.",
+        "Delete a memory; a person may be asked first. Gives its text back.",
         (_ID,),
         _object("id deleted", id="string", deleted="boolean", text="string"),
         "memories.delete",
@@ -84,13 +83,13 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "search",
-        "Find anything: memories, sessions' observations, journal. Start at layer 1; "
-        "for one record: timeline, or layer 3 with its id as query.",
+        "Find what is known and what happened: memories, knowledge, guardrails, observations of sessions, journal. "
+        "Start at layer 1; then memory_show for one whole, timeline for what is around it.",
         (
             _QUERY,
             _LAYER,
             Param("family", Shape.LIST, choices=_FAMILIES),
-            _TYPES,
+            Param("type", Shape.LIST, about="such as fix, decision, error"),
             _TAGS,
             _SINCE,
             _UNTIL,
@@ -101,21 +100,21 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "timeline",
-        "What happened around a record, or in a stretch of time.",
+        "What happened around a record (id), or in a stretch of time (since, until).",
         (Param("id"), _SINCE, _UNTIL, _LIMIT),
         _HITS,
         "finding.timeline",
     ),
     Tool(
         "context",
-        "What relates to a prompt; without one, the project's brief.",
+        "What an agent is handed with a prompt; without one, the brief at a session's start.",
         (Param("prompt"),),
         _object("text", text="string", records=_rows("id")),
         "finding.context",
     ),
     Tool(
         "knowledge_add",
-        "Keep what needs a page: a title, tags, a text. The same title is updated.",
+        "Keep what needs a page of up to 500 words. The same title is updated.",
         (
             Param("title", required=True),
             Param("text", required=True),
@@ -128,14 +127,14 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "knowledge_match",
-        "Knowledge pages whose tags fit a task.",
-        (Param("words", required=True), Param("feature"), Param("files", Shape.LIST)),
+        "Knowledge pages whose tags fit a task that is told in words: whole.",
+        (Param("query", required=True, also="words"), Param("feature"), Param("files", Shape.LIST)),
         _object("text entries", text="string", entries=_rows("id", "title")),
         "knowing.match",
     ),
     Tool(
         "journal_search",
-        "How earlier iterations of the loop ended.",
+        "How earlier iterations of Ralph's loop ended.",
         (_QUERY, Param("run"), Param("task"), Param("outcome", choices=_OUTCOMES), _SINCE, _LIMIT),
         _HITS,
         "knowing.journal_",
@@ -143,7 +142,12 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "task_list",
         "Tasks in the order to do them.",
-        (Param("status", choices=_STATES), Param("feature"), Param("ready", Shape.FLAG)),
+        (
+            Param("status", choices=_STATES),
+            Param("feature"),
+            Param("ready", Shape.FLAG, about="only what can begin"),
+            _LIMIT,
+        ),
         _object("tasks", tasks=_rows("id", "title", "status")),
         "working.tasks",
     ),
@@ -174,8 +178,8 @@ TOOLS: tuple[Tool, ...] = (
         (
             _ID,
             Param("hops", Shape.NUMBER, least=1, most=6),
-            _TYPES,
-            Param("relation", Shape.LIST),
+            Param("type", Shape.LIST, about="such as file, task, decision"),
+            Param("relation", Shape.LIST, about="such as fixes, mentions"),
             Param("as_of", about="date"),
             _LIMIT,
         ),

@@ -36,7 +36,7 @@ def add(call: Call, given: Arguments) -> Told:
 
 def match(call: Call, given: Arguments) -> Told:
     """The entries that belong to a piece of work, as an agent of the loop is handed them."""
-    found = knowledge.match(call.root, given.text("words"), feature=given.text("feature"), files=given.words("files"))
+    found = knowledge.match(call.root, given.text("query"), feature=given.text("feature"), files=given.words("files"))
     text = knowledge.rendered([each.record for each in found]).text
     rows = [
         {"id": each.record.id, "title": one_line(each.record.title), "score": each.score, "why": list(each.why)}

@@ -12,7 +12,7 @@ from ralph import paths
 from ralph.app import entries, memory
 from ralph.app import search as searching
 from ralph.context.render import clean
-from ralph.errors import UsageError
+from ralph.errors import NotFound, UsageError
 from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
 from ralph.mcp.tool import Arguments
 from ralph.model.ids import derived
@@ -21,7 +21,7 @@ from ralph.model.query import Query
 from ralph.model.record import Record
 from ralph.store.library import Stored
 
-LIMIT, LAST = 5, 50
+LIMIT, LAST = 5, 20
 """How many a search and a list give unless more are asked for."""
 _ASKED = 300
 """Characters of a memory that are shown to the person who is asked."""
@@ -67,16 +67,26 @@ def list_(call: Call, given: Arguments) -> Told:
     """The newest memories, oldest of them first, as the command lists them."""
     kinds = entries.kinds_named(given.words("type"))
     found = memory.list_(call.root, kinds=kinds, tags=given.words("tags"), last=sys.maxsize)
-    last = found[-given.number("last", LAST) :]
+    last = found[-given.number("limit", LAST) :]
     hits = [_hit(stored.record, searching.line(stored.record, None)) for stored in last]
     lines = "\n".join(f"{each['id']} {each['text']}" for each in hits)
-    notes = [f"{len(found) - len(hits)} older ones; a higher `last` lists them"] if len(found) > len(hits) else []
+    notes = [f"{len(found) - len(hits)} older ones; a higher limit lists them"] if len(found) > len(hits) else []
     return remembered(lines, {"hits": hits, "total": len(found)}, notes, "No memories yet.")
 
 
 def show(call: Call, given: Arguments) -> Told:
-    """One memory, whole."""
-    return whole(memory.show(call.root, given.text("id").strip()), call)
+    """One memory, whole; else whatever record has that id, since a search finds more than memories."""
+    name = given.text("id").strip()
+    try:
+        return whole(memory.show(call.root, name), call)
+    except NotFound as missing:
+        try:
+            found = searching.show(call.root, [name], task=call.task)
+        except NotFound:
+            raise missing from None
+    record, text = found.shown[0].hit.record, found.shown[0].text
+    shape = {"id": record.id, "type": record.kind.value, "text": clean(text), "tags": list(record.tags)}
+    return remembered(text, shape, found.notes)
 
 
 def edit(call: Call, given: Arguments) -> Told:
@@ -114,9 +124,10 @@ def delete(call: Call, given: Arguments) -> Told:
 
 
 def declined(given: Arguments) -> Told:
-    """That nothing was deleted, since a person did not want it."""
+    """That nothing was deleted, and why, also for programs: hosts that run unattended say no by themselves."""
     name = given.text("id").strip()
-    return done(f"Nothing was deleted: the person who was asked said no to {name}.", {"id": name, "deleted": False})
+    why = "a person was to be asked, and nobody said yes; `ralph memory delete` does it by hand"
+    return done(f"Nothing was deleted: {name} is there still.", {"id": name, "deleted": False}, [why])
 
 
 # --- shapes --------------------------------------------------------------------------------------

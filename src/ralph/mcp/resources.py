@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from ralph.app import memory, pause
-from ralph.app import search as searching
 from ralph.app import session as sessions
 from ralph.errors import NotFound
 from ralph.mcp import memories, working
-from ralph.mcp.call import Call, one_line, remembered
+from ralph.mcp.call import Call, one_line
 from ralph.mcp.tool import Arguments
 
 MEMORY, SESSION = "ralph://memory/", "ralph://session/"
@@ -50,16 +49,7 @@ def read(call: Call, uri: str) -> str:
     """What an address stands for, as text in its frame; NotFound when there is nothing."""
     name = unquote(uri.removeprefix(MEMORY if uri.startswith(MEMORY) else SESSION))
     if uri.startswith(MEMORY) and name:
-        return _memory(call, name)
+        return memories.show(call, Arguments({"id": name})).text
     if uri.startswith(SESSION) and name:
         return working.session_show(call, Arguments({"id": name})).text
     raise NotFound(f"{uri} is no address of Ralph's", hint=f"use {MEMORY}ID or {SESSION}ID")
-
-
-def _memory(call: Call, name: str) -> str:
-    """A memory of memories.md; else whatever record has that id: a guardrail, a knowledge entry, an insight."""
-    try:
-        return memories.whole(memory.show(call.root, name), call).text
-    except NotFound:
-        found = searching.show(call.root, [name], task=call.task)
-        return remembered(found.shown[0].text, {}, found.notes).text

@@ -1,8 +1,9 @@
 """Run the server: over standard input and output, or at an address on this machine.
 
 Over pipes the server ends when its client does: the end of its input is its end. Whatever is printed goes to stderr,
-since standard output belongs to the protocol (the SDK turns it aside). At an address there is more to guard against,
-which is `guard.py`'s, and there is a token, which is `token.py`'s. Proof: `tests/mcp_server/test_stdio.py` and `tests/mcp_server/test_http.py`, with real processes.
+since standard output belongs to the protocol (the SDK turns it aside); what is no message is `wire.py`'s. At an address
+there is more to guard against, which is `guard.py`'s, and a token to be kept, which is `token.py`'s. Proof:
+`tests/mcp_server/test_stdio.py` and `tests/mcp_server/test_http.py`, with real processes.
 """
 
 import contextlib

@@ -34,7 +34,10 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter; `least` and `most` bound a number, `choices` a text or the words of a list."""
+    """One parameter; `least` and `most` bound a number, `choices` a text or the words of a list.
+
+    `also` is another name that is taken, as the command has it; clients are not told of it.
+    """
 
     name: str
     shape: Shape = Shape.TEXT
@@ -43,6 +46,7 @@ class Param:
     least: int | None = None
     most: int | None = None
     about: str = ""
+    also: str = ""
 
     def schema(self) -> Schema:
         """The parameter as clients see it, in as few words as possible."""
@@ -135,8 +139,9 @@ class Tool:
 
     def arguments(self, given: Mapping[str, object] | None) -> Arguments:
         """What was sent, checked; null counts as not given."""
-        sent = {name: value for name, value in (given or {}).items() if value is not None}
         known = {each.name: each for each in self.params}
+        named = {each.also: each.name for each in self.params if each.also}
+        sent = {named.get(name, name): value for name, value in (given or {}).items() if value is not None}
         strange = [name for name in sent if name not in known]
         if strange:
             names = ", ".join(known) or "none"

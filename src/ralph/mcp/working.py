@@ -19,7 +19,7 @@ from ralph.mcp.tool import Arguments
 from ralph.model.query import Detail
 from ralph.model.work import TaskStatus
 
-SESSIONS, HAPPENED, TASKS = 20, 20, 100
+SESSIONS, HAPPENED, TASKS = 20, 20, 30
 """How many sessions, observations of one, and tasks are given unless more are asked for."""
 _PROMPT = 160
 
@@ -30,11 +30,11 @@ def tasks(call: Call, given: Arguments) -> Told:
     found, unread = tasks_.list_(
         call.root, status=state, feature_id=given.text("feature"), only_ready=given.flag("ready")
     )
-    rows = [_task(each) for each in found[:TASKS]]
-    lines = "\n".join(_task_line(each) for each in found[:TASKS])
+    shown = found[: given.number("limit", TASKS)]
+    rows = [_task(each) for each in shown]
+    lines = "\n".join(map(_task_line, shown))
     notes = [f"{each.path.name} in {each.path.parent.name} is not read: {each.what}" for each in unread]
-    if len(found) > TASKS:
-        notes.append(f"{len(found) - TASKS} more; status or feature narrows it down")
+    notes.append(more(len(found) - len(shown)))
     return remembered(lines, {"tasks": rows, "total": len(found)}, notes, "No tasks.")
 
 

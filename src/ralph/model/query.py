@@ -12,7 +12,6 @@ from enum import IntEnum
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Record, Scope, Status
 
-
 STAGED = "staged_in"
 """The member of a hit's `extra` that says in whose worktree the record stands, while it is not merged."""
 

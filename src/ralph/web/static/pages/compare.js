@@ -3,7 +3,7 @@
  *
  * Both are chosen from lists, and the choice stands in the address, so a comparison can be sent to somebody.
  * "Better" is a word and a sign, and is only said where the server says it. On a narrow screen what is compared stands
- * above the two values, so that both are in sight; its roles are written out, since a table drawn so is none any more.
+ * above the two values, so that both are in sight.
  */
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
@@ -12,6 +12,7 @@ import { Choice, Section, State } from "../parts/pieces.js";
 import { money } from "../parts/rows.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
+import { useMedia } from "../parts/use.js";
 import { Time, number, seconds } from "../parts/words.js";
 
 const NOUNS = { runs: "run", sessions: "session" };
@@ -68,19 +69,7 @@ function Nothing({ kind, items, same }) {
 function Both({ said, kind }) {
   const paired = said.iterations ?? [];
   return html`<${Section} title="Totals">
-      <div role="region" aria-label="Totals side by side"><table class="compare" role="table" aria-label="Totals">
-        <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">What</th>
-            <${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} /></tr></thead>
-        <tbody role="rowgroup">
-          ${said.rows.map(
-            (row) => html`<tr key=${row.what} role="row">
-              <th scope="row" role="rowheader">${row.what}</th>
-              <${Cell} what=${row.what} value=${row.a} better=${row.better === "a"} />
-              <${Cell} what=${row.what} value=${row.b} better=${row.better === "b"} />
-            </tr>`,
-          )}
-        </tbody>
-      </table></div>
+      <div role="region" aria-label="Totals side by side"><${Totals} said=${said} kind=${kind} /></div>
     <//>
     ${paired.length > 0 && html`<${Section} title="Iterations side by side">
       <ol class="pairs">
@@ -93,8 +82,31 @@ function Both({ said, kind }) {
     <//>`}`;
 }
 
+/** A table of three columns; where there is no room for them, what is compared has a line of its own above the two. */
+function Totals({ said, kind }) {
+  const narrow = useMedia("(max-width: 640px)");
+  const heads = html`<${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} />`;
+  const cells = (row) => html`<${Cell} what=${row.what} value=${row.a} better=${row.better === "a"} />
+    <${Cell} what=${row.what} value=${row.b} better=${row.better === "b"} />`;
+  if (narrow) {
+    return html`<table class="compare is-stacked">
+      <thead><tr>${heads}</tr></thead>
+      ${said.rows.map(
+        (row) => html`<tbody key=${row.what}>
+          <tr><th scope="rowgroup" colspan="2">${row.what}</th></tr>
+          <tr>${cells(row)}</tr>
+        </tbody>`,
+      )}
+    </table>`;
+  }
+  return html`<table class="compare">
+    <thead><tr><th scope="col">What</th>${heads}</tr></thead>
+    <tbody>${said.rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>${cells(row)}</tr>`)}</tbody>
+  </table>`;
+}
+
 function Head({ item, kind }) {
-  return html`<th scope="col" role="columnheader">
+  return html`<th scope="col">
     <a href=${`/${kind}/${encodeURIComponent(item.id)}`} data-link>${item.goal || item.title || item.id}</a>
     <span class="quiet compare-when"><${Time} at=${item.started_at} /></span>
   </th>`;
@@ -102,7 +114,7 @@ function Head({ item, kind }) {
 
 function Cell({ what, value, better }) {
   const words = what === "cost in dollars" && typeof value === "number" ? money(value) : shown(value);
-  return html`<td role="cell" class=${better ? "is-better" : ""}>${words}${better && html`<span class="badge badge-good">better</span>`}</td>`;
+  return html`<td class=${better ? "is-better" : ""}>${words}${better && html`<span class="badge badge-good">better</span>`}</td>`;
 }
 
 function shown(value) {

@@ -5,7 +5,7 @@
  */
 import { html, useId, useState } from "../lib.js";
 import { Command, Empty, Told } from "./empty.js";
-import { number, sentence } from "./words.js";
+import { count, number, sentence } from "./words.js";
 
 const SHOWN = 20;
 const ASPECTS = [
@@ -58,7 +58,7 @@ function Item({ aspect, item }) {
   if (aspect === "secrets") return html`<code>${item.file}:${item.line}</code> <span class="quiet">${item.rule}</span>`;
   const first = item.id ?? item.ids?.[0];
   const rest = aspect === "stale" ? item.what : aspect === "unused"
-    ? `injected ${number(item.injected)} times` : `${number(item.ids.length)} alike`;
+    ? `injected ${count(item.injected, "time")}` : `${number(item.ids.length)} alike`;
   return html`<a href=${`/memory/${encodeURIComponent(first)}`} data-link>${item.title || first}</a>
     <span class="quiet found-rest">${rest}</span>
     ${aspect === "duplicates" && item.ids.slice(1).map((id) =>

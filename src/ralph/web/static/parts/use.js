@@ -1,5 +1,6 @@
 /**
- * Typing: the server is asked when it rests, not at every key, and what was typed stands in the address.
+ * What pages share of listening: to typing, which asks the server when it rests and stands in the address, and to the
+ * width of the window.
  */
 import { useEffect, useRef, useState } from "../lib.js";
 import { route, setQuery } from "./router.js";
@@ -35,4 +36,17 @@ export function useWords(name, milliseconds = 120) {
     setWords(asked);
   }, [asked]);
   return [words, setWords, asked];
+}
+
+/** Whether a media query holds, now and whenever that changes. */
+export function useMedia(query) {
+  const [holds, setHolds] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const media = matchMedia(query);
+    const tell = () => setHolds(media.matches);
+    tell();
+    media.addEventListener("change", tell);
+    return () => media.removeEventListener("change", tell);
+  }, [query]);
+  return holds;
 }

@@ -1,0 +1,163 @@
+"""Hooks in a worktree whose branch has none of Ralph's files: its main checkout's memory and log, with real git."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.hooks.test_answer import text_of
+from tests.hooks.test_modules import CHEAP, OWN, loaded
+from tests.hooks.world import SESSION, World, hook, payload
+
+from ralph.app import memory, project
+from ralph.model.kinds import MemoryKind
+
+FACT = "The frobnicator needs grease before the nightly export."
+
+
+def git(root: Path, *words: str) -> str:
+    person = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    done = subprocess.run(["git", *person, *words], cwd=root, check=True, capture_output=True, encoding="utf-8")
+    return done.stdout
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """A repository with one commit, in which nothing is of Ralph."""
+    root = tmp_path / "main"
+    (root / "src").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    (root / "src" / "app.py").write_text("print()\n", encoding="utf-8")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "src")
+    git(root, "commit", "-q", "-m", "first")
+    return root
+
+
+def kept(main: Path) -> Path:
+    """The same with memories that nobody has committed."""
+    project.init(main)
+    memory.add(main, FACT, MemoryKind.FIX)
+    return main
+
+
+def beside(main: Path, place: str = "../side") -> World:
+    """A worktree of it, and hooks that begin there; there is no git for them."""
+    git(main, "worktree", "add", "-q", "-b", "other", place)
+    return World((main / place).resolve(), main.parent / "home", {"PATH": str(main.parent / "home")})
+
+
+def log_of(main: Path) -> list[dict[str, object]]:
+    path = main / ".ralph" / "log" / "sessions" / f"{SESSION}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def test_an_event_is_recorded_in_the_main_checkout_and_the_worktree_stays_clean(main: Path) -> None:
+    tree = beside(kept(main))
+    for _ in range(2):
+        done = hook("PostToolUse", payload(), tree.env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert len(log_of(main)) == 3  # the first one told of the session as well
+    assert git(tree.root, "status", "--porcelain") == ""
+    assert not (tree.root / ".ralph").exists()
+
+
+def test_after_the_first_event_the_fast_path_does_it(main: Path) -> None:
+    tree = beside(kept(main))
+    hook("PostToolUse", payload(), tree.env)
+    assert loaded(tree, "PostToolUse", payload()) == OWN | CHEAP
+
+
+@pytest.mark.parametrize("place", ["../side", ".worktrees/t-000001"])
+def test_what_the_main_checkout_remembers_is_handed_over_there(main: Path, place: str) -> None:
+    tree = beside(kept(main), place)
+    started = hook("SessionStart", payload("SessionStart", source="startup"), tree.env)
+    assert FACT in text_of(started.stdout, "SessionStart")
+    asked = payload("UserPromptSubmit", prompt="grease the frobnicator").replace(b"-4000-", b"-4001-")
+    assert FACT in text_of(hook("UserPromptSubmit", asked, tree.env).stdout, "UserPromptSubmit")
+
+
+def test_in_the_worktree_of_a_task_what_is_recorded_belongs_to_the_task(main: Path) -> None:
+    tree = beside(kept(main), ".worktrees/t-000001")
+    for _ in range(2):
+        hook("PostToolUse", payload(), tree.env)
+    assert log_of(main)[-1]["task"] == "t-000001"
+
+
+def test_a_folder_below_is_of_the_same_project(main: Path) -> None:
+    tree = beside(kept(main))
+    inner = World(tree.root / "src", tree.home, tree.more)
+    for _ in range(2):
+        hook("PostToolUse", payload(), inner.env)
+    assert len(log_of(main)) == 3
+
+
+def test_a_project_in_a_folder_of_the_repository_is_found_in_that_folder_alone(main: Path) -> None:
+    kept(main / "src")
+    tree = beside(main)
+    for folder in (tree.root, tree.root / "src"):
+        hook("PostToolUse", payload(), World(folder, tree.home, tree.more).env)
+    assert len(log_of(main / "src")) == 2
+    assert not (main / ".ralph").exists()
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "UserPromptSubmit", "Stop"])
+def test_where_the_main_checkout_has_none_either_nothing_happens(main: Path, event: str) -> None:
+    (main / "ralph.yml").write_text("# not this\n", encoding="utf-8")
+    tree = beside(main)
+    done = hook(event, payload(event, prompt="grease the frobnicator"), tree.env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert sorted(each.name for each in main.iterdir()) == [".git", "ralph.yml", "src"]
+    assert sorted(each.name for each in tree.root.iterdir()) == [".git", "src"]
+
+
+def test_what_is_private_in_the_main_checkout_is_private_there(main: Path) -> None:
+    kept(main)
+    (main / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
+    tree = beside(main)
+    for _ in range(2):
+        hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
+    said = json.dumps(log_of(main))
+    assert "only" in said
+    assert "ACME-1" not in said
+
+
+def test_settings_of_its_own_count_as_soon_as_it_has_them(main: Path) -> None:
+    tree = beside(kept(main))
+    hook("PostToolUse", payload(), tree.env)
+    (tree.root / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
+    hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
+    assert "ACME-1" not in json.dumps(log_of(main))
+
+
+def test_a_link_out_of_the_main_checkout_is_not_followed(main: Path, tmp_path: Path) -> None:
+    kept(main)
+    shutil.move(main / ".ralph", tmp_path / "away")
+    (main / ".ralph").symlink_to(tmp_path / "away")
+    before = {str(each): each.stat().st_mtime_ns for each in (tmp_path / "away").rglob("*")}
+    tree = beside(main)
+    for event in ("PostToolUse", "SessionStart", "Stop"):
+        assert hook(event, payload(event), tree.env).returncode == 0
+    assert {str(each): each.stat().st_mtime_ns for each in (tmp_path / "away").rglob("*")} == before
+
+
+def test_a_link_on_the_way_to_the_main_checkout_is_for_the_full_path(main: Path, tmp_path: Path) -> None:
+    tree = beside(kept(main))
+    (tmp_path / "link").symlink_to(main)
+    pointer = tree.root / ".git"
+    pointer.write_text(pointer.read_text(encoding="utf-8").replace("/main/.git", "/link/.git"), encoding="utf-8")
+    own = main / ".git" / "worktrees" / "side"
+    (own / "commondir").write_text(f"{tmp_path}/link/.git\n", encoding="utf-8")
+    hook("PostToolUse", payload(), tree.env)
+    assert len(log_of(main)) == 2
+
+
+@pytest.mark.parametrize("text", ["", "gitdir: \n", "gitdir: /nowhere/at/all\n", "\udcff"])
+def test_a_pointer_that_leads_nowhere_is_silent(main: Path, text: str) -> None:
+    tree = beside(kept(main))
+    (tree.root / ".git").write_bytes(os.fsencode(text))
+    done = hook("PostToolUse", payload(), tree.env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert log_of(main) == []
