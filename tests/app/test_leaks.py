@@ -83,6 +83,20 @@ def test_of_a_log_that_grew_the_new_lines_are_looked_at_and_of_a_rewritten_one_a
     assert leaks.look(tmp_path) == ([], 0)
 
 
+def test_what_was_found_stands_while_there_is_no_time_for_what_came_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, quiet = f'{{"v":1,"token":"{TOKEN}"}}', ['{"v":1,"type":"x"}'] * 50
+    log(tmp_path, "b", [secret, *quiet])
+    assert len(leaks.look(tmp_path)[0]) == 1
+    monkeypatch.setattr(leaks, "SEARCHED", 100)
+    log(tmp_path, "a", quiet)
+    log(tmp_path, "b", [secret, *quiet, *quiet, secret])
+    found, left = leaks.look(tmp_path)
+    assert (len(found), left) == (1, 1)
+    assert len(leaks.look(tmp_path)[0]) == 2
+
+
 def test_the_files_are_those_of_doctor(tmp_path: Path) -> None:
     log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}'])
     (tmp_path / ".agent").mkdir()

@@ -212,6 +212,30 @@ TEACHING: dict[str, list[Step]] = {
         ("ok", "kubectl apply -f crds/"),
         ("ok", "kubectl apply -f app/"),
     ],
+    "a linter behind which there is a promise, as the edit says": [
+        ("fail", "./scripts/lint.sh 3.9", "src/plan.py:14: SyntaxError: invalid syntax\n    match stage:"),
+        ("edit", "src/plan.py", "if instead of match. A third of the sites run Python 3.9 of RHEL, so no match in src/."),
+        ("ok", "./scripts/lint.sh 3.9"),
+    ],
+    "a test that was written first and found out something about a library": [
+        ("edit", "test/clock_test.exs", "+ test \"midnight\""),
+        ("fail", "mix test test/clock_test.exs", "left: ~D[2026-03-01] right: ~D[2026-02-28]"),
+        ("note", "DateTime.now!/1 of the clock wants tzdata, and the database that Elixir ships knows only Etc/UTC."),
+        ("edit", "lib/clock.ex", "tzdata"),
+        ("ok", "mix test test/clock_test.exs"),
+    ],
+    "a broken pipe that is no bad day, as the agent explains": [
+        ("fail", "./t/export.sh head", "export: write failed: Broken pipe"),
+        ("note", "Go turns SIGPIPE into EPIPE for any descriptor but 1 and 2, so the writer has to end quietly itself."),
+        ("edit", "cmd/export/main.go", "errors.Is(err, syscall.EPIPE) ends with 0"),
+        ("ok", "./t/export.sh head"),
+    ],
+    "a time-out that has a cause in the code": [
+        ("fail", "mpirun -n 4 ./solve", "rank 3: collective operation timed out"),
+        ("note", "Rank 0 returns early when the residual is small, so the other ranks wait in MPI_Allreduce for it."),
+        ("edit", "src/solve.cpp", "All ranks leave the loop together."),
+        ("ok", "mpirun -n 4 ./solve"),
+    ],
     "a dead network that a setting ends for good": [
         ("fail", "npm ci", "npm ERR! network timeout at: the public registry"),
         ("edit", ".npmrc", "+ registry of the company"),
@@ -457,6 +481,63 @@ EMPTY: dict[str, list[Step]] = {
         ("fail", "git rebase main", "CONFLICT (content): Merge conflict in package-lock.json"),
         ("ok", "npm install"),
         ("ok", "git rebase main"),
+    ],
+    "a linter with the name of its rule, whatever the edit says instead": [
+        ("fail", "swiftlint --strict", "Sources/Cart.swift:14:9: error: Force unwrapping should be avoided (force_unwrap)"),
+        ("edit", "Sources/Cart.swift", "guard let instead of the force unwrap, so nothing crashes."),
+        ("ok", "swiftlint --strict"),
+    ],
+    "a linter that mends its complaints under another name": [
+        ("fail", "./gradlew ktlintCheck", "app/Cart.kt:12:1: Unexpected blank line (standard:no-blank-line-before-rbrace)"),
+        ("ok", "./gradlew ktlintFormat"),
+        ("ok", "./gradlew ktlintCheck"),
+    ],
+    "a target of make that complains as a linter does": [
+        ("fail", "make hygiene", "lib/cart.lua:3:7: unused variable total [unused-local]"),
+        ("edit", "lib/cart.lua", "total is gone, nobody has read it since the rewrite of the basket."),
+        ("ok", "make hygiene"),
+    ],
+    "a linter, and talk about something else": [
+        ("fail", "hadolint Dockerfile", "Dockerfile:9 DL3008 warning: Pin versions in apt get install"),
+        ("note", "Waiting for the image. Still downloading... 3m elapsed, meanwhile I read the docs of apt."),
+        ("edit", "Dockerfile", "curl=8.5.0"),
+        ("ok", "hadolint Dockerfile"),
+    ],
+    "a complaint that was somebody's slip": [
+        ("fail", "helm lint charts/cart", "[ERROR] Chart.yaml: version is required (chart-version)"),
+        ("edit", "charts/cart/Chart.yaml", "version"),
+        ("note", "This happened because Chart.yaml was not copied over from charts/base."),
+        ("ok", "helm lint charts/cart"),
+    ],
+    "a word that a speller does not know": [
+        ("fail", "npx cspell docs", "docs/cart.md:3:14 - Unknown word (reccuring)"),
+        ("edit", "docs/cart.md", "recurring"),
+        ("ok", "npx cspell docs"),
+    ],
+    "a test of what is declared": [
+        ("fail", "opa test policy -v", "data.cart.test_denies_public: FAIL (1.2ms)"),
+        ("edit", "policy/cart.rego", "deny when acl is public"),
+        ("ok", "opa test policy -v"),
+    ],
+    "a script that was made for its test": [
+        ("fail", "bats t/deploy.bats", "not ok 3 refuses an unknown stage"),
+        ("edit", "bin/deploy.sh", "case for the stage"),
+        ("ok", "bats t/deploy.bats"),
+    ],
+    "something that is not implemented yet, however the edit puts it": [
+        ("fail", "swift test --filter CartTests", "error: value of type 'Cart' has no member 'apply'"),
+        ("edit", "Sources/Cart.swift", "apply(voucher:) gives back a new Cart rather than changing the old one."),
+        ("ok", "swift test --filter CartTests"),
+    ],
+    "a function that does not exist, with what it is to do": [
+        ("fail", "mix test test/cart_test.exs", "** (UndefinedFunctionError) function Cart.apply/2 is undefined or private"),
+        ("edit", "lib/cart.ex", "apply/2 with the percentage; an unknown code leaves the cart as it is."),
+        ("ok", "mix test test/cart_test.exs"),
+    ],
+    "an assertion, and a reason about nothing in particular": [
+        ("fail", "ctest --test-dir build -R cart", "cart_test: expected 3 got 2"),
+        ("edit", "src/cart.cpp", "Include the last item, the loop ended one too early."),
+        ("ok", "ctest --test-dir build -R cart"),
     ],
     "a compiler that an edit makes content": [
         ("fail", "cargo build", "error[E0308]: mismatched types"),

@@ -42,6 +42,7 @@ OTHER = [
     ("React components live in src/ui and must not import from src/server.",
      "React hooks live in src/hooks and must begin with use."),
     ("Tokens expire after 15 minutes.", "Invitations expire after 15 minutes."),
+    ("OpenSearch stores documents.", "Plugin for OpenSearch: synonyms, ranking, a page of settings."),
 ]  # fmt: skip
 
 
@@ -69,6 +70,16 @@ RARE = [
     (
         "결제 e2e: card 입력란은 Stripe iframe 안에 있어서 label 로는 찾을 수 없다. frameLocator를 써야 한다.",
         "The fields of Stripe live in an iframe: fill the card by its label inside, nothing is found outside.",
+    ),
+    (
+        "Every start takes a minute longer since 2.1: `hydrate_all` reads the whole ledger, 80 MB, before the first "
+        "request is answered, and the probe of the platform gives up. It is lazy now.",
+        "Le module stock appelait encore `hydrate_all` au démarrage : 30 Mo de ledger, et la probe échoue. Règle : rien "
+        "de plus grand que quelques Ko avant la première requête, sinon lazy.",
+    ),
+    (
+        "pgpool with statement mode means no advisory locks; the new importer ran into it, too",
+        "error 'lock 42 is not held' comes from pgpool in statement mode. take advisory locks in a session of its own",
     ),
 ]
 

@@ -19,8 +19,15 @@ def edit(text: str, file: str = "src/a.py") -> Record:
 
 def test_a_note_between_the_failure_and_the_pass_is_a_reason() -> None:
     assert said_near(session(FAILED, EDITED, ("note", REASON), PASSED), 0, 3, "EncodeFailed") == Said(
-        REASON, reason=True
+        REASON, reason=True, why=True
     )
+
+
+def test_a_note_that_shares_only_part_of_a_word_is_about_the_failure_when_it_tells_why() -> None:
+    failed: Step = ("fail", "./t/export.sh", "write: broken pipe")
+    why = "Go turns SIGPIPE into an error for other descriptors, so whoever writes must end quietly."
+    assert said_near(session(failed, ("note", why), EDITED, PASSED), 0, 3, "write: broken pipe").why
+    assert said_near(session(failed, ("note", "SIGPIPE of Go."), EDITED, PASSED), 0, 3, "broken pipe") == Said()
 
 
 def test_a_note_shortly_after_the_pass_is_kept_and_is_no_reason_for_itself() -> None:

@@ -132,4 +132,6 @@ def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: st
 
 def test_a_wrong_target_or_a_missing_record_is_told(ralph: Project, name: str) -> None:
     assert ralph("promote", "mem-1-abcd", "--to", "moon").code == 2
-    assert ralph("promote", "mem-1-abcd", "--to", "agents").code == 1
+    said = ralph("promote", "mem-1-abcd", "--to", "agents")
+    assert (said.code, said.out) == (1, "")
+    assert "there is no record mem-1-abcd" in said.err

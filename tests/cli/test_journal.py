@@ -35,7 +35,7 @@ def test_a_list_has_a_line_for_each_entry_the_newest_first(kept: Project) -> Non
         "198.3",
         "s",
         "The",
-        "\\x1b[31mparser",
+        "parser",
         "drops",
         "headers.",
         "Next:",
@@ -64,7 +64,7 @@ def test_json_has_every_field(kept: Project) -> None:
     assert entry == {
         "id": "jrn-run-1a2b3c4d-1", "run": "run-1a2b3c4d", "iteration": 1, "outcome": "retried", "task": "t-abc123",
         "title": "Parse headers", "feature": "f-00ff00", "agent": "claude", "model": "opus", "duration": 198.3,
-        "cost": 1.1155, "files": ["src/parser.rs"], "notes": "The \x1b[31mparser drops headers.\nNext: `None`.",
+        "cost": 1.1155, "files": ["src/parser.rs"], "notes": "The parser drops headers.\nNext: `None`.",
         "created_at": "2026-11-10T10:00:00Z", "session": "s-1", "extra": {},
     }  # fmt: skip
     assert kept("journal", "show", "jrn-run-1a2b3c4d-1", "--format", "json").json == entry

@@ -54,7 +54,8 @@ def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
     assert ralph("session", "list", "--format", "markdown").out == ""
     assert ralph("session", "summary", "--format", "json").json is None
     assert ralph("session", "show", "--format", "json").json["hits"] == []
-    assert ralph("session", "show").code == 1
+    assert ralph("session", "show").out == "No session is recorded here.\n"
+    assert ralph("session", "show", "3f2a").code == 1
 
 
 def test_json_has_the_whole_session(recorded: Project) -> None:

@@ -79,7 +79,7 @@ def test_a_read_loads_no_rules(tmp_path: Path) -> None:
 def test_an_event_outside_of_projects_loads_even_less(tmp_path: Path) -> None:
     here = World(tmp_path / "none", tmp_path / "home")
     here.root.mkdir()
-    screen = {"ralph.hooks.screen", "ralph.hooks.named", "ralph.hooks.anchors"}
+    screen = {"ralph.hooks.screen", "ralph.hooks.named", "ralph.hooks.anchors", "ralph.hooks.load", "gc"}
     for event in ("PostToolUse", "Stop", "SessionStart"):
         assert loaded(here, event, payload(event)) == (OWN | CHEAP) - screen
 

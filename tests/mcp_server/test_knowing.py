@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
-from ralph.app import journal, knowledge
+from ralph.app import feature, journal, knowledge
 from ralph.model.kinds import Outcome
 from ralph.model.work import JournalEntry
 
@@ -44,6 +44,20 @@ def test_a_page_without_a_tag_or_a_title_is_refused(empty: Path) -> None:
         assert "without a tag" in await talk.refused("knowledge_add", title="a", text="b", tags=[])
         assert "knowledge_add needs title and tags" in await talk.refused("knowledge_add", text="b")
         assert "the text is empty" in await talk.refused("knowledge_add", title=" ", text="b", tags=["t"])
+
+    talk(empty, add)
+
+
+def test_a_feature_that_the_project_does_not_have_is_refused_with_the_commands_words(empty: Path) -> None:
+    feature.add(empty, "Refunds")
+    page = {"title": "a", "text": "b", "tags": ["t"]}
+
+    async def add(talk: Talk) -> None:
+        said = await talk.refused("knowledge_add", **page, feature="Zebras")
+        assert said.startswith("error: ")
+        assert "Zebras" in said
+        assert "Refunds" in said
+        assert (await talk.got("knowledge_add", **page, feature="Refunds"))["change"] == "new"
 
     talk(empty, add)
 

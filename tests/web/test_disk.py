@@ -76,7 +76,14 @@ def test_a_read_only_folder_is_told_and_nothing_is_changed(window: Site, shop: S
             path.chmod(0o555 if path.is_dir() else 0o644)
     with ordinary_user():
         error = told(window.posted("/api/changes/apply", **ready), 403)
-        for asked in ("/api/records?q=redis", "/api/dashboard", "/api/health", "/api/graph", "/api/tasks", "/api/state"):
+        for asked in (
+            "/api/records?q=redis",
+            "/api/dashboard",
+            "/api/health",
+            "/api/graph",
+            "/api/tasks",
+            "/api/state",
+        ):
             there = window.client.get(asked)
             assert there.status_code == 200, there.text
     assert ".agent" in error["message"]

@@ -1,5 +1,6 @@
 """The pages' files, the shell, errors and the config: what every part of the site relies on."""
 
+import asyncio
 import gzip
 from pathlib import Path
 
@@ -63,6 +64,15 @@ def made(root: Path, handler: answers.Handler) -> TestClient:
     app = Starlette(routes=[route("/x/{name}", handler)])
     app.state.root, app.state.settings = root, answers.Settings(root, {})
     return TestClient(app)
+
+
+def test_an_answer_that_takes_its_time_holds_up_nobody(tmp_path: Path) -> None:
+    def handler(asked: Asked, /) -> object:
+        with pytest.raises(RuntimeError, match="no running event loop"):  # it is another thread's
+            asyncio.get_running_loop()
+        return {"done": True}
+
+    assert made(tmp_path, handler).get("/x/y").json() == {"done": True}
 
 
 @pytest.mark.parametrize(

@@ -102,15 +102,16 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     with_skill = _with_skill(config) and SKILL not in seen
     active = [line for line in active if _mark(line) not in seen]
     said = [line for line in notices(root) if _mark(line) not in seen]
+    stale = verified.marks(root, [*rules, *learned])
     made = brief.session_brief(
-        verified.marked(root, [record for record in rules if record.id not in seen]),
-        verified.marked(root, [record for record in learned if record.id not in seen]),
+        verified.marked(root, [record for record in rules if record.id not in seen], stale),
+        verified.marked(root, [record for record in learned if record.id not in seen], stale),
         [each for each in recaps if each.id not in seen],
         active,
         said,
         caps=Caps(share, room.tokens, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
-        stale=verified.marks(root, [*rules, *learned]),
+        stale=stale,
         skill=skill.text("memories") if with_skill else "",
         strategy=wanted_strategy(config),
     )

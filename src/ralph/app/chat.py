@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents.claude import Claude
+from ralph.agents.claude import Claude, settled
 from ralph.app import agent as agents
 from ralph.app import chat_hold, chat_log, chat_record, chat_turns, mcp_status, task_file
 from ralph.app import session as sessions
@@ -192,9 +192,10 @@ def agent_of(root: Path, config: Config, wish: Wish) -> Agent:
     if name == "scripted":
         return agents.named(name, script=root / command if command else None)
     found = agents.named(name, command=command, permission=wish.permission)
-    if isinstance(found, Claude):  # nobody is asked whether what a repository brought along may be started
-        settings = mcp_status.refusal(mcp_status.strangers(root, os.environ))
-        return replace(found, permission=wish.permission or loop.permission or found.permission, settings=settings)
+    if isinstance(found, Claude):
+        found = replace(found, permission=wish.permission or loop.permission or found.permission)
+    if (taker := settled(found)) is not None:  # nobody is asked whether what a repository brought along may be started
+        taker.settings = mcp_status.refusal(mcp_status.strangers(root, os.environ))
     return found
 
 

@@ -107,6 +107,7 @@ class _Hits:
     ranked: Ranked | None = None
     match: str = ""
     keep: "Filter" = ()
+    past: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -233,7 +234,7 @@ class Explorer:
         found = facets.matching(connection, match) if some else []
         keys = {key for key in found if key in view.created and (own is None or key in own)} | held.keys()
         by_key = {each.row.key: each for each in judged}
-        return _Hits(tuple(keys), held, by_key, placed, ranked, match, keep, (*_instead(ranked, hits), *told))
+        return _Hits(tuple(keys), held, by_key, placed, ranked, match, keep, past, (*_instead(ranked, hits), *told))
 
     def _named(self, connection: sqlite3.Connection, view: View, wanted: Wanted, own: Collection[int] | None) -> _Hits:
         """The records that have this very id; whoever knows it may see them also when they are retired."""
@@ -254,7 +255,8 @@ class Explorer:
         held = {**hits.held, **rows.records(connection, [key for key in keys if key not in hits.held])}
         places, owners = rows.places(connection, keys), rows.tasks_of(connection, keys)
         shown = [held[key] for key in keys if key in held]
-        stale, past = check.marks(self.root, shown), outdated.notes(connection, shown)
+        others = shown if hits.ranked is None else [held[key] for key in keys if key in held and key not in hits.held]
+        stale, past = check.marks(self.root, shown), {**hits.past, **outdated.notes(connection, others)}
         reasons = _reasons(connection, keys, hits)
         found: list[Row] = []
         for key in keys:

@@ -11,7 +11,7 @@ new lines are looked at. Of logs only so much is searched at a time, and how man
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,19 +81,19 @@ def _searched(path: Path, patterns: tuple[str, ...], room: int | None) -> tuple[
     except OSError:  # it went away meanwhile
         return _Seen((0, 0), whole=True), 0
     stamp, held = (status.st_mtime_ns, status.st_size), _SEEN.get((path, patterns))
-    if held is not None and held.stamp == stamp and (held.whole or room == 0):
+    if held is not None and held.stamp == stamp and held.whole:
         return held, 0
-    if room is not None and room <= 0:
-        return held if held is not None and held.stamp == stamp else _Seen(stamp), 0
+    if room is not None and room <= 0:  # what was found so far stands, and more may be there
+        return (_Seen(stamp) if held is None else replace(held, whole=False)), 0
     text = ""
     with suppress(RalphError):  # what cannot be read is told elsewhere
         text = files.read(path) or ""
-    seen = _went_on(text, _begun(text, held, stamp, path), path.suffix in _LINES, patterns, room)
-    start = held.done if held is not None and seen.done >= held.done else 0
+    begun = _begun(text, held, stamp, path)
+    seen = _went_on(text, begun, path.suffix in _LINES, patterns, room)
     if len(_SEEN) >= _MOST_SEEN:
         _SEEN.clear()
     _SEEN[path, patterns] = seen
-    return seen, max(1, seen.done - start)
+    return seen, max(1, seen.done - begun.done)
 
 
 def _begun(text: str, held: _Seen | None, stamp: tuple[int, int], path: Path) -> _Seen:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ralph.agents.claude import Claude
+from ralph.agents.claude import settled
 from ralph.agents.command import words as words_of
 from ralph.app import agent as agents
 from ralph.app import mcp_status
@@ -33,8 +33,8 @@ def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = unheard) -> A
     others = "" if loop.permission == Loop().permission else loop.permission  # the usual one is Claude Code's own word
     permission = loop.permission if name == "claude" else others
     found = agents.named(name, command=loop.agent_command, permission=permission)
-    if isinstance(found, Claude):
-        found.settings = _left_out(root, tell)
+    if (taker := settled(found)) is not None:
+        taker.settings = _left_out(root, tell)
     return found
 
 

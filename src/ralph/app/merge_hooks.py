@@ -21,8 +21,8 @@ from ralph.errors import RalphError, Refused
 from ralph.store import files
 
 NO_VERIFY = "--no-verify"
-_OURS = {".git", ".ralph", ".worktrees", ".agent"}
-"""Parts of a path that are git's or Ralph's own: no hook needs them of the main checkout."""
+_OURS = {".git", ".ralph", ".worktrees", ".agent", "__pycache__"}
+"""Parts of a path that are git's or Ralph's own, or made of the very files: no hook needs them of the main checkout."""
 _LINES, _WIDTH = 12, 300
 _SPECIAL = "\\*?[] !#"
 

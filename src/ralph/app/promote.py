@@ -12,6 +12,7 @@ A dry run makes the same edit in memory and shows the difference. `tests/app/tes
 import difflib
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -210,7 +211,9 @@ def _found(root: Path, record_id: str) -> Record:
     try:
         return searching.show(root, [record_id]).found.hits[0].record
     except NotFound:
-        return insight.find(root, record_id).record  # an insight also by the beginning of its id
+        with suppress(NotFound):
+            return insight.find(root, record_id).record  # an insight also by the beginning of its id
+        raise
 
 
 def _worded(found: Record, text: str, kind: MemoryKind | None, patterns: Sequence[str]) -> Record:

@@ -50,9 +50,10 @@ def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
     return {name: note for name, note in found if note}
 
 
-def marked(root: Path, records: Sequence[Record]) -> list[Record]:
-    """Records that are handed over, those with something to tell about with that below their text."""
-    told = marks(root, records)
+def marked(root: Path, records: Sequence[Record], told: Mapping[str, str] | None = None) -> list[Record]:
+    """Records that are handed over, those with something to tell about (`marks`) with that below their text."""
+    if told is None:
+        told = marks(root, records)
     return [replace(each, text=f"{each.text}\n({told[each.id]})") if each.id in told else each for each in records]
 
 

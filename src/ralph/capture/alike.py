@@ -11,6 +11,7 @@ share. `tests/capture/test_alike.py` holds the pairs on both sides.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ralph.capture.values import words_of
 from ralph.search.everyday import WORDS as EVERYDAY
@@ -35,6 +36,7 @@ _MANY_TEXTS, _RARE_SHARE_OF_FEW = 24, 0.4
 """Among fewer texts than this everything seems rare: more must be shared, and a word more without a name."""
 _TOGETHER, _WITH_NAME, _SOME_TEXTS = 0.3, 0.25, 12
 """The part of the lighter text that is enough when rare words or a rare name are among it, and among how many texts."""
+_REMEMBERED = 1024
 _COMMON_WORDS = words_of(
     """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
     running file files code need needs must always never because otherwise before after make sure work works add
@@ -44,8 +46,9 @@ _COMMON_WORDS = words_of(
 )
 
 
-def weights(text: str) -> dict[str, float]:
-    """The terms of a text and how much each of them tells."""
+@lru_cache(_REMEMBERED)
+def weights(text: str) -> Mapping[str, float]:
+    """The terms of a text and how much each of them tells; a text is asked about several times in a row."""
     found: dict[str, float] = {}
     for word in words(unaccented(text)):
         low = word.lower()
@@ -83,7 +86,10 @@ def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     wanted = _SHARED if _NAME in both or both.count(_PAIR) > len(both) / 2 else _NAMELESS
     if shared < min(_LEAST, light) or shared / light < wanted or shared / heavy < _WHOLE:
         return 0.0
-    if shared / heavy < _NAMELESS and _distinct({term: min(one[term], other[term]) for term in one if term in other}) < _WORDS:
+    if (
+        shared / heavy < _NAMELESS
+        and _distinct({term: min(one[term], other[term]) for term in one if term in other}) < _WORDS
+    ):
         return 0.0
     return shared / light
 
@@ -117,7 +123,11 @@ class Rarity:
             return shared / light
         names = sum(1 for weight in rare.values() if weight == _NAME)
         both = sum(min(weight, other[term]) for term, weight in one.items() if term in other)
-        if self.texts >= _SOME_TEXTS and words + names >= _RARE_WORDS and both / light >= (_WITH_NAME if names else _TOGETHER):
+        if (
+            self.texts >= _SOME_TEXTS
+            and words + names >= _RARE_WORDS
+            and both / light >= (_WITH_NAME if names else _TOGETHER)
+        ):
             return both / light if shared >= _RARE_WEIGHT else 0.0
         return 0.0
 
@@ -133,7 +143,7 @@ class Shelf:
     """Texts by their terms, each under a number, to find the one that says the same as another."""
 
     def __init__(self, texts: Iterable[str] = (), among: Iterable[str] = ()) -> None:
-        self._held: list[dict[str, float]] = []
+        self._held: list[Mapping[str, float]] = []
         self._by_term: dict[str, list[int]] = {}
         self._rarity = Rarity.of(among)
         for text in texts:

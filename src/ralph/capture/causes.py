@@ -14,9 +14,11 @@ from ralph.capture.statements import particular, sentences
 
 _CAUSE = re.compile(
     r"""(?ix)
-    (?<=\S\ )(?:so(?!\ (?:far|much|many|on|that)\b)|because|since(?!\ (?:\d|version|v\d|last|yesterday))|hence|therefore|thus|otherwise
-    |or\ else|else(?!\ if)|unless|lest)\b|,\ (?:as|which)\ |^\W*(?:because|since|as|unless|otherwise|without)\ 
-    |\b(?:due\ to|caused\ by|comes?\ (?:from|with)|came\ (?:from|with)|leads?\ to|results?\ in|that\ is\ why|that['’]s\ why
+    (?<=\S\ )(?:so(?!\ (?:far|much|many|on|that)\b)|because|since(?!\ (?:\d|version|v\d|last|yesterday))|hence
+    |therefore|thus|otherwise
+    |or\ else|else(?!\ if)|unless|lest)\b|,\ (?:as|which)\b|^\W*(?:because|since|as|unless|otherwise|without)\b
+    |\b(?:due\ to|caused\ by|comes?\ (?:from|with)|came\ (?:from|with)|leads?\ to|results?\ in|that\ is\ why
+    |that['’]s\ why
     |which\ is\ why|the\ (?:reason|cause)|root\ cause|turns?\ out|turned\ out|must|mustn['’]t|never|always|banned
     |forbidden|not\ allowed|has\ to\ be|have\ to\ be|from\ now\ on|on\ purpose|nobody\ (?:may|should))\b
     |\b(?:weil|denn|sonst|andernfalls|deshalb|daher|darum|sodass|so\ dass|muss|müssen|darf|dürfen|nie|niemals)\b
@@ -29,9 +31,11 @@ _CAUSE = re.compile(
 """One thing follows from another, or a rule does."""
 _SURPRISE = re.compile(
     r"""(?ix)
-    \b\w+n['’]t\b|\b(?:cannot|not|neither|nor|nothing|none|no\ longer|only|already|both|itself|themselves|by\ default|even
+    \b\w+n['’]t\b|\b(?:cannot|not|neither|nor|nothing|none|no\ longer|only|already|both|itself|themselves|by\ default
+    |even
     |although|whereas|but|still|without|twice|once\ more|silently)\b
-    |\b(?:nicht|kein\w*|nur|schon|bereits|obwohl|aber|ohne|ne\ \w+\ pas|n['’]\w+\ pas|pas|seulement|déjà|mais|sans|solo|sólo|ya
+    |\b(?:nicht|kein\w*|nur|schon|bereits|obwohl|aber|ohne|ne\ \w+\ pas|n['’]\w+\ pas|pas|seulement|déjà|mais|sans
+    |solo|sólo|ya
     |pero|sin|aunque|non|già|senza|não|já|mas)\b
     |않|없|안\ |만\ |이미|하지만|지만|不|没|只|已经|但|却|ない|だけ|すでに|しかし"""
 )

@@ -9,6 +9,7 @@ about an iteration is no word of the agent. `tests/capture/test_statements.py` h
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from ralph.search.terms import STOP_WORDS, word_terms, words
 
@@ -34,14 +35,21 @@ _DONE = re.compile(
     |everything\ (?:works?|passes|is|builds|runs|went|green|fine|passed)|progress|status|iteration|iteración|step\ \d
     |looks\ good|lgtm|halfway
     |part\ \d|story|task|feature|the\ (?:feature|task|story|page|screen|form|endpoint)\ is|most\ of|a\ (?:bit|few))\b
-    |^[^.;:]{0,50}?\b\d+\ (?:of|out\ of|von|sur|de|di)\ (?:the\ )?\d+\ \w+\ (?:done|left|migrated|converted|finished|fertig|hech|prêt)
+    |^[^.;:]{0,50}?\b\d+\ (?:of|out\ of|von|sur|de|di)\ (?:the\ )?\d+\ \w+\ (?:done|left|migrated|converted|finished
+    |fertig|hech|prêt)
     |^\W*\w+\ \d+\ (?:of|out\ of|von|sur|de|di)\ (?:the\ )?\d+\b|^[^.;:]{0,40}\bis\ (?:at|about)\ \d+\ ?%
+    |\b\d+\ (?:tests?|specs?|pruebas)\ (?:are\ |all\ )?(?:green|grün|verts?|en\ verde|passed|pass)\W*$|,\ \d+\ green\W*$
+    |(?:个测试通过|件成功|개\ 통과)\W*$|^\W*(?:today|heute|hoy|aujourd['’]hui|fait|hecho|erledigt)\ ?:
+    |^[^.;:]{1,40}\ (?:done|finished)(?:,|\ and)\b
+    |^[^.;:]{1,40}\ (?:is|are|sind|ist)\ (?:in|drin),\ |\bin\ progress\W*$
     |^\W*coverage\b|^\W*\d+\ (?:tests?|specs?|cases|checks)\ (?:green|pass\w*|ok|done|now|grün|verts?)
     |^\W*(?:session|sesión|sitzung|séance|itération|avancement|avancé|avancée|fortschritt|stand)\b[^.]{0,12}?[:\d]
     |^\W*avancé\ con\b|^\W*good\ progress\b
     |^\W*(?:j['’]ai|on\ a|nous\ avons|fini|terminée?s?|fait\ :|en\ cours|je\ continue|suite\ de)\b
-    |^\W*(?:ho|abbiamo|fatto|finito|feito|concluíd[oa]|terminei)\b|^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt|arbeite|weiter\ mit|heute)\b
-    |^\W*(?:ahora|sigo|seguimos|empiezo|listo|hecho|terminad[oa]|he\ \w+do)\b|[했됐었았]습니다\W*$|(?:完了|終了|修正|追加|実装|作成)(?:しました|した|済み)\W*$|(?:시작|진행)합니다
+    |^\W*(?:ho|abbiamo|fatto|finito|feito|concluíd[oa]|terminei)\b|^\W*(?:habe|ich\ habe|wir\ haben|fertig|erledigt
+    |arbeite|weiter\ mit|heute)\b
+    |^\W*(?:ahora|sigo|seguimos|empiezo|listo|hecho|terminad[oa]|he\ \w+do)\b|[했됐었았]습니다\W*$|(?:完了|終了|修正
+    |追加|実装|作成)(?:しました|した|済み)\W*$|(?:시작|진행)합니다
     |^[^.]{0,60}(?:했다|했음|하였다|완료|진행\ ?중|작업\ ?중|마쳤|끝났|추가함|수정함|구현함)\W*$
     |^\W*(?:已经?|完成了?|添加了|修复了|更新了|正在|开始|继续|今天)
     """
@@ -58,18 +66,22 @@ _PLAN = re.compile(
     |investigate|think|come\ back|revisit|see|ask|figure)|(?:i|we)\ (?:will|should|could|might|may)|maybe|perhaps
     |should\ (?:look|check|revisit|probably|be\ (?:easy|done|fine|good|enough|quick))|hopefully|als\ nächstes
     |noch\ offen
-    |later:|open:|ask\ (?:the|whether|\w+\ (?:about|whether|if))|question\b|to\ be\ (?:discussed|decided|done)|tbd\b|offen:|es\ fehlt|reste\ à|il\ reste|à\ faire|prochaines?\ étapes?|il\ faut\ encore|ensuite|da\ fare|resta\ da
+    |later:|open:|ask\ (?:the|whether|\w+\ (?:about|whether|if))|question\b|to\ be\ (?:discussed|decided|done)|tbd\b
+    |offen:|es\ fehlt|reste\ à|il\ reste|à\ faire|prochaines?\ étapes?|il\ faut\ encore|ensuite|da\ fare|resta\ da
     |por\ hacer|pendiente|a\ fazer|próximos?\ passos?|siguientes?\ pasos?
     |falta|queda|다음|남은|接下来|下一步|待办|todo)
     |(?:残り|やること|次は|할\ 일)|[?？]\W*$|\bto\ be\ (?:discussed|decided)\b
     |\bby\ (?:tomorrow|tonight|next\ week|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\bcontinue\ tomorrow\b"""
 )
 _BRIEF = re.compile(
-    r"""(?ix)(?:^\W*|[.!?]\s+)(?:ticket|issue\ \#?\d+|(?:the\ |our\ )?(?:goals?|aims?|objectives?|assignment|brief|briefing)
+    r"""(?ix)(?:^\W*|[.!?]\s+)(?:ticket|issue\ \#?\d+|(?:the\ |our\ )?(?:goals?|aims?|objectives?|assignment|brief
+    |briefing)
     (?:\ (?:for|of)\ [^:.]{1,30}|\ here|\ now|\ today)?|objectifs?|but|ziel|aufgabe|auftrag|objetivos?|tareas?|obiettivo
     |목표|과제|目标|任务|目標)\ ?[:：]
-    |(?:^\W*|[.!?:]\s+)(?:on\ commence\ (?:par|avec)|empezamos\ (?:por|con)|wir\ (?:fangen|beginnen)\ mit|we\ (?:start|begin)\ with
-    |start\ (?:with|by)|please\ (?:start|begin|implement|build|add)|(?:i|we)\ want\ (?:the|a|an|you|to)\b|cominciamo\ (?:da|con))\b"""
+    |(?:^\W*|[.!?:]\s+)(?:on\ commence\ (?:par|avec)|empezamos\ (?:por|con)|wir\ (?:fangen|beginnen)\ mit|we\ (?:start
+    |begin)\ with
+    |start\ (?:with|by)|please\ (?:start|begin|implement|build|add)|(?:i|we)\ want\ (?:the|a|an|you|to)\b
+    |cominciamo\ (?:da|con))\b"""
 )
 """Somebody who says what is to be done in a session: nothing has been learned yet."""
 _PASSING = re.compile(
@@ -85,10 +97,13 @@ _PASSING = re.compile(
     |\b(?:was|were|had|got)\ (?:re-?started|still\ (?:starting|booting)|unplugged|switched\ off|dropped|updating
     |offline)\b
     |잠깐|끊겼|断了|抖了一下|落ちて?いた|繋がらな
-    |\b(?:réseau|registre|serveur|connexion|vpn|disque)\b.{0,30}\b(?:coupée?|lente?|plein|indisponible|en\ panne|tombée?)\b
-    |\b(?:netz|netzwerk|vpn|server|registry|pypi|npm|platte)\b.{0,30}\b(?:hing|langsam|weg|voll|nicht\ erreichbar|ausgefallen)\b
+    |\b(?:réseau|registre|serveur|connexion|vpn|disque)\b.{0,30}\b(?:coupée?|lente?|plein|indisponible|en\ panne
+    |tombée?)\b
+    |\b(?:netz|netzwerk|vpn|server|registry|pypi|npm|platte)\b.{0,30}\b(?:hing|langsam|weg|voll|nicht\ erreichbar
+    |ausgefallen)\b
     |\b(?:red|servidor|registro|conexión|disco)\b.{0,30}\b(?:lent[oa]|caíd[oa]|llen[oa]|cortad[oa])\b
-    |\b(?:zweiter|nochmaliger)\ (?:versuch|anlauf)\b|\breconnect(?:ed|ing)\b|\b(?:lost|dropped)\ the\ (?:vpn|network|connection)\b
+    |\b(?:zweiter|nochmaliger)\ (?:versuch|anlauf)\b|\breconnect(?:ed|ing)\b|\b(?:lost|dropped)\ the\ (?:vpn|network
+    |connection)\b
     |\b(?:rate[-\ ]limit|quota)\b.{0,20}\b(?:hit|reached|again)\b|\bout\ of\ disk\b|\brelancée?\b
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )
@@ -103,7 +118,8 @@ _TEST_FIRST = re.compile(
     | \bfails?\ (?:since|because|as|until)\b[^.]{0,60}\b(?:no-op|stub|yet|not\ (?:written|implemented))\b
     | \b(?:tests?|specs?)\b[^.:]{0,20}\b(?:goes|go|comes|come|is\ written|are\ written)\ first\b
     | \b(?:le|les|un)\ tests?\b[^.]{0,30}\b(?:d['’]abord|en\ premier|rouges?|échoue\w*\ comme)\b
-    | \bTests?\b[^.]{0,20}\b(?:erwartungsgemäß|wie\ (?:erwartet|geplant))\b | (?:期待|予定)通り | テスト[^。]{0,8}(?:先に|から書)
+    | \bTests?\b[^.]{0,20}\b(?:erwartungsgemäß|wie\ (?:erwartet|geplant))\b | (?:期待|予定)通り
+    | テスト[^。]{0,8}(?:先に|から書)
     | \b(?:as\ (?:expected|planned|it\ should\ be)|on\ purpose)\b(?=[^.]*\b(?:undefined|missing|red|not\ there)\b)
     | \b(?:tests?|specs?)\b[^.]{0,30}\b(?:red|fails?|failing)\b[^.]{0,12}\bas\ (?:expected|planned|it\ should)\b
     | \bd['’]abord\b[^.]{0,20}\btests?\b
@@ -158,26 +174,44 @@ _RESTATED = re.compile(
     (?:\ (?:in|from|of|at|inside)\ \S+)?,?\ (?:also\ |then\ |just\ |simply\ |now\ )?
     (?:{_SAYS}|(?:lives?|sits?|stands?|is)\ in)\b
     |^\W*(?:There\ (?:is|are)|It|They)\ (?:an?\ |the\ |one\ |two\ |\d+\ )?(?:\w+\ ){{0,2}}(?i:{_PART}|takes|returns)\b
-    |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul|Controller|Service|Tabelle|Ordner)\b.{{0,60}}
+    |(?:Die|Der|Das|Eine?)?\ ?(?:Funktion|Klasse|Methode|Datei|Komponente|Modul|Controller|Service|Tabelle
+    |Ordner)\b.{{0,60}}
      \b{_GERMAN_SAYS}\b|^\W*{_CODE_NAME}\ {_GERMAN_SAYS}\b
-    |^\W*(?:In\ \S+\ (?:there\ (?:is|are)|gibt\ es|hay)|Dans\ \S+,?\ il\ y\ a|(?:There\ (?:is|are)|Il\ y\ a|Hay|Es\ gibt)\b.{{0,40}}\ (?:in|dans|en)\ {_CODE_NAME})\b
+    |^\W*(?:In\ \S+\ (?:there\ (?:is|are)|gibt\ es|hay)|Dans\ \S+,?\ il\ y\ a|(?:There\ (?:is|are)|Il\ y\ a|Hay
+    |Es\ gibt)\b.{{0,40}}\ (?:in|dans|en)\ {_CODE_NAME})\b
     |^\W*(?:The\ )?(?i:{_PART})\ \S+\ (?:in|from|of)\ \S+\ \w+s\b|^\W*(?:\S+:\ )?`?\w+\([^)\n]{{0,60}}\)`?\ \w+s\b
     |^\W*\S+\ (?:takes|gets)\ its\ arguments\b|^\W*\S+\ (?:steht|liegt|ist)\ in\ \S+\W*$
     |^\W*\S+(?:\ 함수는?|는|은|가)?\ \S+에\ (?:있다|정의)
     |^\W*\S+\ ?在\ ?\S+\ ?(?:里|中)?定义|^\W*\S+/\S+\ {_SAYS}\b
-    |(?:함수|클래스|메서드|파일|모듈|컴포넌트|컨트롤러|서비스).{{0,60}}(?:받|반환|정의|포함|호출|돌려|제공|(?:메서드|함수|필드)[가이]\ 있)
+    |(?:함수|클래스|메서드|파일|모듈|컴포넌트|컨트롤러|서비스).{{0,60}}(?:받|반환|정의|포함|호출|돌려|제공|(?:메서드
+    |함수|필드)[가이]\ 있)
     |(?:函数|类|方法|文件|模块|组件|控制器|服务).{{0,60}}(?:接受|接收|返回|定义|包含|调用|导出|提供|方法)
-    |(?:関数|クラス|メソッド|ファイル|モジュール|コンポーネント).{{0,60}}(?:持つ|持って|返す|返し|定義|含む|呼ぶ|呼び|受け取|ある)
-    |^\W*{_CODE_NAME}\ ?(?:は|가|이|는|은|会)?.{{0,40}}(?:を返す|を計算する|を持つ|반환한다|돌려준다)\W*$
+    |(?:関数|クラス|メソッド|ファイル|モジュール|コンポーネント).{{0,60}}(?:持つ|持って|返す|返し|定義|含む|呼ぶ|呼び
+    |受け取|ある)
+    |^\W*{_CODE_NAME}\ ?(?:は|가|이|는|은|会)?.{{0,40}}(?:[をし](?:返す|返します|計算する|持つ|表示する|作成する)|を使う
+     |반환한다|돌려준다|보여준다|만든다|사용한다|(?:显示|返回|创建|调用|使用)\ ?\S{{0,12}})\W*$
+    |(?i:модуль|класс|функция|файл|метод|bestand|klasse|functie|klasa|plik|funkcja)\b.{{0,60}}
+     \b(?:содержит|имеет|возвращает|определяет|bevat|heeft|exporteert|geeft|ma|zawiera|zwraca)\b
     |^\W*(?:(?:El|La|Una?|Il|Lo|Un|O|Le|La|L['’]|Une)\ ?)?{_ROMANCE_PART}\b.{{0,60}}\b{_ROMANCE_SAYS}\b
     |^\W*{_CODE_NAME}\ {_ROMANCE_SAYS}\b
     """
 )
 _SUBJECT = re.compile(rf"\W*(?:The\ |This\ )?({_CODE_NAME}|[A-Z][a-z]+[A-Z]\w+)\ [a-z]+s\b")
 _THE_USES = re.compile(rf"(?x)\W*(?:The|This|A|An|Our)\ (?:[\w-]+\ ){{1,3}}{_SAYS}\b[^,;:]*$")
+_ACTS = re.compile(
+    rf"(?x)\W*(?:The\ )?(?:(?i:{_PART})\ )?{_CODE_NAME}(?:\ (?i:{_PART}))?\ (?:re-)?[a-z]+(?:s|ed\ in)\ "
+)
+_SURPRISES = re.compile(
+    r"(?i)\d|\b(?:not|no|never|nothing|but|wrong|wrongly|still|twice|only|even|already|instead|without|differ\w*|fails?|breaks?"
+    r"|drops|loses|ignores|silently|needs?|throws|crashes|hangs|leaks|rejects|refuses|expires|because|so|if|when|unless)\b|n['’]t\b"
+)
+"""What nobody says who only reads the code aloud."""
 _REPEATED = 0.4
 """The part of a sentence's words that are its subject's own, or one and the same."""
 _OFTEN = 3
+_REMEMBERED = 2048
+"""Sentences that are remembered: each is asked about several times in a row."""
+_BACKTICKED = re.compile(r"`[^`\n]*`")
 
 
 def is_of_loop(text: str) -> bool:
@@ -185,6 +219,7 @@ def is_of_loop(text: str) -> bool:
     return _OF_LOOP.match(text.lstrip()) is not None
 
 
+@lru_cache(_REMEMBERED)
 def is_report(text: str) -> bool:
     """Whether a text begins with what was done."""
     return _DONE.search(text) is not None
@@ -195,6 +230,7 @@ def is_work(text: str) -> bool:
     return _WORK.match(text) is not None
 
 
+@lru_cache(_REMEMBERED)
 def is_plan(text: str) -> bool:
     """Whether a text begins with what is to be done."""
     return _PLAN.search(text) is not None
@@ -205,11 +241,13 @@ def is_brief(text: str) -> bool:
     return _BRIEF.search(text) is not None
 
 
+@lru_cache(_REMEMBERED)
 def is_passing(text: str) -> bool:
     """Whether a text tells of trouble that went away."""
     return _PASSING.search(text) is not None
 
 
+@lru_cache(_REMEMBERED)
 def is_test_first(text: str) -> bool:
     """Whether somebody tells that a test fails because its code is not there yet."""
     return _TEST_FIRST.search(text) is not None
@@ -220,6 +258,7 @@ def is_own(text: str) -> bool:
     return _OWN.search(text) is not None
 
 
+@lru_cache(_REMEMBERED)
 def is_restated(sentence: str) -> bool:
     """Whether a sentence only says what stands in the code, or says a name again in words."""
     if _RESTATED.search(sentence):
@@ -238,4 +277,5 @@ def is_restated(sentence: str) -> bool:
 
 def only_describes(sentence: str) -> bool:
     """Whether a sentence of one clause says what a thing uses, holds or calls: nothing, unless it has a rule."""
-    return _THE_USES.match(sentence) is not None
+    plain = _SURPRISES.search(_BACKTICKED.sub("x", sentence)) is None
+    return _THE_USES.match(sentence) is not None or (plain and _ACTS.match(sentence) is not None)

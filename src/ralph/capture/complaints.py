@@ -23,7 +23,8 @@ _LINE = re.compile(
     ^\s*(?:\S+\s)?[\w./\\@+-]{1,200}\.\w{1,8}(?::\d{1,6}(?::\d{1,6})?(?=[:\s-])|\(\d{1,6}(?:[,:]\d{1,6})?\)(?=[:\s]))
     | ^\s*\d{1,6}(?::\d{1,6}|\s?\|)\s+(?i:\|?\s?(?:error|warning|warn|info|note|style)\b)
     | ^\s*(?:-->|→)\s\S+:\d{1,6} | \bon\ [\w./\\-]+\ line\ \d+ | ^\S+\.\w{1,8}:\ (?i:line|needs|would|not)\b
-    | \bwould\ (?:be\ )?(?:re)?format(?:ted)?\b | \b(?:not|incorrectly|isn't)\ (?:properly\ )?formatted\b | \bneeds\ formatting\b
+    | \bwould\ (?:be\ )?(?:re)?format(?:ted)?\b | \b(?:not|incorrectly|isn't)\ (?:properly\ )?formatted\b
+    | \bneeds\ formatting\b
     | (?i:\bunknown\ word\b | \bmisspelled\b)
     """
 )
@@ -34,16 +35,20 @@ _RULE_NAMED = re.compile(
 )
 """The name of a rule at the end of a line, in brackets."""
 _CRASH = re.compile(
-    r"(?m)\bTraceback\b|\bpanicked\b|^panic:|\bSegmentation fault\b|\bcore dumped\b|\b[A-Z]\w+(?:Exception|Error)\b(?:: |$)"
-    r"|^\s+at \S+ ?\(|\bcannot (?:be built|open|load)\b|\b(?:not installed|no such file|out of date|Cannot find module)\b"
+    r"(?m)\bTraceback\b|\bpanicked\b|^panic:|\bSegmentation fault\b|\bcore dumped\b|\b[A-Z]\w+(?:Exception|Error)\b"
+    r"(?:: |$)|^\s+at \S+ ?\(|\bcannot (?:be built|open|load)\b"
+    r"|\b(?:not installed|no such file|out of date|Cannot find module)\b"
 )
 _NOT_THERE = re.compile(
     r"""(?ix)\bnot\ (?:yet\ |been\ )?implemented\b | \bunimplemented\b | \btodo!\( | \bNotImplemented\w*
     | \bundeclared\b | \bundefined:\ \w | \bundefined\ (?:name|function|symbol|reference\ to|variable|constant|local)
     | \bundefined\ method\b(?!.{0,60}\bnil\b) | \b(?:is\ )?not\ (?:defined|declared)\b(?!\ in\ the\ env)
-    | \bfunction\ \S+\ is\ undefined\b | \bis\ not\ a\ function\b | \bcannot\ find\ (?:function|symbol|value|type|name|struct|trait|macro|derive|method)\b
-    | \bhas\ no\ (?:member|method|function|field|exported\ member) | \bunresolved\ (?:import|reference|name|identifier)\b
-    | \bno\ (?:function|method|member|field|variant|associated\ item|rule|route|resource)\ (?:named|called|matches|matching)\b
+    | \bfunction\ \S+\ is\ undefined\b | \bis\ not\ a\ function\b | \bcannot\ find\ (?:function|symbol|value|type|name
+    |struct|trait|macro|derive|method)\b
+    | \bhas\ no\ (?:member|method|function|field|exported\ member) | \bunresolved\ (?:import|reference|name
+    |identifier)\b
+    | \bno\ (?:function|method|member|field|variant|associated\ item|rule|route|resource)\ (?:named|called|matches
+    |matching)\b
     | \bcannot\ import\ name\b(?!.{0,80}partially) | \bunknown\ (?:function|method|type|identifier|variable)\b
     | \bno\ (?:such\ )?(?:function|method|class)\b | \bcall\ to\ undefined\b | \bclass\ \S+\ not\ found\b
     | \b(?:function|procedure|method|class|type)\ \S+\ (?:does\ not\ exist|doesn't\ exist|is\ missing)
@@ -57,7 +62,9 @@ _DECLARED = re.compile(
     r"""(?ix)\.(?:tf|tofu|hcl|nix|rego|cue|jsonnet|libsonnet|bicep|pp|sh|bash|zsh|bats|proto|graphql|gql|prisma|dhall
     |j2|tpl|rules)$|(?:^|/)(?:roles|tasks|handlers|manifests|charts|templates|rules|policies|alerts)/"""
 )
-_PREPARING = re.compile(r"(?i)(?:^|/)(?:migrat\w*|env\w*|setup|init|seeds?)/|(?:^|[/_-])(?:init|setup|env|seed|schema)[^/]*$")
+_PREPARING = re.compile(
+    r"(?i)(?:^|/)(?:migrat\w*|env\w*|setup|init|seeds?)/|(?:^|[/_-])(?:init|setup|env|seed|schema)[^/]*$"
+)
 """Files that make ready what a test stands on."""
 
 

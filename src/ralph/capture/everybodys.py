@@ -36,7 +36,7 @@ _ENGLISH = """
     duplicate avoid prefer follow following conventions convention standard standards style guide guidelines
     trust double twice focus smaller bigger quickly slowly care forget remember compile compiles compiled compiling
     broken ship shipping ships shipped deliver delivering block blocks blocked easier maintain maintaining helper
-    helpers split cleanup tidy colleagues teammates reviewer reviewers engineer engineers refactored rewritten
+    handled helpers split cleanup tidy colleagues teammates reviewer reviewers engineer engineers refactored rewritten
 """
 _GERMAN = """
     man sollte sollten immer nie der die das ein eine einen und oder ist sind wird werden nicht mit auf für von zu den
@@ -45,6 +45,7 @@ _GERMAN = """
     damit sonst deshalb daher denn aber doch alle alles andere anderen ihre ihr sein seine diese dieser dieses dort
     hier jetzt schon mehr weniger erst zuerst niemals bevor nachdem ohne gegen durch etwas nichts testen getestet
     fehler datei dateien klasse klassen funktion funktionen methode methoden projekt aufgabe änderung änderungen
+    ausführen laufen lassen passieren entstehen
     lesbar lesbarer verstehen kaputten kaputter kaputt ausliefern entwickler entwicklern blockiert prüfen geprüft
 """
 _FRENCH = """
@@ -54,6 +55,7 @@ _FRENCH = """
     tester testé fichier fichiers classe fonction fonctions méthode méthodes projet tâche erreur erreurs corriger
     corrigé changement changements propre propres lisible lisibles livrer livré cassé cassée casse bloque bloquer
     développeur développeurs équipe vérifier vérifié écrire écrit lire comprendre utile utilise utilisent utiliser
+    lancer pousser exécuter
     compiler important importante qualité travail travailler simple petit petite petits petites bon bonne bonnes
 """
 _SPANISH = """
@@ -62,7 +64,7 @@ _SPANISH = """
     estos estas ese esa aquí son está están ser hacer hace cada porque así también probar probado prueba pruebas
     archivo archivos clase clases función funciones método métodos proyecto tarea cambio cambios limpio limpia
     legible entregar roto rota bloquea desarrollador desarrolladores equipo revisar escribir leer entender útil usa
-    usan usar compilar importante calidad código trabajo
+    ejecutar subir usan usar compilar importante calidad código trabajo
 """
 _OTHERS = """
     gli del della delle dei nel nella con per che non più come anche sempre mai prima dopo deve devono può codice
@@ -74,8 +76,8 @@ _OTHERS = """
 
 WORDS = words_of(" ".join((_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _OTHERS)))
 SIGNS = re.compile(
-    "코드|테스트|작성|깔끔|중요|항상|해야|한다|하는|것이|것은|먼저|반드시|필요|파일|함수|클래스|때문|사용|합니다"
-    "|コード|テスト|大事|重要|必ず|書く|書き|読みやす|する|こと|必要|がある|である|ため|ファイル|関数|クラス|ので|です|ます"
-    "|代码|测试|整洁|保持|容易|维护|重要|一定要?|必须|需要|因为|否则|这样|出错|更|文件|函数|方法|写|我们|可以|应该"
+    "코드|테스트|작성|깔끔|중요|항상|해야|한다|하는|것이|것은|먼저|반드시|필요|실행|수정|뒤에는|파일|함수|클래스|때문|사용|합니다"
+    "|コード|テスト|大事|重要|必ず|書く|書き|読みやす|する|こと|必要|実行|変更|修正|がある|である|ため|ファイル|関数|クラス|ので|です|ます"
+    "|代码|测试|整洁|保持|容易|维护|重要|一定要?|必须|需要|因为|否则|这样|出错|更|文件|函数|方法|写|我们|可以|应该|运行|修改"
 )
 """The same in languages that do not part their words by blanks."""

@@ -18,7 +18,15 @@ from ralph.capture import junk
 from ralph.capture.causes import explanation, is_cause
 from ralph.capture.chatter import is_test_first
 from ralph.capture.commands import Check, Words, check_of, kind_of, programs
-from ralph.capture.complaints import complains, is_declared, is_not_there, is_of_style, is_of_types, is_testing, names_a_rule
+from ralph.capture.complaints import (
+    complains,
+    is_declared,
+    is_not_there,
+    is_of_style,
+    is_of_types,
+    is_testing,
+    names_a_rule,
+)
 from ralph.capture.reasons import details, said_in, said_near, sets_a_constant, slips
 from ralph.capture.runs import Run, answered, run_of
 from ralph.capture.statements import particular
@@ -49,7 +57,10 @@ _TROUBLE = re.compile(
 )
 _EXIT = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
 _FRAME = re.compile(r"(?:at |File \"|\.\.\. |\^+|\d+ \||> \d+ \||-{3,}|={3,}|\+{3,})")
-_BARE_COUNT = re.compile(r"(?i)^\W*(?:exit (?:code|status)\W*\d+|\d+ \w+|error|failed|failure|npm err!.{0,20})\W*$|^g?make(?:\[\d+\])?: \*\*\*")
+_BARE_COUNT = re.compile(
+    r"(?i)^\W*(?:exit (?:code|status)\W*\d+|\d+ \w+|error|failed|failure|npm err!.{0,20})\W*$"
+    r"|^g?make(?:\[\d+\])?: \*\*\*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +193,18 @@ def _fix(records: Sequence[Record], runs: Sequence[Run | None], place: tuple[int
     reason, said = said_in(edits), said_near(records, at, passed, error)
     driven = _driven(records, runs, first, failure)
     why = said.text if said.why else explanation(reason)
-    done = _Done(failure, error, commands, files, front, said.text or reason, said.reason or bool(reason), why, driven,
-        tuple(edits))
+    done = _Done(
+        failure,
+        error,
+        commands,
+        files,
+        front,
+        said.text or reason,
+        said.reason or bool(reason),
+        why,
+        driven,
+        tuple(edits),
+    )
     if not done.teaches:
         return None
     return Fix(
@@ -257,7 +278,9 @@ class _Done:
             return False
         if junk.is_inline(self.failure.program) and not (junk.of_setup(self.error) or self._around):
             return False
-        if (self._is_mistyped(text) and not self._is_caused) or (self._is_flaky(text) and not (self._around or self.said)):
+        if (self._is_mistyped(text) and not self._is_caused) or (
+            self._is_flaky(text) and not (self._around or self.said)
+        ):
             return False
         if self._is_everyday or (self._is_slip and not self.said):
             return False

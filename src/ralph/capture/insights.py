@@ -22,7 +22,17 @@ from ralph.capture.chatter import is_brief, is_of_loop
 from ralph.capture.commands import check_of, programs
 from ralph.capture.fixes import Fix, fixes
 from ralph.capture.observation import when
-from ralph.capture.statements import Meant, is_lasting, is_remark, label, named, only_restates, paragraphs, stands, worth
+from ralph.capture.statements import (
+    Meant,
+    is_lasting,
+    is_remark,
+    label,
+    named,
+    only_restates,
+    paragraphs,
+    stands,
+    worth,
+)
 from ralph.capture.trim import trim
 from ralph.formats.lines import said
 from ralph.model.kinds import MemoryKind, ObservationKind, kind_of

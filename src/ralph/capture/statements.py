@@ -77,7 +77,8 @@ _RULE = re.compile(
     r"""(?ix)\b(?:must|always|never|requires?|needs?\ to|has\ to|have\ to|because|otherwise|instead\ of|unless
     |do\ not|don['’]t|so\ that|silently|only|before|until|except|without|but|intentionally|on\ purpose|to\ avoid
     |so\ it
-    |(?<=,\ )so|safe\ to|deprecated|nobody|no\ one|from\ now\ on|not\ allowed|forbidden|immer|nie|muss|müssen|weil|sonst|statt)\b
+    |(?<=,\ )so|safe\ to|deprecated|nobody|no\ one|from\ now\ on|not\ allowed|forbidden|immer|nie|muss|müssen|weil
+    |sonst|statt)\b
     |반드시|항상|절대|때문|해야|않으면|必须|总是|因为|否则|不要"""
 )
 _CAUSE = re.compile(r"(?i)\b(?:because|but|until|before|weil)\b|때문|因为")
@@ -96,7 +97,7 @@ _ACRONYMS = words_of(
 _EVERYBODYS = words_of(
     """TypeScript JavaScript GitHub GitLab PostgreSQL MySQL JSON YAML API APIs CI CD HTTP HTTPS HTML CSS SQL README IDE
     AI LLM UX DB OS URL CLI SDK NPM DevOps VSCode OOP e2e 1 2 3"""
-)
+) | {"npm install", "npm test", "npm ci", "git pull", "git push", "git commit", "pip install", "yarn install"}
 """Names that stand in every project: no more than a rare word."""
 _PARTICULAR = re.compile(
     r"""(?x)`[^`\n]+` | "[^"\n]{2,60}" | (?<![\w-])--?[a-z][\w-]+ | [\w.-]{0,60}/[\w./-]{1,200}

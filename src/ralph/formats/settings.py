@@ -114,6 +114,8 @@ class _Builder:
         return Parsed(root.value, tuple(self.problems))
 
     def events(self) -> Iterator["Event"]:
+        if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.split("\n")):
+            return  # a file as `ralph init` makes it, in which nobody has set anything yet
         import yaml  # noqa: PLC0415 - 15 ms that only a project with a YAML file should pay
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

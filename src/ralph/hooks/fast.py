@@ -10,14 +10,12 @@ that a bare interpreter has loaded, or that cost nothing, are imported: `tests/h
 pins them. A failure is counted where `ralph doctor` finds it, and the host never sees it.
 """
 
-import gc
 import sys
 
 try:
     import _json
     import posix
 
-    from ralph.hooks import load as modules
     from ralph.hooks import place as places
     from ralph.store import light
 except ImportError:  # Windows, or an interpreter of another make: the full path does everything
@@ -154,7 +152,7 @@ def safe(host: str, line: bytes, said: "dict[str, object]", settings: "Settings 
         if b"NaN" in line or b"Infinity" in line:
             encoded(said)  # a ValueError where they are numbers: no other reader would take the line
         if paths:
-            modules.load(modules.OWN)
+            _ready("OWN")
             from ralph.hooks.own import check_hidden  # noqa: PLC0415 - few have such a rule
 
             check_hidden(host, said, paths)
@@ -162,12 +160,12 @@ def safe(host: str, line: bytes, said: "dict[str, object]", settings: "Settings 
         if shaped is not said:
             line = encoded(shaped)
         if len(line) <= SMALL and b"\n" not in line and b"\r" not in line:
-            modules.load(modules.SCREEN)
+            _ready("SCREEN")
             from ralph.hooks.screen import suspicious  # noqa: PLC0415 - not for events that go the other way
 
             if not suspicious(line) and not (settings and patterns and _matched(host, line, shaped, settings)):
                 return line
-        modules.load(modules.RULES)
+        _ready("RULES")
         from ralph.hooks.careful import kept  # noqa: PLC0415 - it brings the rules
 
         return kept(host, shaped, patterns, *((settings.prepared, settings.compiled) if settings else ()))
@@ -175,8 +173,15 @@ def safe(host: str, line: bytes, said: "dict[str, object]", settings: "Settings 
         raise Whole from doubt
 
 
+def _ready(group: str) -> None:
+    """Have the modules of a group loaded the short way; an event that nobody keeps does not come here."""
+    from ralph.hooks import load  # noqa: PLC0415 - hence not at the beginning
+
+    load.load(getattr(load, group))
+
+
 def _matched(host: str, line: bytes, said: "dict[str, object]", settings: "Settings") -> bool:
-    modules.load(modules.OWN)
+    _ready("OWN")
     from ralph.hooks.own import matched  # noqa: PLC0415 - few have such a rule
 
     return matched(host, line, said, settings.patterns, settings.compiled)
@@ -218,7 +223,7 @@ def session_of(payload: bytes) -> str:
 def _answered(host: str, name: str, payload: bytes, place: "Place") -> bytes:
     """What the project's memory has to say; a failure there is counted and says nothing."""
     try:
-        modules.load(modules.ANSWER)
+        _ready("ANSWER")
         from ralph.hooks.answer import answer  # noqa: PLC0415 - recording must not pay for it
     except ImportError as error:
         if error.name != "ralph.hooks.answer":
@@ -280,6 +285,7 @@ def _whole(hooks: str, words: list[str], payload: bytes, env: "Mapping[str, str]
     """The full path, in an interpreter as it usually is: with site-packages and the whole of `ralph`."""
     for name in [name for name in sys.modules if name == "ralph" or name.startswith("ralph.")]:
         del sys.modules[name]
+    import gc  # noqa: PLC0415 - what `load` has switched off
     import site  # noqa: PLC0415 - what `-S` left out
 
     gc.enable()

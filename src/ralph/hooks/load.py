@@ -24,8 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-FIRST = ("ralph.store.light", "ralph.hooks.fast")
-"""What every event needs."""
 SCREEN = ("ralph.hooks.anchors", "ralph.hooks.named", "ralph.hooks.screen")
 """What a recording event needs."""
 OWN = ("ralph.hooks.own",)

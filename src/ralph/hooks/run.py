@@ -17,10 +17,7 @@ def main() -> None:
             bare = type(sys)(name)
             bare.__path__ = [folder]
             sys.modules[name] = bare
-        from ralph.hooks.load import FIRST, load  # noqa: PLC0415 - the packages must be there first
-
-        load(FIRST)
-        from ralph.hooks.fast import start  # noqa: PLC0415 - the same
+        from ralph.hooks.fast import start  # noqa: PLC0415 - the packages must be there first
 
         start(sys.argv[1:], hooks)
     except BaseException:  # noqa: BLE001, S110 - a host would take any other exit code, or a message, as ours

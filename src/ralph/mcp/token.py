@@ -72,16 +72,14 @@ def _of_file(path: Path) -> str:
 def _read(path: Path) -> str | None:
     """What the file holds; None when there is none, Refused when it is not its owner's alone."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for somebody
+        _judge(path, path.stat())  # before it is opened: a pipe would wait for somebody
+        with path.open("rb") as file:
+            _judge(path, os.fstat(file.fileno()))
+            return file.read(LONGEST * 2).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="name a file of your own") from error
-    try:
-        _judge(path, os.fstat(handle))
-        return os.read(handle, LONGEST * 2).decode("utf-8", "replace")
-    finally:
-        os.close(handle)
 
 
 def _judge(path: Path, status: os.stat_result) -> None:

@@ -34,7 +34,7 @@ export function Page() {
         said.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
           ? html`<${Empty} title="There is nothing to join yet"
               text="Nodes are made of memories and what they speak of: files, symbols, tags, tasks, sessions. Keep a memory that names a file, or state an edge."
-              command='ralph memory add "src/db.ts needs the pool started first" -t fix'
+              command='ralph memory add "src/db.ts needs the pool started first"'
               action=${html`<${AddMemory} />`} />`
           : html`<${Seen} said=${said} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
     <//>`;
