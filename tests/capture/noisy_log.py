@@ -1,4 +1,4 @@
-"""The noisy log of `tests/golden/noisy_log/`: read as records, and what the rules make of it, counted.
+"""The noisy logs of `tests/golden/noisy_log*/`: read as records, and what the rules make of them, counted.
 
 An insight belongs to a planted one when it has a line of its evidence and tells most of its distinctive words. It is
 junk when none of its lines belongs to a planted one. Promoted is what is well-evidenced, as at the end of a task.
@@ -17,7 +17,9 @@ from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Origin, Record, Scope, Status
 from ralph.search.terms import query_terms
 
-FOLDER = Path(__file__).parents[1] / "golden" / "noisy_log"
+GOLDEN = Path(__file__).parents[1] / "golden"
+FOLDER = GOLDEN / "noisy_log"
+"""The log that is taken when none is named."""
 _TOLD = 0.5
 """The part of a planted insight's distinctive words that one of ours must tell."""
 
@@ -67,10 +69,10 @@ class Measured:
         return [name for name, (_, lines) in self.noise.items() if lines & {*evidence(record)}]
 
 
-def records() -> dict[str, list[Record]]:
+def records(folder: Path | None = None) -> dict[str, list[Record]]:
     """The records of each task, as they happened."""
     found: dict[str, list[Record]] = {}
-    for path in sorted((FOLDER / "sessions").glob("*.jsonl")):
+    for path in sorted(((folder or FOLDER) / "sessions").glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if line.strip():
                 value = json.loads(line)
@@ -102,17 +104,17 @@ def record_of(value: dict[str, Any], number: int) -> Record:
     )  # fmt: skip
 
 
-def planted() -> Iterator[Planted]:
+def planted(folder: Path | None = None) -> Iterator[Planted]:
     """What was hidden."""
-    for each in _expected()["real"]:
+    for each in _expected(folder or FOLDER)["real"]:
         yield Planted(
             each["id"], each["task"], frozenset(each["evidence"]), tuple(each["keywords"]), each["strong"], each["gist"]
         )
 
 
 @cache
-def _expected() -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
+def _expected(folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     return value
 
 
@@ -127,11 +129,11 @@ def tells(text: str, keywords: tuple[str, ...]) -> bool:
 
 
 @cache
-def measured() -> Measured:
-    """The log, put through the rules."""
-    hidden = tuple(planted())
-    noise = {each["id"]: (each["why"], frozenset(each["lines"])) for each in _expected()["noise"]}
-    proposed = tuple(each for held in records().values() for each in propose(held))
+def measured(folder: Path | None = None) -> Measured:
+    """A log, put through the rules."""
+    hidden = tuple(planted(folder))
+    noise = {each["id"]: (each["why"], frozenset(each["lines"])) for each in _expected(folder or FOLDER)["noise"]}
+    proposed = tuple(each for held in records(folder).values() for each in propose(held))
     promoted = tuple(each for each in proposed if is_well_evidenced(each))
     real = frozenset().union(*(each.lines for each in hidden))
 

@@ -214,7 +214,7 @@ TEACHING: dict[str, list[Step]] = {
     ],
     "a linter behind which there is a promise, as the edit says": [
         ("fail", "./scripts/lint.sh 3.9", "src/plan.py:14: SyntaxError: invalid syntax\n    match stage:"),
-        ("edit", "src/plan.py", "if instead of match. A third of the sites run Python 3.9 of RHEL, so no match in src/."),
+        ("edit", "src/plan.py", "if instead of match. A third of the sites run Python 3.9 of RHEL, so no match there."),
         ("ok", "./scripts/lint.sh 3.9"),
     ],
     "a test that was written first and found out something about a library": [
@@ -226,7 +226,7 @@ TEACHING: dict[str, list[Step]] = {
     ],
     "a broken pipe that is no bad day, as the agent explains": [
         ("fail", "./t/export.sh head", "export: write failed: Broken pipe"),
-        ("note", "Go turns SIGPIPE into EPIPE for any descriptor but 1 and 2, so the writer has to end quietly itself."),
+        ("note", "Go turns SIGPIPE into EPIPE for descriptors but 1 and 2, so the writer has to end quietly itself."),
         ("edit", "cmd/export/main.go", "errors.Is(err, syscall.EPIPE) ends with 0"),
         ("ok", "./t/export.sh head"),
     ],
@@ -483,12 +483,12 @@ EMPTY: dict[str, list[Step]] = {
         ("ok", "git rebase main"),
     ],
     "a linter with the name of its rule, whatever the edit says instead": [
-        ("fail", "swiftlint --strict", "Sources/Cart.swift:14:9: error: Force unwrapping should be avoided (force_unwrap)"),
+        ("fail", "swiftlint --strict", "Sources/Cart.swift:14:9: error: Avoid force unwrapping (force_unwrap)"),
         ("edit", "Sources/Cart.swift", "guard let instead of the force unwrap, so nothing crashes."),
         ("ok", "swiftlint --strict"),
     ],
     "a linter that mends its complaints under another name": [
-        ("fail", "./gradlew ktlintCheck", "app/Cart.kt:12:1: Unexpected blank line (standard:no-blank-line-before-rbrace)"),
+        ("fail", "./gradlew ktlintCheck", "app/Cart.kt:12:1: Unexpected blank line (standard:no-blank-line)"),
         ("ok", "./gradlew ktlintFormat"),
         ("ok", "./gradlew ktlintCheck"),
     ],
@@ -530,7 +530,7 @@ EMPTY: dict[str, list[Step]] = {
         ("ok", "swift test --filter CartTests"),
     ],
     "a function that does not exist, with what it is to do": [
-        ("fail", "mix test test/cart_test.exs", "** (UndefinedFunctionError) function Cart.apply/2 is undefined or private"),
+        ("fail", "mix test test/cart_test.exs", "(UndefinedFunctionError) function Cart.apply/2 is undefined"),
         ("edit", "lib/cart.ex", "apply/2 with the percentage; an unknown code leaves the cart as it is."),
         ("ok", "mix test test/cart_test.exs"),
     ],

@@ -74,7 +74,7 @@ RARE = [
     (
         "Every start takes a minute longer since 2.1: `hydrate_all` reads the whole ledger, 80 MB, before the first "
         "request is answered, and the probe of the platform gives up. It is lazy now.",
-        "Le module stock appelait encore `hydrate_all` au démarrage : 30 Mo de ledger, et la probe échoue. Règle : rien "
+        "Le stock appelait encore `hydrate_all` au démarrage : 30 Mo de ledger, et la probe échoue. Règle : rien "
         "de plus grand que quelques Ko avant la première requête, sinon lazy.",
     ),
     (

@@ -191,6 +191,36 @@ def test_a_note_that_states_a_rule_is_an_insight_and_two_notes_of_one_thing_are_
     assert is_well_evidenced(propose(notes)[0])
 
 
+def test_what_a_session_is_for_is_no_insight() -> None:
+    for brief in (
+        "`larder`, an app for pantries. Goal for today: the CSV import, which must not need `iconv`.",
+        "Ticket: rows of `orders` are posted twice when the broker is restarted. Services live in svc/ only.",
+    ):
+        assert propose([observed(NOTE, brief, by="agent")]) == []
+
+
+def test_a_heading_makes_no_lesson_of_what_the_code_says() -> None:
+    body = "`PantryStore` has the methods put and take. `PantryView` renders a list of PantryItem."
+    assert propose([known("Structure of lib/pantry", body)]) == []
+    more = "`PantryStore` reads shelves.toml once; tests call resetShelves first."
+    assert len(propose([known("Shelves", more)])) == 1
+    assert len(propose([known("Structure of lib/pantry", f"{body} Never import PantryView from lib/sync.")])) == 1
+
+
+def test_two_failures_of_one_command_are_two_insights() -> None:
+    def failed(number: int, error: str, change: str) -> list[Record]:
+        steps = (("fail", "make -C infra plan-guard STACK=stage", error), ("edit", "infra/main.tf", change))
+        return session(*steps, ("ok", "make -C infra plan-guard STACK=stage"), name=f"s{number}")
+
+    found = propose(
+        [
+            *failed(1, "error: volume.cache would be destroyed", "moved block; a new name is a new volume otherwise"),
+            *failed(2, "error: queue.mails is unknown until apply", "output instead of depends_on, which defers reads"),
+        ]
+    )
+    assert [places(each) for each in found] == [("s1",), ("s2",)]
+
+
 def test_what_the_loop_says_about_an_iteration_is_no_insight() -> None:
     told = "test: `pytest` must pass but failed (exit 1)\n\nError: DATABASE_URL must be set before tests in conftest.py"
     for why in ("the agent did not say that the task is done", "it was called done, but the criteria do not agree"):

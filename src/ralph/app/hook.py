@@ -139,7 +139,7 @@ def _started(root: Path, event: Event, config: Config, name: str, *, task: str) 
     if not goes_on:
         with _counted(root, name):
             ledger.forget_session(root, event.session)
-    from ralph.app import briefing  # noqa: PLC0415 - a third of what there is to load, and for a start alone
+    from ralph.app import briefing  # noqa: PLC0415 - there is much to load, for a start alone
 
     made = briefing.at_start(root, config, event.session, resumed=goes_on, task=task)
     if not made.text:

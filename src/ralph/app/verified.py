@@ -2,8 +2,8 @@
 
 It stands in `.ralph/cache/citations` (`context/stale.py`); whether that is out of date is told by a few file times, git
 is not asked. Apart from `app/check.py`, because every start of a session asks this, and few of them have anything
-to verify: what does that takes as long to load as all else here takes to run. `tests/app/test_check.py` and
-`tests/app/test_check_refresh.py` prove it.
+to verify: what does that takes its time to load. `tests/app/test_check.py` and `tests/app/test_check_refresh.py`
+prove it.
 """
 
 import contextlib

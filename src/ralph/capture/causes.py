@@ -9,7 +9,7 @@ begins with "so" sums up. `tests/capture/test_causes.py` holds the sentences on 
 
 import re
 
-from ralph.capture.chatter import is_of_loop, is_own, is_passing, is_plan, is_report, is_test_first
+from ralph.capture.chatter import is_accident, is_of_loop, is_own, is_passing, is_plan, is_report, is_test_first
 from ralph.capture.statements import particular, sentences
 
 _CAUSE = re.compile(
@@ -40,15 +40,6 @@ _SURPRISE = re.compile(
     |않|없|안\ |만\ |이미|하지만|지만|不|没|只|已经|但|却|ない|だけ|すでに|しかし"""
 )
 """It is not as one would think."""
-_ACCIDENT = re.compile(
-    r"""(?ix)\b(?:forgot(?:ten)?|overlooked|by\ (?:mistake|accident)|accidental(?:ly)?|mistyped|misspel\w+|typos?
-    |copy[-\ ]?(?:and[-\ ])?past\w+|slip\ of|my\ (?:mistake|fault|bad)|wrong\ (?:key|window|tab|branch|folder)
-    |(?:was|were|had|been)\ (?:not|never)\ (?:been\ )?(?:copied|saved|committed|pasted|staged|typed|carried)
-    |(?:wasn|weren|hadn)['’]t\ (?:been\ )?(?:copied|saved|committed|pasted|staged|typed|carried)
-    |vergessen|versehentlich|vertippt|Tippfehler|oubli\w*|par\ erreur|coquille|olvid\w+|por\ error|errata
-    |dimenticat\w+|esquec\w+)\b|깜빡|실수로|오타|忘了|忘记|手误|笔误|打错|うっかり|忘れ"""
-)
-"""Somebody's slip: true once."""
 _SUMS_UP = re.compile(r"(?i)^\W*(?:so|thus|hence|therefore|also|alors|donc|pues|dus)\b[\s,]*")
 _ENOUGH = 1.3
 """How particular an explanation must be: one name and a rare word, or four rare words."""
@@ -80,7 +71,7 @@ def _tells(sentence: str) -> bool:
 
 def _is_aside(sentence: str) -> bool:
     """Whether a sentence is about the work, or about trouble that passes, and not about how things are."""
-    if is_plan(sentence) or is_test_first(sentence) or is_of_loop(sentence) or _ACCIDENT.search(sentence):
+    if is_plan(sentence) or is_test_first(sentence) or is_of_loop(sentence) or is_accident(sentence):
         return True
     if is_passing(sentence) or is_own(sentence):
         return True

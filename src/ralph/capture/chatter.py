@@ -107,6 +107,15 @@ _PASSING = re.compile(
     |\b(?:rate[-\ ]limit|quota)\b.{0,20}\b(?:hit|reached|again)\b|\bout\ of\ disk\b|\brelancée?\b
     |\b(?:ran\ out\ of\ disk|no\ space\ left|rate[-\ ]limited|timed\ out\ once)\b"""
 )
+_ACCIDENT = re.compile(
+    r"""(?ix)\b(?:forgot(?:ten)?|overlooked|by\ (?:mistake|accident)|accidental(?:ly)?|mistyped|misspel\w+|typos?
+    |copy[-\ ]?(?:and[-\ ])?past\w+|slip\ of|my\ (?:mistake|fault|bad)|wrong\ (?:key|window|tab|branch|folder)
+    |(?:was|were|had|been)\ (?:not|never)\ (?:been\ )?(?:copied|saved|committed|pasted|staged|typed|carried)
+    |(?:wasn|weren|hadn)['’]t\ (?:been\ )?(?:copied|saved|committed|pasted|staged|typed|carried)
+    |vergessen|versehentlich|vertippt|Tippfehler|oubli\w*|par\ erreur|coquille|olvid\w+|por\ error|errata
+    |dimenticat\w+|esquec\w+)\b|깜빡|실수로|오타|忘了|忘记|手误|笔误|打错|うっかり|忘れ"""
+)
+"""Somebody's slip: true once."""
 _TEST_FIRST = re.compile(
     r"""(?ix)\b(?:tests?|specs?)[-\ ]first\b | \bTDD\b | \btest[-\ ]driven\b | \bred[-\ ,]*(?:then\ )?green\b
     | ^\W*red\b | \(red\)
@@ -245,6 +254,11 @@ def is_brief(text: str) -> bool:
 def is_passing(text: str) -> bool:
     """Whether a text tells of trouble that went away."""
     return _PASSING.search(text) is not None
+
+
+def is_accident(text: str) -> bool:
+    """Whether a text tells of somebody's slip."""
+    return _ACCIDENT.search(text) is not None
 
 
 @lru_cache(_REMEMBERED)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from ralph.capture.chatter import (
+    is_accident,
     is_of_loop,
     is_own,
     is_passing,
@@ -186,7 +187,9 @@ def is_lasting(sentence: str, meant: Meant = Meant.NOTED) -> bool:
         return False
     lasting, rule = _LASTING.search(_bare(sentence)) is not None, _RULE.search(sentence) is not None
     how = particular(sentence)
-    if (is_passing(sentence) and not _obliges(sentence)) or (not rule and (is_own(sentence) or _is_restated(sentence))):
+    if ((is_passing(sentence) or is_accident(sentence)) and not _obliges(sentence)) or (
+        not rule and (is_own(sentence) or _is_restated(sentence))
+    ):
         return False
     if is_report(sentence):
         return rule and how >= _FULL
@@ -220,7 +223,12 @@ def _is_restated(sentence: str) -> bool:
 def only_restates(text: str) -> bool:
     """Whether every sentence of a text says what stands in the code, and none has a rule."""
     found = list(sentences(text))
-    return bool(found) and all(_is_restated(each) and not _RULE.search(each) for each in found)
+    return bool(found) and all(_is_restated(each) and not (_RULE.search(each) or _adds(each)) for each in found)
+
+
+def _adds(sentence: str) -> bool:
+    """Whether something lasting stands behind a semicolon."""
+    return any(_LASTING.search(_bare(part)) for part in sentence.split(";")[1:])
 
 
 def is_remark(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Our own modules, loaded without the machinery of imports: for so many small ones it costs more than they do.
+"""Our own modules, loaded without the machinery of imports, which is a third of what so many small ones cost.
 
 What a hook needs is known beforehand, each list in the order in which the modules need each other. A module's compiled
 file is read and run if it was made of the source as that is now, by this very Python; packages are put in place bare,

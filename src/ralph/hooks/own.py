@@ -103,7 +103,6 @@ def made(source: str, code: str, flags: int, groups: int, names: "dict[str, int]
 
 
 def texts(value: object) -> "Iterator[str]":
-    """All texts of a value, names of members too."""
     """Everything that is said, names of members and numbers too."""
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -2,7 +2,7 @@
 
 A hook that answers asks this and no more. There is no answer when the index was never finished (`built`), was
 made by another version, or is not there. It is never waited for: whoever writes to it leaves readers alone.
-It is mapped into memory, since a question reads hundreds of its pages and copying them took a tenth of a hook's time;
+It is mapped into memory, since a question reads hundreds of its pages and copying them took a twentieth of a hook;
 nobody cuts an index short while it is read: it is deleted as a whole and made again.
 `tests/hooks/test_answer.py` proves it.
 """

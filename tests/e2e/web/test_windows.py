@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 from tests.e2e.web.explorer import Look, Site, Windows
-from tests.e2e.web.shop import loaded
+from tests.e2e.web.shop import loaded, painted
 
 pytestmark = pytest.mark.e2e
 
@@ -25,11 +25,14 @@ def test_nothing_is_left_of_what_was_done_in_a_window(windows: Windows, site: Si
     window.excused.append("ERR_FAILED")
     page.route("**/api/tasks*", lambda route: route.abort())
     page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
+    painted(page)
     page.keyboard.press("t")
     page.get_by_role("link", name="Memory").first.click()
     page.mouse.move(640, 400)
     page.evaluate("() => (sessionStorage.setItem('one', 'two'), scrollTo(0, 200))")
-    assert page.evaluate(ABOUT)["kept"] == 2
+    changed = page.evaluate(ABOUT)
+    assert (changed["theme"], changed["dark"], changed["still"], changed["kept"]) == ("light", True, False, 2)
+    assert changed["under"] > 0
 
     assert windows.take_back() == []
     again = windows.lend(site, Look())
