@@ -2,9 +2,10 @@
 
 It is measured inside the page: how many rows are in it at any moment, how long the longest task was while it scrolled
 from the top to the bottom, when the first content was painted, and how many bytes came. The browser's own "long task"
-goes by the clock on the wall, and other programs run on the same machine; so the best of three tries counts, and beside
-it stands how long the page's thread worked in the longest of its tasks, which must never be over the bar, and which
-tells whether a task was long or only kept waiting. The figures are printed and kept beside the screenshots.
+goes by the clock on the wall, and other programs run on the same machine; so beside it stands how long the page's
+thread worked in the longest of its tasks, which must never be over the bar, and which tells whether a task was long or
+only kept waiting. One that was long is tried again, and the best of three counts. The figures are printed and kept
+beside the screenshots.
 """
 
 import json
@@ -100,6 +101,11 @@ class Scrolled:
     longest: float
     worked: float = 0.0
 
+    @property
+    def smooth(self) -> bool:
+        """No task was long, but for one that was only kept waiting."""
+        return self.longest <= LONGEST_TASK or self.worked < self.longest / 2
+
 
 def scrolled(page: Page) -> Scrolled:
     """Scroll from the top to the bottom, as fast as the page draws."""
@@ -134,7 +140,7 @@ def test_a_list_of_ten_thousand_scrolls_without_a_hitch_and_stays_small(
     expect(page.locator("[role=row]").first).to_be_visible()
     assert int(page.get_by_role("grid").get_attribute("aria-rowcount") or 0) > RECORDS
     tries: list[Scrolled] = []
-    while len(tries) < TRIES and (not tries or tries[-1].longest > LONGEST_TASK):
+    while len(tries) < TRIES and not (tries and tries[-1].smooth):
         tries.append(traced(browser, page))
         last_row(page)
     keep(page, "list-end")
@@ -148,8 +154,7 @@ def test_a_list_of_ten_thousand_scrolls_without_a_hitch_and_stays_small(
     }
     assert all(0 < each.rows <= MOST_ROWS for each in tries)
     assert all(0 < each.worked <= LONGEST_TASK for each in tries)
-    kept_waiting = best.worked < best.longest / 2
-    assert best.longest <= LONGEST_TASK or kept_waiting, figures["scrolling"]
+    assert any(each.smooth for each in tries), figures["scrolling"]
 
 
 _IN_SIGHT = """([share, total]) => {
