@@ -30,7 +30,7 @@ demo: $(READY)
 	@$(BIN)/python -m examples.demo
 
 test: $(READY)
-	$(STRICT) $(BIN)/python -m pytest -n 2
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -52,7 +52,7 @@ soak: $(READY)
 e2e: $(READY)
 	$(BIN)/python -m tests.e2e.install_clients
 	$(BIN)/python -m tests.e2e.install_browser
-	$(STRICT) $(BIN)/python -m pytest -n 2 -m e2e -rs tests/e2e
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e
 
 bench: $(READY)
 	$(BIN)/python bench/run.py

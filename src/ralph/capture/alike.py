@@ -3,7 +3,8 @@
 Every word counts by how much it tells: a name, a path or a number most, a word of everybody's hardly. Two texts
 are alike when the shorter one's weight is mostly in the other as well, and the other is not about much else. Among
 many texts it is also known which words are rare there: two of them that share several words which hardly any other
-has are about one thing, however differently they put it, and in whatever language the rest is. What is not found
+has are about one thing, however differently they put it, and in whatever language the rest is. One name alone, with
+all of its parts, is no likeness. What is not found
 alike stands twice and is seen by a person. `Shelf` finds the likeness of one text among many by the terms that they
 share. `tests/capture/test_alike.py` holds the pairs on both sides.
 """

@@ -5,7 +5,8 @@ option that was added. Between the last failure of one sort and the next run, ed
 something count; when there are none it was chance. Then `junk` is asked: what was expected, passed by itself, was
 interrupted or misspelt is no lesson, and neither is code that was not finished yet and then was. An error about
 what stands around the code (a variable, a version, an order) is one, and so is whatever was resolved by a command
-or in a setting, and any failure for which the edit or the agent gives a reason (`reasons`), kept with it.
+or in a setting, and any failure for which the edit or the agent gives a reason (`reasons`), kept with it. Where work
+fails every day (a linter, a test that was there first, `complaints`), only somebody who tells why makes it a lesson.
 `tests/capture/test_fixes.py` holds a session for each rule.
 """
 
