@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import ralph
-from ralph.app import install_commands as commands
-from ralph.app.install_hosts import Host, Program, events, groups
+from ralph.app.hosts import install_commands as commands
+from ralph.app.hosts.install_hosts import Host, Program, events, groups
 from ralph.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]

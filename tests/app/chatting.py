@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ralph.app import chat, chat_turns, task
-from ralph.app.chat import Ear, Said, Wish
-from ralph.app.chat_log import Mode
+from ralph.app import task
+from ralph.app.chats import chat, chat_turns
+from ralph.app.chats.chat import Ear, Said, Wish
+from ralph.app.chats.chat_log import Mode
 from ralph.app.logs import log_file
 from ralph.model.agent import Ask, Reply, ToolCall
 from ralph.settings import Config

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from tests.app.looping import Workshop, git, project, says_done
 
-from ralph.app import guardrails, index, knowledge, memory, search, task_memory, worktree
+from ralph.app import guardrails, index, knowledge, memory, search, task_memory
 from ralph.app.loop import Wish
+from ralph.app.worktrees import worktree
 from ralph.errors import Refused
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query

@@ -16,8 +16,9 @@ import pytest
 from tests.app.looping import Workshop, done, git, project
 
 from ralph import paths
-from ralph.app import insight, search, task_drop, task_file, task_memory, task_merge, worktree
+from ralph.app import insight, search, task_file, task_memory
 from ralph.app.loop import Wish
+from ralph.app.worktrees import task_drop, task_merge, worktree
 from ralph.capture.insights import places
 from ralph.formats import patterns, progress, region
 from ralph.loop.state import Run

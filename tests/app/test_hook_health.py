@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import hook_health, hook_settings, install, pause
-from ralph.app.install import Where
-from ralph.app.install_hosts import Host, Program, Scope
+from ralph.app import hook_health, hook_settings, pause
+from ralph.app.hosts import install
+from ralph.app.hosts.install import Where
+from ralph.app.hosts.install_hosts import Host, Program, Scope
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, chat_turns, index, insight, journal, search, session, task
+from ralph.app import briefing, index, insight, journal, search, session, task
+from ralph.app.chats import chat_turns
 from ralph.app.search import Answer
 from ralph.errors import NotFound
 from ralph.formats import jsonl

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ralph.app.install_hosts import STUB, Host, Program, events, groups
+from ralph.app.hosts.install_hosts import STUB, Host, Program, events, groups
 from ralph.errors import Unreadable
 from ralph.formats import hostsettings
 

@@ -29,7 +29,6 @@ from tests.web.sample_live import quiet
 
 from ralph import config as settings
 from ralph.app import (
-    chat,
     check,
     graph_link,
     guardrails,
@@ -43,7 +42,8 @@ from ralph.app import (
     task,
     task_memory,
 )
-from ralph.app.chat_log import Mode
+from ralph.app.chats import chat
+from ralph.app.chats.chat_log import Mode
 from ralph.hooks import fast, full
 from ralph.model import ids
 from ralph.model.agent import Ask, Reply, ToolCall

@@ -15,7 +15,7 @@ from tests.web.asking import Site
 from tests.web.sample import Sample
 from tests.web.test_changes import MEMORIES, clean, everything, stamps
 
-from ralph.app.change import Changes
+from ralph.app.pages.change import Changes
 from ralph.store import locks
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, index_trees, merge_bench, outdated, rescue, staging, worktree
+from ralph.app import hook_health, hook_settings, outdated
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
+from ralph.app.worktrees import index_trees, merge_bench, rescue, staging, worktree
 from ralph.capture import privacy
 from ralph.config import Complaint
 from ralph.errors import RalphError

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, index_trees, session
+from ralph.app import index, session
 from ralph.app.forgetting import Logs, Vanishing, Wanted, contents_of, shapes, shown
+from ralph.app.worktrees import index_trees
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats import insights, knowledge, patterns, progress, sections
 from ralph.formats.blocks import JOURNAL

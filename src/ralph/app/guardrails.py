@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph.app import begun, entries
+from ralph.app import entries
 from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
+from ralph.app.worktrees import begun
 from ralph.errors import Refused
 from ralph.formats.sections import SectionsDocument, is_sign, parse
 from ralph.model import ids

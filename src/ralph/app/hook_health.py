@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph.app import hook_settings, install, pause
+from ralph.app import hook_settings, pause
 from ralph.app.hook_settings import Failures
-from ralph.app.install_hosts import Host, Scope, has_comments, settings_file
+from ralph.app.hosts import install
+from ralph.app.hosts.install_hosts import Host, Scope, has_comments, settings_file
 from ralph.errors import RalphError
 from ralph.formats import hostsettings
 from ralph.formats.document import Problem

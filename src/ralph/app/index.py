@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import begun, index_trees, logs
+from ralph.app import logs
+from ralph.app.worktrees import begun, index_trees
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
@@ -229,7 +230,7 @@ def _of_trees(root: Path, really: bool) -> list[Prunable]:
     why = "the index of a worktree that is gone"
     if not really:
         return [Prunable(each.path, why, each.size) for each in index_trees.left(root)]
-    from ralph.app import rescue  # noqa: PLC0415 - a hook that catches up would load much for it
+    from ralph.app.worktrees import rescue  # noqa: PLC0415 - a hook that catches up would load much for it
 
     done = rescue.clear(root)
     return [
@@ -250,7 +251,7 @@ def ask(
     With `everywhere`, what is staged in other worktrees answers, too.
     """
     if everywhere:
-        from ralph.app import elsewhere  # noqa: PLC0415  (few ask for it)
+        from ralph.app.worktrees import elsewhere  # noqa: PLC0415  (few ask for it)
 
         own = question
         question = lambda connection: elsewhere.asked(root, connection, own)  # noqa: E731  (what is asked, wider)

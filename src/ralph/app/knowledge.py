@@ -16,8 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import begun, entries
+from ralph.app import entries
 from ralph.app import feature as features
+from ralph.app.worktrees import begun
 from ralph.capture import privacy, unseen
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Rendered, Titles, Work

@@ -3,7 +3,7 @@
 A row holds what a list shows and nothing that has to be read for one row alone; what one thing is in full is told by
 its own module (`task`, `runs`, `session`). Tokens of a run are those of its prompts, counted once a file since a
 snapshot never changes. What was injected comes from the ledger, which is read again only when it has grown.
-`tests/app/test_dashboard.py` proves the rows, and that empty projects have none.
+`tests/app/pages/test_dashboard.py` proves the rows, and that empty projects have none.
 """
 
 from collections.abc import Mapping, Sequence

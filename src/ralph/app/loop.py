@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, check, feature, loop_agent, runs, scratchpad, task, task_file, worktree
+from ralph.app import board, check, feature, loop_agent, runs, scratchpad, task, task_file
 from ralph.app.board import is_live, status_of
 from ralph.app.loop_parts import Plan, Teller, Workbench, counted
+from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats import jsonl

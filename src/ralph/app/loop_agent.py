@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph.agents.claude import settled
 from ralph.agents.command import words as words_of
 from ralph.app import agent as agents
-from ralph.app import mcp_status
+from ralph.app.hosts import mcp_status
 from ralph.errors import RalphError, UsageError
 from ralph.model.agent import Agent, unheard
 from ralph.settings import Loop

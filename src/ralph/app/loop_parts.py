@@ -14,20 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import alive, process
-from ralph.app import (
-    insight,
-    journal,
-    knowledge,
-    loop_prompt,
-    on_record,
-    runs,
-    staging,
-    task,
-    task_file,
-    task_memory,
-    worktree,
-)
+from ralph.app import insight, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory
 from ralph.app.task_claims import LEASE
+from ralph.app.worktrees import staging, worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
 from ralph.formats import sigils

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import (
-    begun,
     check,
     entries,
     feature,
@@ -24,6 +23,7 @@ from ralph.app import (
     task,
     task_memory,
 )
+from ralph.app.worktrees import begun
 from ralph.context import brief, render, skill
 from ralph.context import journal as rendering
 from ralph.context.budget import useful_order

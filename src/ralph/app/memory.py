@@ -6,9 +6,10 @@ Each function is the command, the MCP tool and the web call of the same name.
 from collections.abc import Sequence
 from pathlib import Path
 
-from ralph.app import begun, entries
+from ralph.app import entries
 from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
+from ralph.app.worktrees import begun
 from ralph.model.kinds import MemoryKind
 from ralph.model.query import Found, Query
 from ralph.store.library import Stored

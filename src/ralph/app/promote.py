@@ -18,10 +18,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import begun, entries, insight, promote_near
+from ralph.app import entries, insight, promote_near
 from ralph.app import search as searching
 from ralph.app.insight import Insight
 from ralph.app.promote_near import Near
+from ralph.app.worktrees import begun
 from ralph.capture import privacy
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions

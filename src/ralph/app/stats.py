@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import begun, hook_settings, index, ledger
+from ralph.app import hook_settings, index, ledger
+from ralph.app.worktrees import begun
 from ralph.errors import Unreadable
 from ralph.model.work import RunStatus
 from ralph.store import rows

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insight, promote, task, task_file, wording, worktree
+from ralph.app import graph_export, insight, promote, task, task_file, wording
 from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
+from ralph.app.worktrees import worktree
 from ralph.capture.alike import Shelf
 from ralph.capture.privacy import redact
 from ralph.capture.unseen import cleaned

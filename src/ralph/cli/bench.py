@@ -16,7 +16,8 @@ from pathlib import Path
 
 import click
 
-from ralph.app import bench, bench_hooks, install
+from ralph.app import bench, bench_hooks
+from ralph.app.hosts import install
 from ralph.cli.context import say
 from ralph.cli.options import Group, ParamType, format_option
 from ralph.cli.output import json_text, one_line, table

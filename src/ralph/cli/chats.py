@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.app import chat_hold, chat_turns
-from ralph.app.chat_log import Mode
+from ralph.app.chats import chat_hold, chat_turns
+from ralph.app.chats.chat_log import Mode
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, visible
@@ -21,8 +21,8 @@ from ralph.errors import RalphError, Refused, UsageError
 from ralph.model.agent import StopReason
 
 if TYPE_CHECKING:
-    from ralph.app.chat import Ear, Said
-    from ralph.app.chat_client import Opening
+    from ralph.app.chats.chat import Ear, Said
+    from ralph.app.chats.chat_client import Opening
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _SHORT = 12
@@ -62,8 +62,8 @@ def new(ctx: click.Context, /, message: str | None, task: str, mode: str, form: 
       ralph session new --task t-1a2b3c --mode plan "How would you split this up?"
       ralph session new --task t-1a2b3c "Do the first step."
     """
-    from ralph.app import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
-    from ralph.app import chat_client as clients  # noqa: PLC0415  (the same)
+    from ralph.app.chats import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app.chats import chat_client as clients  # noqa: PLC0415  (the same)
 
     call = invocation(ctx)
     wish = verbs.Wish(task=task, mode=Mode(mode), **said)
@@ -97,8 +97,8 @@ def resume(
       ralph session resume 3f2a "And the tests?"
       ralph session resume 3f2a --fork --mode agent "Do it as planned."
     """
-    from ralph.app import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
-    from ralph.app import chat_client as clients  # noqa: PLC0415  (the same)
+    from ralph.app.chats import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app.chats import chat_client as clients  # noqa: PLC0415  (the same)
 
     call = invocation(ctx)
     wish = verbs.Wish(mode=Mode(mode) if mode else None, **said)
@@ -142,7 +142,7 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
 def _listening(call: Invocation, form: str) -> "Iterator[Ear]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
     from ralph.app import pause  # noqa: PLC0415  (only who speaks to an agent asks)
-    from ralph.app.chat import Ear  # noqa: PLC0415  (the same)
+    from ralph.app.chats.chat import Ear  # noqa: PLC0415  (the same)
 
     stops: list[int] = []
     last = "\n"
@@ -215,7 +215,7 @@ def _check_terminal(form: str) -> None:
 
 def _held(call: Invocation, opening: "Opening") -> int:
     """Open the client, wait until it is closed, and say how it can be opened again."""
-    from ralph.app import chat_client as clients  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app.chats import chat_client as clients  # noqa: PLC0415  (nobody who lists sessions needs agents)
 
     with chat_hold.held(call.root, opening.chat.id):
         clients.opened(call.root, call.config, opening)

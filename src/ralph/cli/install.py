@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import click
 
-from ralph.app import install as verbs
-from ralph.app.install_hosts import Host, Scope
+from ralph.app.hosts import install as verbs
+from ralph.app.hosts.install_hosts import Host, Scope
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text

@@ -17,7 +17,7 @@ from ralph.errors import UsageError
 from ralph.model.servers import Server, ServerStatus, Way
 
 if TYPE_CHECKING:
-    from ralph.app.mcp_status import Known
+    from ralph.app.hosts.mcp_status import Known
 
 
 @click.group(name="mcp", cls=Group)
@@ -95,7 +95,7 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
       ralph mcp status
       ralph mcp status --refresh --format json
     """
-    from ralph.app import mcp_status as verbs  # noqa: PLC0415  (a server starts without it)
+    from ralph.app.hosts import mcp_status as verbs  # noqa: PLC0415  (a server starts without it)
 
     call = invocation(ctx)
     found = verbs.status(call.root, os.environ, refresh=refresh, patterns=call.config.privacy.patterns, needed=True)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.app import chat_log, chat_turns, task_file
 from ralph.app import session as verbs
+from ralph.app import task_file
 from ralph.app.asking import when
+from ralph.app.chats import chat_log, chat_turns
 from ralph.app.session import Session
 from ralph.cli import chats
 from ralph.cli.context import Invocation, invocation, say, warn

@@ -8,8 +8,9 @@ import click
 
 from ralph import paths
 from ralph.app import task as verbs
-from ralph.app import task_drop, task_import, task_memory, task_merge, worktree
+from ralph.app import task_import, task_memory
 from ralph.app.task import Listed
+from ralph.app.worktrees import task_drop, task_merge, worktree
 from ralph.cli import tasks as printing
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.entries import print_private

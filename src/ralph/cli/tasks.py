@@ -7,14 +7,14 @@ import click
 
 from ralph import paths
 from ralph.app import task as verbs
-from ralph.app import worktree
 from ralph.app.board import Unread
 from ralph.app.task import Listed, Moved, Shown
-from ralph.app.task_drop import Losses
 from ralph.app.task_file import REASON
 from ralph.app.task_memory import Finished
-from ralph.app.task_merge import Merged
-from ralph.app.worktree import Made
+from ralph.app.worktrees import worktree
+from ralph.app.worktrees.task_drop import Losses
+from ralph.app.worktrees.task_merge import Merged
+from ralph.app.worktrees.worktree import Made
 from ralph.cli.context import Invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import click
 
-from ralph.app import mcp_servers
 from ralph.app import trust as verbs
+from ralph.app.hosts import mcp_servers
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import ago, json_text, table

@@ -4,8 +4,8 @@ import os
 
 import click
 
-from ralph.app import install as verbs
-from ralph.app.install_hosts import Host, Scope
+from ralph.app.hosts import install as verbs
+from ralph.app.hosts.install_hosts import Host, Scope
 from ralph.cli.context import invocation
 from ralph.cli.install import HOSTS, SCOPES, show
 from ralph.cli.options import Command, format_option

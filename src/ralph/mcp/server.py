@@ -228,7 +228,7 @@ def _run(tool: Tool, call: "Call", given: Arguments) -> "Told":
 def _keep_staged(root: Path) -> None:
     """After a call in a worktree: what is staged there is kept in the main checkout, too."""
     if paths.worktree_name(root):
-        from ralph.app import staging  # noqa: PLC0415  (only worktrees pay for it)
+        from ralph.app.worktrees import staging  # noqa: PLC0415  (only worktrees pay for it)
 
         with suppress(RalphError, OSError):  # what the tool did is done
             staging.keep(root)

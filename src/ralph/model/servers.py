@@ -2,7 +2,8 @@
 
 A Server is ready to be asked: variables are filled in, and `why_not` says what speaks against asking. `spec` is the
 file's own JSON, variables and all, which is what an agent is handed. Nothing here knows where such files are
-(`app/mcp_servers.py`), how one asks (`agents/mcp_client.py`) or for how long an answer counts (`app/mcp_status.py`).
+(`app/hosts/mcp_servers.py`), how one asks (`agents/mcp_client.py`) or for how long an answer counts
+(`app/hosts/mcp_status.py`).
 """
 
 from dataclasses import dataclass

@@ -2,8 +2,9 @@
 
 A worktree reads the main checkout's memory beneath its own. What it began with, and has no more, was taken out there,
 and is not shown there although the main checkout still has it; what it never had is shown. Only git knows that commit,
-and this layer asks no git: the layer above writes the list (`app/begun.py`), by id, with a mark of the words that each
-had. A list that is not there, or is no list, hides nothing. `tests/app/test_begun.py` proves it with real git.
+and this layer asks no git: the layer above writes the list (`app/worktrees/begun.py`), by id, with a mark of the words
+that each had. A list that is not there, or is no list, hides nothing. `tests/app/worktrees/test_begun.py` proves it
+with real git.
 """
 
 import json

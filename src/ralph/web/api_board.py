@@ -11,11 +11,12 @@ from dataclasses import asdict, replace
 from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
-from ralph.app import closeup, lists
-from ralph.app import dashboard as app_dashboard
-from ralph.app import health as app_health
-from ralph.app.dashboard import Notice
+from ralph.app import lists
 from ralph.app.lists import Tasks
+from ralph.app.pages import closeup
+from ralph.app.pages import dashboard as app_dashboard
+from ralph.app.pages import health as app_health
+from ralph.app.pages.dashboard import Notice
 from ralph.web import api_records
 from ralph.web.answers import MOST, Asked, route
 from ralph.web.markdown import html

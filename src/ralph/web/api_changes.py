@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from starlette.routing import Route
 
-from ralph.app import change
-from ralph.app.change import Changes, Planned
-from ralph.app.change_verbs import Wanted
+from ralph.app.pages import change
+from ralph.app.pages.change import Changes, Planned
+from ralph.app.pages.change_verbs import Wanted
 from ralph.errors import UsageError
 from ralph.web.answers import Asked, route
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from starlette.routing import Route
 
-from ralph.app import graph_view
-from ralph.app.graph_view import LIMIT, MOST, Part, Wanted
+from ralph.app.pages import graph_view
+from ralph.app.pages.graph_view import LIMIT, MOST, Part, Wanted
 from ralph.errors import UsageError
 from ralph.model.graph import Edge, Node, type_named
 from ralph.web.answers import Asked, route

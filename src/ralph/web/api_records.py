@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import detail, history, insight, pause
-from ralph.app.catalogue import FACETS
-from ralph.app.detail import Detail, Layer
-from ralph.app.explore import Explorer, Row, Wanted
+from ralph.app import insight, pause
+from ralph.app.pages import detail, history
+from ralph.app.pages.catalogue import FACETS
+from ralph.app.pages.detail import Detail, Layer
+from ralph.app.pages.explore import Explorer, Row, Wanted
 from ralph.capture.insights import COUNT, evidence
 from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.record import Family, Origin

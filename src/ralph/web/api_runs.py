@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 from starlette.routing import Route
 
-from ralph.app import compare as app_compare
 from ralph.app import lists
-from ralph.app.compare import Iteration
+from ralph.app.pages import compare as app_compare
+from ralph.app.pages.compare import Iteration
 from ralph.errors import NotFound
 from ralph.web.answers import Asked, route
 from ralph.web.markdown import html

@@ -8,8 +8,9 @@ from dataclasses import asdict
 
 from starlette.routing import Route
 
-from ralph.app import closeup, lists
-from ralph.app.chat_turns import Tool, Turn
+from ralph.app import lists
+from ralph.app.chats.chat_turns import Tool, Turn
+from ralph.app.pages import closeup
 from ralph.web.answers import MOST, Asked, route
 from ralph.web.api_records import row_shape
 from ralph.web.markdown import html

@@ -1,8 +1,8 @@
 """Server-sent events: the open pages are told what changed, about a second after it did.
 
-Each open page has its own watcher (`app/watch.py`), which ends with it; while nobody has a page open nothing is looked
-at. A comment now and then keeps the line open and finds out when nobody is there any more. It is plain text over a
-streamed answer: a library for it would bring signal handlers and state of its own, and is not needed.
+Each open page has its own watcher (`app/pages/watch.py`), which ends with it; while nobody has a page open nothing is
+looked at. A comment now and then keeps the line open and finds out when nobody is there any more. It is plain text over
+a streamed answer: a library for it would bring signal handlers and state of its own, and is not needed.
 `tests/web/test_events.py` listens to a real server.
 """
 
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ralph.app.watch import News, Watcher
+from ralph.app.pages.watch import News, Watcher
 from ralph.errors import RalphError
 
 PACE = 1.0

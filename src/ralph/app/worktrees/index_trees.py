@@ -1,0 +1,73 @@
+"""The indexes of a project's other checkouts: each worktree has one, in the main checkout's cache.
+
+They are derived, as every index is, and outlive a worktree that somebody deletes by hand; then they go with `ralph task
+drop` and `ralph index prune` (which keeps what stands nowhere else: `rescue`), and doctor tells of them until then.
+Whoever takes something out of the files for good, or keeps a cache for all checkouts, has to think of all of them. No
+git is asked here: its own files say which worktrees there are (`paths.worktrees`).
+Proof: `tests/app/worktrees/test_worktree_index.py`.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import paths
+from ralph.errors import RalphError
+from ralph.store import db, files, rows
+from ralph.store.index import discard
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a worktree that is gone: a folder of the cache, and how large it is."""
+
+    path: Path
+    size: int
+
+
+def left(root: Path) -> list[Left]:
+    """The caches of worktrees that are not there any more."""
+    there = paths.worktrees(root)
+    gone = [each for each in sorted(paths.tree_caches(root).glob("*")) if each.is_dir() and each.name not in there]
+    return [Left(each, sum(path.lstat().st_size for path in each.glob("*"))) for each in gone if not each.is_symlink()]
+
+
+def remove(root: Path, name: str) -> None:
+    """Remove what was made for a worktree that is gone, by git's name for it."""
+    folder = paths.tree_cache(root, name)
+    for path in folder.glob("*"):
+        files.delete(path)
+    if folder.is_dir():
+        files.remove_folder(folder)
+
+
+def discard_one(root: Path) -> None:
+    """Delete what was made of one checkout's files; whoever needs it makes it again."""
+    discard(paths.index_file(root))
+    db.remove(paths.graph_file(root))
+
+
+def discard_all(root: Path, patience: float = 0.0) -> None:
+    """Delete what was made of every checkout's files; Busy when another process is at one of them."""
+    for path in databases(root):
+        discard(path, patience)
+    for path in (paths.graph_file(paths.state_root(root)), *paths.tree_caches(root).glob("*/graph.db")):
+        db.remove(path)
+
+
+def databases(root: Path) -> list[Path]:
+    """The indexes of all checkouts that have one, the main one first."""
+    found = [paths.index_file(paths.state_root(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db"))]
+    return [path for path in found if path.is_file()]
+
+
+def digests(root: Path) -> set[str]:
+    """The contents that the indexes of the other checkouts hold; of one that cannot be read, nothing."""
+    return {digest for path in databases(root) if path != paths.index_file(root) for digest in _digests(path)}
+
+
+def _digests(path: Path) -> Iterator[str]:
+    with suppress(RalphError, sqlite3.Error), closing(db.connect(path, read_only=True)) as connection:
+        yield from rows.digests(connection).values()

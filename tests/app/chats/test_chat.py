@@ -1,0 +1,225 @@
+"""Chats: begun, resumed in their mode, forked, and refused where they cannot be what they should."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.app.chatting import HOST, Place, answers, place
+
+from ralph.app import session
+from ralph.app.chats import chat, chat_log, chat_turns
+from ralph.app.chats.chat import Ear, Wish
+from ralph.app.chats.chat_log import Chat, Mode
+from ralph.app.logs import log_file
+from ralph.errors import NotFound, Refused, UsageError
+from ralph.formats import jsonl
+from ralph.model.agent import Ask, Reply, StopReason, ToolCall
+from ralph.settings import Config, Loop, Privacy
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path / "project")
+
+
+def test_a_new_chat_is_asked_about_its_task_and_recorded_with_it(here: Place) -> None:
+    said = here.new("How would you do it?", *answers("In two steps."), mode=Mode.PLAN)
+    [ask] = here.agent.asks
+    assert (ask.read_only, ask.session, ask.folder) == (True, "", here.root)
+    assert ask.environment == {"RALPH_TASK": here.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
+    assert "split the till" in ask.prompt
+    assert "The printer stays." in ask.prompt
+    assert ask.prompt.endswith("\nHow would you do it?")
+    assert said.chat == Chat(HOST, here.task, Mode.PLAN, "codex", folder=".", host=HOST)
+    [listed] = session.list_(here.root, task=here.task)[0]
+    assert (listed.id, listed.task, listed.mode, listed.host, listed.messages) == (HOST, here.task, "plan", "codex", 2)
+    assert here.told(HOST) == [("user", "How would you do it?"), ("assistant", "In two steps.")]
+
+
+def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place) -> None:
+    here.new("Plan it.", *answers("Yes."), mode=Mode.PLAN)
+    with log_file(here.root, HOST).open("a", encoding="utf-8", newline="") as log:
+        log.write(jsonl.encode_line("session", {"id": HOST, "mode": "agent", "host": "codex"}))
+    assert session.find(here.root, HOST).mode == "plan"
+    here.resume(HOST[:8], "Go on.", *answers("Gladly."))
+    [ask] = here.agent.asks
+    assert (ask.read_only, ask.session, ask.prompt) == (True, HOST, "Go on.")
+    assert [text for _, text in here.told(HOST)] == ["Plan it.", "Yes.", "Go on.", "Gladly."]
+    with pytest.raises(Refused, match="is a session in mode plan, and stays one") as refused:
+        here.resume(HOST, "Work!", wish=Wish(mode=Mode.AGENT))
+    assert f'resume {HOST} --fork --mode agent "..."' in refused.value.hint
+
+
+def test_a_mode_that_nobody_understands_is_plan(here: Place) -> None:
+    here.new("Work.", *answers("Yes."))
+    log = log_file(here.root, HOST)
+    log.write_text(here.log(HOST).replace('"mode":"agent"', '"mode":"godlike"'), encoding="utf-8", newline="")
+    found = chat_log.told(here.root, HOST)
+    assert found is not None
+    assert found.mode is Mode.PLAN
+
+
+def test_an_agent_that_could_write_is_not_asked_to_plan(here: Place) -> None:
+    agent = here.by(*answers("Yes."), name="command", reads_only=False)
+    with pytest.raises(UsageError, match="'command' has no read-only mode"):
+        chat.new(here.root, here.config, Wish(task=here.task, mode=Mode.PLAN), "Plan.", agent=agent)
+    assert agent.asks == []
+    assert session.list_(here.root) == ((), 0)
+
+
+def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Place) -> None:
+    said = here.new("Hello.", *answers("Hi.", session=""), name="command")
+    assert said.chat.id.startswith("chat-")
+    agent = here.by(*answers("Hi."), name="command")
+    with pytest.raises(Refused, match="keeps no sessions") as refused:
+        chat.resume(here.root, here.config, said.chat.id, "And?", agent=agent)
+    assert "--fork" in refused.value.hint
+    assert agent.asks == []
+
+
+def test_a_fork_is_told_what_was_said_and_keeps_only_what_is_new(here: Place) -> None:
+    here.new("The word is PELICAN.", *answers("I see ``` it."), mode=Mode.PLAN)
+    agent = here.by(*answers("Done.", session="other-1"))
+    said = chat.fork(here.root, here.config, HOST, "Do it.", Wish(mode=Mode.AGENT), agent=agent)
+    [ask] = agent.asks
+    assert "user:\nThe word is PELICAN." in ask.prompt
+    assert "assistant:\nI see ``` it.\n````\n" in ask.prompt
+    assert (ask.session, ask.read_only) == ("", False)
+    assert (said.chat.id, said.chat.mode, said.chat.source) == ("other-1", Mode.AGENT, HOST)
+    assert here.told("other-1") == [("user", "Do it."), ("assistant", "Done.")]
+    assert "PELICAN" not in here.log("other-1")
+
+
+def test_a_fork_outlives_its_task_and_its_folder(here: Place) -> None:
+    here.new("The word is PELICAN.", *answers("I see."))
+    shutil.rmtree(here.root / ".ralph/tasks" / here.task)
+    said = chat.fork(here.root, here.config, HOST, "Again.", agent=here.by(*answers("Yes.", session="other-1")))
+    assert said.chat.task == here.task
+    assert "PELICAN" in here.agent.asks[0].prompt
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "No conversation found with session ID: 0a1b",
+        "thread/resume failed: no rollout found for thread id 0a1b",
+        "Resource not found: 0a1b",
+        "Session not found",
+        "it cannot go on with an earlier session",
+    ],
+)
+def test_a_session_that_its_host_has_lost_is_told_and_nothing_is_recorded(here: Place, words: str) -> None:
+    here.new("Hello.", *answers("Hi."))
+    before = here.log(HOST)
+    with pytest.raises(NotFound, match=f"codex does not know the session {HOST} any more") as lost:
+        here.resume(HOST, "And?", lambda ask: Reply("", StopReason.CRASHED, session=HOST, error=words))
+    assert f'ralph session resume {HOST} --fork "..."' in lost.value.hint
+    assert here.log(HOST) == before
+
+
+def test_a_host_that_gives_a_resumed_session_another_id_is_followed(here: Place) -> None:
+    here.new("Hello.", *answers("Hi."), mode=Mode.PLAN)
+    said = here.resume(HOST, "And?", *answers("Well.", session="later-2"))
+    assert (said.chat.id, said.chat.source, said.chat.mode) == ("later-2", HOST, Mode.PLAN)
+    assert here.told("later-2") == [("user", "And?"), ("assistant", "Well.")]
+
+
+def test_a_session_that_hooks_have_recorded_can_be_resumed_in_its_mode(here: Place) -> None:
+    path = log_file(here.root, "by-hand")
+    path.parent.mkdir(parents=True)
+    line = jsonl.encode_line("session", {"id": "by-hand", "host": "codex", "mode": "plan", "started_at": "2026-11-10"})
+    path.write_text(line, encoding="utf-8", newline="")
+    said = here.resume("by-hand", "Go on.", *answers("Yes.", session="by-hand"))
+    assert (here.agent.asks[0].session, here.agent.asks[0].read_only) == ("by-hand", True)
+    assert (said.chat.id, said.chat.task) == ("by-hand", "")
+
+
+@pytest.mark.parametrize("host", ["--dangerously-skip-permissions", "a b", ""])
+def test_an_id_that_a_program_could_take_for_an_option_is_not_handed_to_it(here: Place, host: str) -> None:
+    path = log_file(here.root, "odd")
+    path.parent.mkdir(parents=True)
+    about = {"agent": "codex", "mode": "agent", "host": host}
+    path.write_text(jsonl.encode_line("session", {"id": "odd", "chat": about}), encoding="utf-8", newline="")
+    with pytest.raises(Refused, match="odd cannot go on"):
+        here.resume("odd", "Go on.", *answers("Yes."))
+    assert here.agent.asks == []
+
+
+def test_a_chat_takes_place_in_the_tasks_worktree_and_says_when_that_is_gone(here: Place) -> None:
+    worktree = here.root / ".worktrees" / here.task
+    worktree.mkdir(parents=True)
+    file = here.root / ".ralph/tasks" / here.task / "task.json"
+    text = file.read_text(encoding="utf-8").rstrip().removesuffix("}").rstrip()
+    file.write_text(f'{text},\n  "worktree": ".worktrees/{here.task}"\n}}\n', encoding="utf-8", newline="")
+    said = here.new("Hello.", *answers("Hi."))
+    assert here.agent.asks[0].folder == worktree
+    assert said.chat.folder == f".worktrees/{here.task}"
+    worktree.rmdir()
+    with pytest.raises(NotFound, match="is gone"):
+        here.resume(HOST, "And?", *answers("Well."))
+
+
+def test_an_agent_that_did_not_begin_leaves_nothing(here: Place) -> None:
+    missing = Config(loop=Loop(agent="claude", agent_command="no-such-program-of-ours"))
+    said = chat.new(here.root, missing, Wish(task=here.task), "Hello.")
+    assert (said.reply.stop, said.recorded) == (StopReason.UNAVAILABLE, False)
+    assert "there is no such program" in said.reply.error
+    assert session.list_(here.root) == ((), 0)
+
+
+def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(here: Place, tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    listing = f'ls {here.root}/.ralph/log/sessions > {tmp_path}/known; echo "$@" > {tmp_path}/words; cat > /dev/null'
+    event = '{"type":"result","subtype":"success","result":"Hi."}'
+    program.write_text(f"#!/bin/sh\n{listing}\necho '{event}'\n", encoding="utf-8", newline="")
+    program.chmod(0o755)
+    config = Config(loop=Loop(agent="claude", agent_command=str(program), permission="plan"))
+    said = chat.new(here.root, config, Wish(task=here.task), "Hello.")
+    assert (tmp_path / "known").read_text(encoding="utf-8") == f"{said.chat.id}.jsonl\n"
+    words = (tmp_path / "words").read_text(encoding="utf-8")
+    assert f"--session-id {said.chat.id}" in words
+    assert "--permission-mode plan" in words
+    assert here.told(said.chat.id) == [("user", "Hello."), ("assistant", "Hi.")]
+
+
+def test_an_empty_message_and_an_unknown_task_ask_nobody(here: Place) -> None:
+    with pytest.raises(UsageError, match="there is no message"):
+        here.new(" \n", *answers("Hi."))
+    with pytest.raises(NotFound, match="there is no task t-nope"):
+        chat.new(here.root, here.config, Wish(task="t-nope"), "Hello.", agent=here.by(*answers("Hi.")))
+    assert here.agent.asks == []
+
+
+def test_a_silent_chat_can_go_on_and_keeps_no_word(here: Place) -> None:
+    said = here.new("A quiet word.", *answers("A quiet answer."), ear=Ear(silent=True))
+    assert not said.recorded
+    assert "quiet" not in here.log(HOST)
+    assert here.told(HOST) == []
+    here.resume(HOST, "Aloud.", *answers("Yes."))
+    assert here.told(HOST) == [("user", "Aloud."), ("assistant", "Yes.")]
+
+
+def test_a_stopped_turn_keeps_what_was_said_until_then(here: Place) -> None:
+    cut = Reply("I was about to", StopReason.CANCELLED, session=HOST, error="it was stopped")
+    said = here.new("Go.", lambda ask: cut)
+    assert said.reply.stop is StopReason.CANCELLED
+    assert here.told(HOST) == [("user", "Go."), ("assistant", "I was about to")]
+
+
+def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
+    here.config = Config(privacy=Privacy(patterns=("swordfish-[0-9]+",), paths=("vault/**",)))
+    secret = "ghp_" + "9fQ2mX7vLr4Kt8Zb" + "Wc1Ny6HsDe3Jp5Ga0Ru2"
+    calls: list[Ask] = []
+
+    def reply(ask: Ask) -> Reply:
+        calls.append(ask)
+        used = (ToolCall("Read", ("vault/key.txt",)), ToolCall("Edit", ("till.py",), writes=True))
+        return Reply(f"It is {secret} and swordfish-42. " + "More words. " * 400, session=HOST, calls=used)
+
+    here.new(f"<private>hush</private> My token is {secret}.", reply)
+    assert "hush" in calls[0].prompt, "the agent is told what was said"
+    everything = b"".join(path.read_bytes() for path in here.root.rglob("*") if path.is_file())
+    for word in (secret, "hush", "swordfish-42", "vault/key"):
+        assert word.encode() not in everything
+    told = chat_turns.history(here.root, HOST).turns
+    assert [tool.title for turn in told for tool in turn.tools] == ["Edit till.py"]

@@ -1,0 +1,293 @@
+"""Installing writes our entries and nothing else; uninstalling gives back every byte that was there."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ralph.app.hosts import install as verbs
+from ralph.app.hosts import install_commands as commands
+from ralph.app.hosts.install import Where, carry_out, plan_install, plan_uninstall
+from ralph.app.hosts.install_hosts import Host, Program, Scope, events, groups
+from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
+from ralph.formats import hostsettings
+
+OURS = Program(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
+MOVED = Program(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
+THEIRS_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
+THEIRS = {"matcher": "Bash", "hooks": [THEIRS_HOOK]}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def at(home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, env: Mapping[str, str] | None = None) -> Where:
+    return Where(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
+
+
+def install(where: Where, ours: Program = OURS) -> verbs.Plan:
+    plan = plan_install(where, ours)
+    carry_out(plan)
+    return plan
+
+
+def uninstall(where: Where) -> verbs.Plan:
+    plan = plan_uninstall(where)
+    carry_out(plan)
+    return plan
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file's bytes, and every folder, below a folder."""
+    return {str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
+
+
+def hooks_of(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_bytes().decode("utf-8-sig"))["hooks"]
+    assert isinstance(found, dict)
+    return found
+
+
+# --- the verbs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("host", list(Host))
+def test_install_and_uninstall_leave_no_trace_where_nothing_was(
+    home: Path, root: Path, host: Host, scope: Scope
+) -> None:
+    where = at(home, host, scope)
+    if scope is Scope.LOCAL and host is not Host.CLAUDE:
+        with pytest.raises(UsageError, match="no local settings"):
+            install(where)
+        return
+    install(where)
+    assert set(hooks_of(where.settings)) == set(events(host))
+    uninstall(where)
+    assert tree(home) == {}
+    assert tree(root) == {}
+
+
+def test_a_folder_that_was_there_stays_though_it_is_empty(home: Path) -> None:
+    (home / ".claude" / "commands").mkdir(parents=True)
+    (home / ".local" / "state" / "ralph").mkdir(parents=True)
+    before = tree(home)
+    install(at(home))
+    uninstall(at(home))
+    assert tree(home) == before
+
+
+def test_other_peoples_files_and_settings_stay(home: Path) -> None:
+    text = json.dumps({"model": "x", "hooks": {"Stop": [THEIRS]}}, indent=4).replace("\n", "\r\n")
+    for name, content in {"settings.json": text, "commands/mem-search.md": "mine", "commands/x.md": "x"}.items():
+        path = home / ".claude" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode())
+    before = tree(home)
+    plan = install(at(home))
+    assert any("mem-search.md is not ours" in note for note in plan.notes)
+    assert (home / ".claude/commands/mem-search.md").read_bytes() == b"mine"
+    uninstall(at(home))
+    assert tree(home) == before
+
+
+def test_a_second_run_has_nothing_to_do(home: Path) -> None:
+    install(at(home))
+    before = tree(home)
+    assert plan_install(at(home), OURS) == verbs.Plan(())
+    assert tree(home) == before
+
+
+def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_bytes(b'{"hooks":{"Stop":[]}}')
+    install(at(home))
+    install(at(home), MOVED)
+    assert str(OURS.interpreter) not in "".join(str(value) for value in tree(home).values())
+    assert hostsettings.is_current(settings.read_text(encoding="utf-8"), groups(Host.CLAUDE, MOVED))
+    uninstall(at(home))
+    assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
+
+
+def test_hooks_that_somebody_added_behind_ours_do_not_make_us_move(home: Path) -> None:
+    install(at(home))
+    settings = home / ".claude" / "settings.json"
+    value = json.loads(settings.read_bytes())
+    value["hooks"]["Stop"].append(THEIRS)
+    settings.write_text(json.dumps(value), encoding="utf-8")
+    assert plan_install(at(home), OURS).edits == ()
+    uninstall(at(home))
+    assert hooks_of(settings)["Stop"] == [THEIRS]
+
+
+def test_a_broken_file_stops_everything_before_the_first_write(home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    for broken in ['{"a": 1,}', "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', "// note\n{}"]:
+        settings.write_text(broken, encoding="utf-8")
+        before = tree(home)
+        with pytest.raises(Unreadable, match=r"settings\.json: line 1") as error:
+            install(at(home))
+        assert "nothing was written" in error.value.hint
+        assert tree(home) == before
+
+
+def test_a_file_that_changes_between_plan_and_write_is_left_alone(home: Path) -> None:
+    plan = plan_install(at(home), OURS)
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{}", encoding="utf-8")
+    with pytest.raises(Conflict):
+        carry_out(plan)
+    assert settings.read_text(encoding="utf-8") == "{}"
+
+
+def test_a_command_that_was_changed_stays(home: Path) -> None:
+    install(at(home))
+    changed = home / ".claude" / "commands" / "mem-status.md"
+    changed.write_text(changed.read_text(encoding="utf-8") + "and more\n", encoding="utf-8")
+    plan = uninstall(at(home))
+    assert any("mem-status.md" in note for note in plan.notes)
+    assert set(tree(home)) == {".claude", ".claude/commands", ".claude/commands/mem-status.md"}
+
+
+def test_the_hosts_own_variables_say_where_their_files_are(home: Path) -> None:
+    elsewhere = {
+        Host.CLAUDE: ("CLAUDE_CONFIG_DIR", "c", "c/settings.json"),
+        Host.CODEX: ("CODEX_HOME", "x", "x/hooks.json"),
+        Host.GEMINI: ("GEMINI_CLI_HOME", "g", "g/.gemini/settings.json"),
+    }
+    for host, (variable, folder, file) in elsewhere.items():
+        where = at(home, host, env={variable: str(home / folder)})
+        assert where.settings == home / file
+        with pytest.raises(UsageError, match=variable):
+            install(at(home, host, env={variable: "relative"}))
+    with pytest.raises(UsageError, match="HOME"):
+        install(Where(Host.CLAUDE, Scope.USER, home, {}))
+
+
+def test_a_symbolic_link_of_the_users_is_followed_and_kept(home: Path) -> None:
+    target = home / "dotfiles.json"
+    target.write_text("{}\n", encoding="utf-8")
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").symlink_to(target)
+    install(at(home))
+    assert hooks_of(target)
+    uninstall(at(home))
+    assert (home / ".claude" / "settings.json").is_symlink()
+    assert target.read_text(encoding="utf-8") == "{}\n"
+
+
+def test_a_link_out_of_the_project_is_refused(home: Path, root: Path) -> None:
+    (root / ".claude").mkdir()
+    (home / "else.json").write_text("{}", encoding="utf-8")
+    (root / ".claude" / "settings.json").symlink_to(home / "else.json")
+    with pytest.raises(Refused):
+        install(at(home, scope=Scope.PROJECT))
+    assert (home / "else.json").read_text(encoding="utf-8") == "{}"
+
+
+def test_the_interpreter_is_noted_until_the_last_installation_is_gone(home: Path, root: Path) -> None:
+    noted = home / ".local" / "state" / "ralph" / "interpreter"
+    install(at(home))
+    install(at(home, Host.CODEX))
+    assert noted.read_text(encoding="utf-8") == f"{OURS.interpreter}\n{OURS.runner}\n"
+    uninstall(at(home))
+    assert noted.exists()
+    assert set(tree(home)) & {".claude", ".codex"} == {".codex"}
+    uninstall(at(home, Host.CODEX))
+    assert tree(home) == {}
+
+
+def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path) -> None:
+    where = Where(
+        Host.CLAUDE, Scope.USER, home, {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "s")}, plugin=True
+    )
+    install(where)
+    assert tree(home) == {}
+    assert (tmp_path / "s" / "ralph" / "interpreter").exists()
+    uninstall(where)
+    assert not (tmp_path / "s").exists()
+    with pytest.raises(UsageError, match="no plugin"):
+        install(Where(Host.CODEX, Scope.USER, home, {"HOME": str(home)}, plugin=True))
+
+
+# --- what a hook starts --------------------------------------------------------------------------
+
+
+def _words(host: Host, hook: Mapping[str, Any]) -> list[str]:
+    if host is Host.CLAUDE:
+        return [hook["command"], *hook["args"]]
+    assert "args" not in hook
+    return ["sh", "-c", hook["command"]]
+
+
+@pytest.mark.parametrize("host", list(Host))
+def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(host: Host, tmp_path: Path) -> None:
+    runner = tmp_path / "it's a place" / "ralph" / "hooks" / "run.py"
+    runner.parent.mkdir(parents=True)
+    runner.write_text("import sys; print(__name__, __file__, sys.argv, sys.stdin.read())", encoding="utf-8")
+    for event, group in groups(host, Program(Path(sys.executable), runner)).items():
+        assert isinstance(group, dict)
+        hook = group["hooks"][0]
+        assert hook["timeout"] >= (2000 if host is Host.GEMINI else 2)
+        done = subprocess.run(_words(host, hook), input=b"{}", capture_output=True, check=True)
+        assert done.stdout.decode().strip() == f"__main__ {runner} {[str(runner), host.value, event]} {{}}"
+    runner.unlink()
+    done = subprocess.run(_words(host, hook), input=b"{}", capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_gemini_is_not_given_a_path_that_it_would_expand() -> None:
+    with pytest.raises(Refused, match=r"\$"):
+        groups(Host.GEMINI, Program(Path("/opt/$HOME/python"), OURS.runner))
+
+
+def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
+    found = verbs.program(sys.executable)
+    assert found.interpreter == Path(sys.executable)
+    assert found.runner.parts[-3:] == ("ralph", "hooks", "run.py")
+    with pytest.raises(NotFound):
+        verbs.program("")
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", commands.NAMES)
+def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
+    body = commands.text(name, commands.call(Path("/opt/my py/python")))
+    for block in body.split("```!")[1:]:
+        script = block.partition("```")[0]
+        typed = 'it\'s $(touch pwned) `id` "q" ; exit 3' if "$ARGUMENTS" in script else ""
+        given_to_ralph = script.replace("'/opt/my py/python' -I -m ralph", "show").replace("$ARGUMENTS", typed)
+        done = subprocess.run(
+            ["sh", "-c", f"show() {{ cat; }}\n{given_to_ralph}"], input=b"", capture_output=True, check=True
+        )
+        assert done.stdout.decode().strip() == typed
+    assert "!`" not in body
+
+
+def test_a_signature_tells_a_file_of_ours_from_a_changed_one() -> None:
+    body = commands.signed(commands.text("mem-search"))
+    assert commands.is_signed(body)
+    assert not commands.is_signed(body.replace("Ralph", "Rolf"))
+    assert not commands.is_signed(commands.text("mem-search"))
+    assert commands.call(Path("/a b/python")) == shlex.join(["/a b/python"]) + " -I -m ralph"

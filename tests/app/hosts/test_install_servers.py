@@ -1,0 +1,128 @@
+"""Our MCP server in each host's own list: written beside the hooks, and gone without a trace."""
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.app.hosts.test_install import MOVED, OURS, at, install, tree, uninstall
+
+from ralph.app.hosts.install import Where, plan_install
+from ralph.app.hosts.install_hosts import Host, Scope, servers_file
+from ralph.errors import Refused, Unreadable, WriteFailed
+
+PLACES = [(host, scope) for host in Host for scope in Scope if scope is not Scope.LOCAL or host is Host.CLAUDE]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "home"
+
+
+def wanted(home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, *, always: bool = False) -> Where:
+    return replace(at(home, host, scope), mcp=True, always=always)
+
+
+def entry(where: Where) -> dict[str, Any]:
+    """Our entry as the host would read it."""
+    path, keys = servers_file(where.host, where.scope, where.root, where.env)
+    text = path.read_text(encoding="utf-8")
+    found: Any = tomllib.loads(text)["mcp_servers"] if where.host is Host.CODEX else json.loads(text)
+    for key in (*keys, "ralph"):
+        found = found[key]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(("host", "scope"), PLACES)
+def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, host: Host, scope: Scope) -> None:
+    where = wanted(home, host, scope)
+    install(where)
+    assert entry(where)["command"] == str(OURS.interpreter)
+    assert entry(where)["args"][-4:] == ["-m", "ralph", "mcp", "serve"]
+    assert plan_install(where, OURS).edits == ()
+    uninstall(at(home, host, scope))
+    assert tree(home.parent) == {"home": None, "project": None}
+
+
+@pytest.mark.parametrize(("host", "scope"), PLACES)
+def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: Scope) -> None:
+    where = wanted(home, host, scope)
+    path, keys = servers_file(host, scope, where.root, where.env)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = 'model = "x"\n\n[mcp_servers.other]\ncommand = "y"'
+    if host is not Host.CODEX:
+        inner: dict[str, Any] = {"other": {"command": "y"}}
+        for key in reversed(keys):
+            inner = {key: inner, "more": [1, 2]}
+        text = json.dumps(inner, indent=3)
+    path.write_text(text, encoding="utf-8")
+    install(where)
+    assert entry(where)
+    uninstall(at(home, host, scope))
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("host", list(Host))
+def test_after_a_move_the_entry_is_written_anew(home: Path, host: Host) -> None:
+    install(wanted(home, host))
+    install(wanted(home, host), MOVED)
+    assert entry(wanted(home, host))["command"] == str(MOVED.interpreter)
+    uninstall(at(home, host))
+    assert tree(home) == {}
+
+
+def test_its_tools_are_loaded_at_once_only_when_asked_for(home: Path) -> None:
+    install(wanted(home))
+    assert "alwaysLoad" not in entry(wanted(home))
+    install(wanted(home, always=True))
+    assert entry(wanted(home))["alwaysLoad"] is True
+
+
+def test_somebody_elses_server_of_that_name_stays_and_is_told(home: Path) -> None:
+    own = home / ".claude.json"
+    own.write_text('{"mcpServers": {"ralph": {"command": "mine"}}}', encoding="utf-8")
+    plan = install(wanted(home))
+    assert any("not ours" in note for note in plan.notes)
+    uninstall(at(home))
+    assert own.read_text(encoding="utf-8") == '{"mcpServers": {"ralph": {"command": "mine"}}}'
+
+
+@pytest.mark.parametrize(("host", "broken"), [(Host.CLAUDE, "{"), (Host.CODEX, "= 1"), (Host.GEMINI, "[]")])
+def test_a_file_that_cannot_be_read_stops_everything_before_the_first_write(
+    home: Path, host: Host, broken: str
+) -> None:
+    where = wanted(home, host)
+    path, _ = servers_file(host, Scope.USER, where.root, where.env)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(broken, encoding="utf-8")
+    before = tree(home)
+    with pytest.raises(Unreadable, match=path.name):
+        install(where)
+    assert tree(home) == before
+
+
+def test_claude_codes_own_variable_moves_its_file(home: Path) -> None:
+    where = replace(at(home, env={"CLAUDE_CONFIG_DIR": str(home / "c")}), mcp=True)
+    install(where)
+    assert "ralph" in json.loads((home / "c" / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]
+
+
+def test_a_link_that_leads_nowhere_stops_everything_before_the_first_write(home: Path) -> None:
+    (home / ".claude.json").symlink_to(home / "nowhere")
+    with pytest.raises(Refused):
+        install(wanted(home))
+    assert [path.name for path in home.iterdir()] == [".claude.json"]
+
+
+def test_a_file_that_nobody_may_write_does_so_too(home: Path) -> None:
+    own = home / ".claude.json"
+    own.write_text("{}", encoding="utf-8")
+    own.chmod(0o400)
+    with pytest.raises(WriteFailed, match="read-only"):
+        install(wanted(home))
+    assert set(tree(home)) == {".claude.json"}

@@ -1,0 +1,223 @@
+"""A change is shown before it is made, made as it was shown, and taken back only where nobody was meanwhile."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.app import insight, knowledge, memory, project, task
+from ralph.app.pages import change, change_verbs
+from ralph.app.pages.change import KEPT, Changes
+from ralph.app.pages.change_verbs import Wanted
+from ralph.errors import Conflict, NotFound, Refused
+from ralph.store import files
+
+MEMORIES = ".agent/memories.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "cache" / "project"  # a name that must not be taken for the cache
+    folder.mkdir(parents=True)
+    project.init(folder)
+    return folder
+
+
+@pytest.fixture
+def name(root: Path) -> str:
+    return memory.add(root, "Tests need Redis", tags=["redis"]).stored.record.id
+
+
+def read(root: Path, file: str = MEMORIES) -> str:
+    return (root / file).read_text(encoding="utf-8")
+
+
+def stamps(plan: change.Plan) -> dict[str, str]:
+    return {each.name: each.before for each in plan.files}
+
+
+def apply(root: Path, changes: Changes, wanted: Wanted) -> str:
+    return changes.apply(wanted, stamps(change.plan(root, wanted)))[1].undo
+
+
+def test_a_plan_writes_nothing_and_says_what_would_be_written(root: Path, name: str) -> None:
+    before = read(root)
+    plan = change.plan(root, Wanted("edit", name, text="Tests need Redis 7", tags=("redis", "ci")))
+    assert read(root) == before
+    assert [each.name for each in plan.files] == [MEMORIES]
+    assert "+> Tests need Redis 7\n" in plan.files[0].diff
+    assert plan.summary == f"Changed {name} ({MEMORIES})"
+
+
+def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
+    work = task.add(root, "Something").task.id
+    place = root / ".ralph/tasks" / work / "memory/insights.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    from ralph.formats import insights
+    from ralph.model.kinds import MemoryKind
+    from ralph.model.record import Record, Scope, Status
+
+    one = Record("ins-1791000000-a3f81c", MemoryKind.FIX, "Run make first", label="gotcha", status=Status.PROPOSED,
+                 scope=Scope.TASK, created_at="2026-01-01T00:00:00Z")  # fmt: skip
+    place.write_text(str(insights.parse("").add(one)), encoding="utf-8")
+    wanted = Wanted("promote", one.id, to="patterns")
+    plan = change.plan(root, wanted)
+    assert sorted(each.name for each in plan.files) == sorted(
+        [".ralph/global-patterns.md", f".ralph/tasks/{work}/memory/insights.json"]
+    )
+    changes = Changes(root)
+    before = [read(root, each.name) for each in plan.files]
+    undo = apply(root, changes, wanted)
+    assert insight.is_promoted(insight.find(root, one.id).record)
+    changes.undo(undo)
+    assert [read(root, each.name) for each in plan.files] == before
+
+
+def test_when_one_of_several_files_is_another_none_is_touched(root: Path) -> None:
+    entry = knowledge.add(root, "How it works", "The old body", ["a"]).stored
+    wanted = Wanted("edit", entry.record.id, text="The new body")
+    plan = change.plan(root, wanted)
+    assert len(plan.files) == 2  # the body that goes is kept in the log
+    changes = Changes(root)
+    given = {each: ("0" * 64 if each.endswith(".md") else stamp) for each, stamp in stamps(plan).items()}
+    with pytest.raises(Conflict):
+        changes.apply(wanted, given)
+    assert not knowledge.replaced_bodies(root).exists()
+    assert changes.list_() == []
+
+
+def test_a_change_that_fails_half_way_is_taken_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = knowledge.add(root, "How it works", "The old body", ["a"]).stored
+    before = entry.path.read_bytes()
+    wanted = Wanted("edit", entry.record.id, text="The new body")
+    given = stamps(change.plan(root, wanted))
+    real, calls = change_verbs.call, []
+
+    def fails(*words: Any) -> change_verbs.Done:
+        done = real(*words)
+        calls.append(done)
+        if len(calls) == 2:  # the first one is the rehearsal
+            assert entry.path.read_bytes() != before
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(change_verbs, "call", fails)
+    with pytest.raises(KeyboardInterrupt):
+        Changes(root).apply(wanted, given)
+    assert entry.path.read_bytes() == before
+    assert not knowledge.replaced_bodies(root).exists()
+
+
+def test_undo_puts_back_every_byte(root: Path, name: str) -> None:
+    path = root / MEMORIES
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\xff odd\r\n")
+    before = path.read_bytes()
+    changes = Changes(root)
+    undo = apply(root, changes, Wanted("retag", name, tags=("x",)))
+    assert path.read_bytes() != before
+    changes.undo(undo)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_a_change_made_is_gone_after_undo_and_one_it_deleted_is_back(root: Path) -> None:
+    changes = Changes(root)
+    undo = apply(root, changes, Wanted("add", noun="knowledge", title="New", text="Words", tags=("a",)))
+    assert (root / ".ralph/knowledge/new.md").exists()
+    changes.undo(undo)
+    assert not (root / ".ralph/knowledge/new.md").exists()
+    entry = knowledge.add(root, "Old", "Words", ["a"]).stored
+    before = entry.path.read_bytes()
+    undo = apply(root, changes, Wanted("delete", entry.record.id))
+    assert not entry.path.exists()
+    changes.undo(undo)
+    assert entry.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("meddle", [
+    lambda path: path.write_text("somebody else\n", encoding="utf-8"), lambda path: path.unlink(),
+])  # fmt: skip
+def test_undo_leaves_alone_what_somebody_changed(root: Path, name: str, meddle: Callable[[Path], object]) -> None:
+    changes = Changes(root)
+    undo = apply(root, changes, Wanted("retire", name))
+    meddle(root / MEMORIES)
+    now = files.read(root / MEMORIES)
+    with pytest.raises(Conflict):
+        changes.undo(undo)
+    assert files.read(root / MEMORIES) == now
+    assert [possible for _, possible in changes.list_()] == [False]
+
+
+def test_a_change_is_taken_back_also_when_the_file_was_changed_elsewhere(root: Path, name: str) -> None:
+    memory.add(root, "Use pnpm", tags=["build"])
+    changes = Changes(root)
+    before = read(root)
+    undo = apply(root, changes, Wanted("edit", name, text="Tests need Valkey"))
+    later = memory.add(root, "Added since by an agent").stored.record
+    assert [possible for _, possible in changes.list_()] == [True]
+    changes.undo(undo)
+    memory.delete(root, later.id)
+    assert read(root) == before
+
+
+@given(st.lists(st.sampled_from("abc\n"), max_size=12), st.data())
+def test_what_is_taken_out_is_the_change_and_nothing_else(letters: list[str], data: st.DataObject) -> None:
+    before = "".join(letters)
+    place = data.draw(st.integers(0, len(before)))
+    after = before[:place] + "NEW\nLINES\n" + before[place:]
+    more = data.draw(st.sampled_from(["", "tail\n"]))
+    front = data.draw(st.sampled_from(["", "head\n\n\n"]))
+    left = change.taken_out(before, after, front + after + more)
+    assert left is None or left == front + before + more
+    assert change.taken_out(before, after, after) == before
+
+
+def test_changes_are_taken_back_the_last_one_first(root: Path, name: str) -> None:
+    changes = Changes(root)
+    before = read(root)
+    one = apply(root, changes, Wanted("edit", name, text="One"))
+    two = apply(root, changes, Wanted("edit", name, text="Two"))
+    with pytest.raises(Conflict):
+        changes.undo(one)
+    changes.undo(two)
+    changes.undo(one)
+    assert read(root) == before
+    with pytest.raises(Conflict, match="already"):
+        changes.undo(one)
+    with pytest.raises(NotFound):
+        changes.undo("u-000000")
+
+
+def test_a_log_that_grew_since_keeps_its_lines_when_a_change_is_taken_back(root: Path) -> None:
+    first = knowledge.add(root, "How it works", "The old body", ["a"]).stored
+    changes = Changes(root)
+    undo = apply(root, changes, Wanted("edit", first.record.id, text="The new body"))
+    files.append(knowledge.replaced_bodies(root), '{"v":1,"type":"note"}\n')
+    changes.undo(undo)
+    assert "The old body" in first.path.read_text(encoding="utf-8")
+    assert '"type":"note"' in knowledge.replaced_bodies(root).read_text(encoding="utf-8")
+
+
+def test_only_the_last_changes_are_kept(root: Path, name: str) -> None:
+    changes = Changes(root)
+    first = apply(root, changes, Wanted("edit", name, text="Words 0"))
+    for number in range(1, KEPT + 1):
+        apply(root, changes, Wanted("edit", name, text=f"Words {number}"))
+    assert len(changes.list_()) == KEPT
+    with pytest.raises(NotFound):
+        changes.undo(first)
+
+
+def test_what_is_derived_is_no_part_of_a_plan(root: Path, name: str) -> None:
+    (root / ".ralph/.gitignore").unlink()
+    plan = change.plan(root, Wanted("retire", name))
+    assert [each.name for each in plan.files] == [MEMORIES]
+
+
+def test_a_secret_is_refused_in_the_plan(root: Path, name: str) -> None:
+    with pytest.raises(Refused, match="secret"):
+        change.plan(root, Wanted("edit", name, text="ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"))
+    with pytest.raises(Refused, match="secret"):
+        change.plan(root, Wanted("edit", name, text="it is zz-1234"), ["zz-[0-9]{4}"])

@@ -1,0 +1,121 @@
+"""The dashboard's numbers: by day, by event, and the rows of its lists."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.web import sample
+
+from ralph.app import hook_settings, ledger, lists, task
+from ralph.app.ledger import Injection
+from ralph.app.logs import log_file
+from ralph.app.pages import dashboard
+from ralph.formats import jsonl
+from ralph.model import ids
+from ralph.model.kinds import ObservationKind
+from ralph.model.record import Family, Origin, Record
+from ralph.store import files
+
+
+def day(ago: int) -> str:
+    return (ids.now() - timedelta(days=ago)).date().isoformat()
+
+
+def handed(root: Path, session: str, at: str, *items: Injection, event: str = "SessionStart") -> None:
+    ledger.record(root, session, event, items, at)
+
+
+def happened(root: Path, session: str, at: str, kind: ObservationKind, title: str) -> None:
+    record = Record(
+        f"obs-{session}-{at}", kind, "words", Family.OBSERVATION, title=title,
+        origin=Origin(by="human", session=session), created_at=at,
+    )  # fmt: skip
+    files.append(log_file(root, session), jsonl.encode(record), root=root)
+
+
+class TestTokens:
+    def test_days_follow_each_other_from_the_first_that_has_something(self, tmp_path: Path) -> None:
+        handed(tmp_path, "s-1", f"{day(3)}T10:00:00Z", Injection("mem-1-a", 40), Injection("mem-2-b", 60))
+        handed(tmp_path, "s-2", f"{day(1)}T10:00:00Z", Injection("mem-1-a", 40))
+        ledger.used(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
+        told = dashboard.tokens(tmp_path)
+        assert told.days == (day(3), day(2), day(1), day(0))
+        assert told.injected == (100, 0, 40, 0)
+        assert told.used == (60, 0, 0, 0)
+        assert told.rate == (0.5, None, 0.0, None)
+
+    def test_what_is_older_than_the_span_is_not_shown(self, tmp_path: Path) -> None:
+        handed(tmp_path, "s-1", f"{day(40)}T10:00:00Z", Injection("mem-1-a", 40))
+        assert dashboard.tokens(tmp_path).days == ()
+        handed(tmp_path, "s-1", f"{day(6)}T10:00:00Z", Injection("mem-1-a", 40))
+        assert dashboard.tokens(tmp_path, days=5).days == ()
+        assert len(dashboard.tokens(tmp_path).days) == 7
+
+    def test_a_record_that_one_session_was_handed_twice_counts_once_in_the_rate(self, tmp_path: Path) -> None:
+        for time in ("10:00", "11:00"):
+            handed(tmp_path, "s-1", f"{day(0)}T{time}:00Z", Injection("mem-1-a", 10))
+        handed(tmp_path, "s-1", f"{day(0)}T12:00:00Z", Injection("mem-2-b", 5))
+        ledger.used(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
+        told = dashboard.tokens(tmp_path)
+        assert (told.injected, told.used, told.rate) == ((25,), (20,), (0.5,))
+
+    def test_odd_times_and_an_empty_ledger_show_nothing(self, tmp_path: Path) -> None:
+        assert dashboard.tokens(tmp_path) == dashboard.Tokens()
+        handed(tmp_path, "s-1", "some day", Injection("mem-1-a", 10))
+        assert dashboard.tokens(tmp_path).days == ()
+
+
+class TestHooks:
+    def test_an_answer_is_timed_from_when_its_event_was_recorded(self, tmp_path: Path) -> None:
+        happened(tmp_path, "s-1", f"{day(0)}T10:00:00.000000Z", ObservationKind.NOTE, "prompt")
+        happened(tmp_path, "s-1", f"{day(0)}T10:05:00.000000Z", ObservationKind.NOTE, "prompt")
+        event = "UserPromptSubmit"
+        handed(tmp_path, "s-1", f"{day(0)}T10:00:00.040000Z", Injection("mem-1-a"), Injection("mem-2-b"), event=event)
+        handed(tmp_path, "s-1", f"{day(0)}T10:05:00.060000Z", Injection("mem-3-c"), event=event)
+        told = dashboard.hooks(tmp_path)
+        assert [(each.event, each.count, each.p50_ms, each.p95_ms) for each in told.events] == [(event, 2, 60.0, 60.0)]
+        assert (told.days, told.p50) == ((day(0),), (60.0,))
+
+    def test_what_belongs_to_no_event_is_not_timed(self, tmp_path: Path) -> None:
+        happened(tmp_path, "s-1", f"{day(0)}T10:00:00.000000Z", ObservationKind.ERROR, "Bash: make")
+        handed(tmp_path, "s-1", f"{day(0)}T11:00:00.000000Z", Injection("mem-1-a"), event="PostToolUseFailure")
+        handed(tmp_path, "s-1", f"{day(0)}T09:00:00.000000Z", Injection("mem-2-b"), event="UserPromptSubmit")
+        handed(tmp_path, "s-1", f"{day(0)}T10:00:00.010000Z", Injection("mem-3-c"), event="PreToolUse")
+        told = dashboard.hooks(tmp_path)
+        assert [(each.event, each.p50_ms) for each in told.events] == [("PostToolUseFailure", None)]
+        assert told.days == ()
+
+    def test_failures_are_told(self, tmp_path: Path) -> None:
+        assert hook_settings.count_failure(tmp_path, "Stop", "OSError: no space")
+        told = dashboard.hooks(tmp_path)
+        assert told.failures == 1
+        assert "no space" in told.note
+
+    def test_a_project_without_hooks_has_none(self, tmp_path: Path) -> None:
+        assert dashboard.hooks(tmp_path) == dashboard.Hooks()
+
+
+class TestRows:
+    def test_a_task_file_that_says_nothing_is_noted_and_stops_nobody(self, tmp_path: Path) -> None:
+        task.add(tmp_path, "good")
+        broken = tmp_path / ".ralph" / "tasks" / "t-broken" / "task.json"
+        broken.parent.mkdir()
+        broken.write_text("{", encoding="utf-8", newline="")
+        found = lists.tasks(tmp_path)
+        assert [row.title for row in found.rows] == ["good"]
+        assert found.notes[0].startswith(".ralph/tasks/t-broken/task.json: ")
+
+    def test_a_state_in_somebodys_own_word_is_shown_as_it_is(self, tmp_path: Path) -> None:
+        added = task.add(tmp_path, "odd")
+        added.path.write_text(
+            added.path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline=""
+        )
+        found = lists.tasks(tmp_path)
+        assert found.rows[0].status == "parked"
+        assert found.by_state["parked"] == 1
+
+    def test_the_whole_dashboard_is_made_of_a_real_project(self) -> None:
+        here = sample.shared()
+        found = dashboard.show(here.root, here.env)
+        assert len(found.sessions) == len(here.sessions) + len(here.chats)
+        assert {row.id for row in found.runs} == {*here.runs}
+        assert sum(found.tokens.injected) == sum(lists.tokens_by_session(here.root).values())

@@ -1,0 +1,193 @@
+"""What the explorer lists and counts is what a slow look at every record gives."""
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.web import sample
+
+from ralph.app import guardrails, index, memory, project
+from ralph.app import search as searching
+from ralph.app.pages.catalogue import AGES, FACETS, since
+from ralph.app.pages.explore import JUDGED, Explorer, Wanted
+from ralph.errors import UsageError
+from ralph.model.kinds import MemoryKind
+from ralph.model.query import Query
+from ralph.model.record import Family, Record, Status
+from ralph.store import rows
+
+Everything = list[tuple[Record, str]]
+
+
+def slow(root: Path) -> Everything:
+    """Every record with its file, from the rows."""
+
+    def question(connection: sqlite3.Connection) -> Everything:
+        held = {key: record for family in Family for key, record in rows.stored(connection, family, "1", ())}
+        places = rows.places(connection, list(held))
+        return [(record, places[key][0]) for key, record in held.items()]
+
+    return index.ask(root, question)
+
+
+def values(record: Record, source: str, facet: str) -> set[str]:
+    if facet == "age":
+        return {age for age, days in AGES.items() if record.created_at >= since(days)}
+    if facet == "tag":
+        return {tag.lower() for tag in record.tags}
+    told = {"family": record.family, "kind": record.kind, "scope": record.scope, "status": record.status}
+    return {source if facet == "source" else str(told[facet])}
+
+
+def passes(record: Record, source: str, chosen: dict[str, tuple[str, ...]], but: str = "") -> bool:
+    if but != "status" and not chosen.get("status") and record.status is Status.RETIRED:
+        return False
+    return all(facet == but or not some or values(record, source, facet) & set(some) for facet, some in chosen.items())
+
+
+@pytest.fixture(scope="module")
+def shop() -> Path:
+    return sample.shared().root
+
+
+@pytest.fixture(scope="module")
+def explorer(shop: Path) -> Explorer:
+    return Explorer(shop)
+
+
+CHOICES = {
+    "family": ["memory", "observation", "journal", "none"],
+    "kind": ["fix", "pattern", "tool_use", "done", "none"],
+    "tag": ["auth", "money", "결제", "none"],
+    "scope": ["project", "session", "task"],
+    "source": [".agent/memories.md", ".ralph/guardrails.md", "none"],
+    "status": ["accepted", "raw", "retired", "proposed"],
+    "age": list(AGES),
+}
+
+
+@given(chosen=st.fixed_dictionaries({}, optional={
+    facet: st.lists(st.sampled_from(some), max_size=2, unique=True).map(tuple) for facet, some in CHOICES.items()
+}))  # fmt: skip
+def test_facets_count_what_a_slow_look_counts(
+    shop: Path, explorer: Explorer, chosen: dict[str, tuple[str, ...]]
+) -> None:
+    everything = slow(shop)
+    page = explorer.page(Wanted(chosen=chosen, limit=500))
+    wanted = [record.id for record, source in everything if passes(record, source, chosen)]
+    assert page.total == len(wanted)
+    assert Counter(row.record.id for row in page.rows) == Counter(wanted)
+    for facet in FACETS:
+        counts = Counter(
+            value
+            for record, source in everything
+            if passes(record, source, chosen, but=facet)
+            for value in values(record, source, facet)
+        )
+        told = dict(page.facets[facet])
+        assert all(count == counts.get(value, 0) for value, count in told.items()), facet
+        assert set(chosen.get(facet, ())) <= set(told)
+
+
+@pytest.mark.parametrize("text", ["payment", "the", "checkout total", "redis tests", "결제", "srv"])
+def test_words_find_what_search_finds_first(shop: Path, explorer: Explorer, text: str) -> None:
+    page = explorer.page(Wanted(text, limit=20))
+    found = searching.search(shop, Query(text, limit=100))
+    theirs = [hit.record.id for hit in found.found.hits if hit.why and not hit.why[0].startswith("recent")]
+    assert [row.record.id for row in page.rows][:5] == theirs[:5]
+    assert sum(dict(page.facets["family"]).values()) >= page.total
+
+
+@pytest.mark.parametrize("sort", ["", "relevance", "newest", "oldest"])
+@pytest.mark.parametrize("text", ["", "the", "payment"])
+def test_pages_together_are_the_whole_list(explorer: Explorer, text: str, sort: str) -> None:
+    first = explorer.page(Wanted(text, sort=sort, limit=500))
+    ids = [row.record.id for row in first.rows]
+    paged = [
+        row.record.id
+        for start in range(0, first.total, 13)
+        for row in explorer.page(Wanted(text, sort=sort, limit=13, offset=start)).rows
+    ]
+    assert paged == ids
+    assert len(ids) == first.total
+    times = [row.record.created_at for row in first.rows]
+    if sort in ("newest", "oldest"):
+        assert times == sorted(times, reverse=sort == "newest")
+    assert explorer.page(Wanted(text, sort=sort, offset=first.total)).rows == ()
+
+
+def test_beyond_what_is_judged_the_list_goes_on_with_reasons(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    below = "<!-- tags: w | created: 2025-01-20 -->"
+    page = "".join(
+        f"### mem-{1705751400 + n}-a{n:04x}\n> Widget number {n} is blue\n{below}\n\n" for n in range(3 * JUDGED)
+    )
+    (tmp_path / ".agent/memories.md").write_text(f"# Memories\n\n## Patterns\n\n{page}", encoding="utf-8")
+    explorer = Explorer(tmp_path)
+    whole = [
+        row
+        for start in range(0, 3 * JUDGED, 50)
+        for row in explorer.page(Wanted("widget", limit=50, offset=start)).rows
+    ]
+    assert len({row.record.id for row in whole}) == len(whole) == 3 * JUDGED == explorer.page(Wanted("widget")).total
+    assert all(row.why == ("text: widget",) for row in whole)
+    assert [row.score is None for row in whole] == sorted(row.score is None for row in whole)
+
+
+def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    explorer = Explorer(tmp_path)
+    assert explorer.page(Wanted()).total == 0
+    one = memory.add(tmp_path, "Redis must run", MemoryKind.FIX, ["Redis"]).stored.record.id
+    guardrails.add(tmp_path, "Never push to main", tags=["git"])
+    page = explorer.page(Wanted())
+    assert page.total == 2
+    assert dict(page.facets["tag"]) == {"redis": 1, "git": 1}
+    assert explorer.tags("#R", 5) == [("redis", 1)]
+    memory.edit(tmp_path, one, tags=["cache"])
+    assert explorer.tags("", 5) == [("cache", 1), ("git", 1)]
+    memory.retire(tmp_path, one)
+    page = explorer.page(Wanted())
+    assert (page.total, dict(page.facets["status"])) == (1, {"accepted": 1, "retired": 1})
+    assert explorer.page(Wanted("redis")).rows == ()
+    assert [row.record.id for row in explorer.page(Wanted(chosen={"status": ("retired",)})).rows] == [one]
+    assert [row.record.id for row in explorer.page(Wanted(one)).rows] == [one]
+    memory.delete(tmp_path, one)
+    assert explorer.page(Wanted()).total == 1
+    index.rebuild(tmp_path)
+    assert explorer.page(Wanted()).total == 1
+    assert explorer.sizes() == (1, 0)
+
+
+def test_a_session_that_says_the_same_again_and_again_is_one_row_with_a_count(explorer: Explorer, shop: Path) -> None:
+    counts = {row.record.id: row.count for row in explorer.page(Wanted("npm test", limit=100)).rows}
+    found = searching.search(shop, Query("npm test", limit=100))
+    for shown in found.shown:
+        assert counts.get(shown.hit.record.id, shown.count) == shown.count
+
+
+def test_an_order_or_an_age_that_is_none_is_refused(explorer: Explorer) -> None:
+    with pytest.raises(UsageError, match="order"):
+        explorer.page(Wanted(sort="up"))
+    with pytest.raises(UsageError, match="age"):
+        explorer.page(Wanted(chosen={"age": ("1y",)}))
+
+
+@given(st.text(max_size=30))
+def test_any_words_are_a_question(explorer: Explorer, text: str) -> None:
+    page = explorer.page(Wanted(text, limit=5))
+    assert len(page.rows) <= min(5, page.total)
+
+
+def test_letters_that_begin_a_word_find_it_before_it_is_typed_out(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    memory.add(tmp_path, "The JWT signing key rotates")
+    explorer = Explorer(tmp_path)
+    page = explorer.page(Wanted(text="jw"))
+    assert [row.record.text for row in page.rows] == ["The JWT signing key rotates"]
+    assert page.notes == ("Words that begin with 'jw', newest first.",)
+    assert explorer.page(Wanted(text="jw ")).total == 0
+    assert explorer.page(Wanted(text='"*')).total == 0

@@ -1,0 +1,83 @@
+"""What changed since the last look, whoever changed it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.web import sample
+from tests.web.sample_live import Live
+
+from ralph.app import guardrails, insight, knowledge, memory, project, runs, task
+from ralph.app.pages.watch import News, Watcher
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    project.init(tmp_path)
+    return tmp_path
+
+
+def test_the_first_look_tells_nothing_and_neither_does_one_at_the_same(root: Path) -> None:
+    watcher = Watcher(root)
+    assert watcher.look() == News()
+    assert watcher.look() == News()
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda root: memory.add(root, "Something"), "records"),
+        (lambda root: guardrails.add(root, "Something"), "records"),
+        (lambda root: knowledge.add(root, "Title", "Words", ["a"]), "records"),
+        (lambda root: (root / "progress.txt").write_text("## x\n", encoding="utf-8"), "records"),
+        (lambda root: (root / ".agent/memories.md").unlink(), "records"),
+        (lambda root: task.add(root, "Something to do"), "tasks"),
+    ],
+)
+def test_what_changes_is_named(root: Path, change: Callable[[Path], object], part: str) -> None:
+    watcher = Watcher(root)
+    watcher.look()
+    change(root)
+    assert watcher.look().changed == (part,)
+    assert watcher.look() == News()
+
+
+def test_a_folder_that_is_not_there_stops_nobody(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path / "nothing")
+    assert watcher.look() == News()
+
+
+def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
+    shop = sample.copied(tmp_path / "shop")
+    watcher = Watcher(shop.root)
+    watcher.look()
+    found = insight.list_(shop.root)[0]
+    judge = insight.reject if found.record.status is not insight.REJECTED else insight.accept
+    judge(shop.root, found.record.id)
+    assert watcher.look().changed == ("insights",)
+    log = next((shop.root / ".ralph/log/sessions").glob("*.jsonl"))
+    with log.open("a", encoding="utf-8") as more:
+        more.write('{"v":1,"type":"note"}\n')
+    assert watcher.look().changed == ("sessions",)
+    run = runs.read(shop.root, shop.runs[0])
+    log = shop.root / ".ralph/log/runs" / f"{run.id}.jsonl"
+    with log.open("a", encoding="utf-8") as more:
+        more.write('{"v":1,"type":"note"}\n')
+    assert watcher.look().changed == ("runs",)
+
+
+def test_a_run_under_way_is_told_as_it_goes_and_when_it_ends(tmp_path: Path) -> None:
+    shop = sample.copied(tmp_path / "shop")
+    with sample.isolated(shop.env):
+        live = Live(shop.root).start()
+        try:
+            watcher = Watcher(shop.root)
+            assert [(row.id, row.live) for row in watcher.look().runs] == [(live.id, True)]
+            live.advance()
+            told = watcher.look()
+            assert "runs" in told.changed
+            assert [(row.id, row.iterations) for row in told.runs] == [(live.id, live.run.iterations)]
+        finally:
+            live.stop()
+        assert [(row.id, row.live) for row in watcher.look().runs] == [(live.id, False)]
+        assert watcher.look() == News()

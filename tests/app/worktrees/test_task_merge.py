@@ -1,0 +1,377 @@
+"""Merging a task's branch: what was learned comes along, both sides' entries stay, and no text is chosen away."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.looping import Workshop, git, project
+
+from ralph.app import doctor, knowledge, memory, task_memory
+from ralph.app.worktrees import task_drop, worktree
+from ralph.app.worktrees.task_merge import merge
+from ralph.app.worktrees.task_union import joined, union
+from ralph.errors import Conflict, NotFound, Refused
+from ralph.formats import patterns, region
+from ralph.model.kinds import MemoryKind
+from ralph.model.record import Record
+from ralph.model.work import Task
+
+
+@pytest.fixture(autouse=True)
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ann")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ann@example.com")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    made = project(tmp_path / "shop")
+    made.put("AGENTS.md", "# Mine\n\nBe kind.\n")
+    git(made.root, "add", "-A")
+    git(made.root, "commit", "-q", "-m", "page")
+    return made
+
+
+def new(shop: Workshop, title: str = "refunds") -> tuple[Task, Path]:
+    work = task_memory.add(shop.root, title, in_worktree=True).task
+    return work, worktree.workplace(shop.root, work)
+
+
+def learned(text: str) -> Record:
+    return Record("found-1", MemoryKind.PATTERN, text)
+
+
+def head(shop: Workshop) -> str:
+    return git(shop.root, "rev-parse", "HEAD").strip()
+
+
+def put(folder: Path, name: str, text: str, *, commit: bool = True) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8", newline="")
+    if commit:
+        git(folder, "add", name)
+        git(folder, "commit", "-q", "-m", name)
+
+
+def page(shop: Workshop) -> str:
+    return (shop.root / "AGENTS.md").read_text(encoding="utf-8")
+
+
+def bullets(text: str) -> list[str]:
+    return [entry.record.text for entry in region.parse(text).entries]
+
+
+def test_commits_and_memory_written_in_the_worktree_reach_the_project(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "refund.py", "x = 1\n")
+    knowledge.add(place, "Ledger", "LedgerWriter books.", ["ledger"])
+    memory.add(place, "refunds are booked in cents", MemoryKind.DECISION)
+    worktree.gather(place, [learned("LedgerWriter closes after 90 days")])
+    assert not knowledge.discover(shop.root).entries, "until then it is staged in the worktree"
+    done = merge(shop.root, work.id)
+    assert set(done.kept) == {"AGENTS.md", ".agent/memories.md", ".ralph/knowledge/ledger.md"}
+    assert done.learned == ("LedgerWriter closes after 90 days",)
+    assert (shop.root / "refund.py").exists()
+    assert [each.record.title for each in knowledge.discover(shop.root).entries] == ["Ledger"]
+    assert [each.record.text for each in memory.list_(shop.root)] == ["refunds are booked in cents"]
+    assert bullets(page(shop)) == ["LedgerWriter closes after 90 days"]
+    assert not task_drop.losses(shop.root, work.id)
+    before = head(shop)
+    assert not merge(shop.root, work.id).is_new
+    assert head(shop) == before
+
+
+def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_once(shop: Workshop) -> None:
+    sides = [new(shop, "one"), new(shop, "two")]
+    same = "LedgerWriter closes after 90 days"
+    for number, (_, place) in enumerate(sides):
+        worktree.gather(place, [learned(same), learned(f"ThemeProvider number{number} caches PaletteVersion{number}")])
+        memory.add(place, f"memory {number}", MemoryKind.FIX)
+    for work, _ in sides:
+        merge(shop.root, work.id)
+    assert page(shop).startswith("# Mine\n\nBe kind.\n")
+    assert page(shop).count("ralph:start") == 1
+    assert bullets(page(shop)).count(same) == 1
+    assert len(bullets(page(shop))) == 3
+    assert sorted(each.record.text for each in memory.list_(shop.root)) == ["memory 0", "memory 1"]
+
+
+def test_a_conflict_is_shown_with_the_words_of_both_sides_and_nothing_is_merged(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "cart.py", "theirs\n")
+    put(shop.root, "cart.py", "ours\n")
+    put(shop.root, "notes.txt", "mine, uncommitted\n", commit=False)
+    before = head(shop)
+    with pytest.raises(Conflict, match=r"both changed cart\.py; nothing was merged") as told:
+        merge(shop.root, work.id)
+    assert "cart.py:1:\n    main: ours\n" in told.value.message
+    assert f"{work.branch}: theirs" in told.value.message
+    assert head(shop) == before
+    assert (shop.root / "cart.py").read_text(encoding="utf-8") == "ours\n"
+    assert (shop.root / "notes.txt").read_text(encoding="utf-8") == "mine, uncommitted\n"
+    assert "UU" not in git(shop.root, "status", "--porcelain")
+
+
+def test_a_page_that_people_changed_on_both_sides_is_a_conflict(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "AGENTS.md", "# Mine\n\nBe quick.\n")
+    put(shop.root, "AGENTS.md", "# Mine\n\nBe slow.\n")
+    with pytest.raises(Conflict, match=r"AGENTS\.md"):
+        merge(shop.root, work.id)
+    assert page(shop) == "# Mine\n\nBe slow.\n"
+
+
+def test_uncommitted_work_stops_the_merge_unless_it_is_to_be_committed(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "half.py", "half\n", commit=False)
+    with pytest.raises(Refused, match=r"uncommitted changes: half\.py"):
+        merge(shop.root, work.id)
+    merge(shop.root, work.id, commit=True)
+    assert (shop.root / "half.py").exists()
+    assert git(place, "status", "--porcelain") == ""
+
+
+def test_a_page_with_more_than_the_region_changed_is_somebodys_work(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "AGENTS.md", "# Mine\n\nBe kind, always.\n", commit=False)
+    worktree.gather(place, [learned("LedgerWriter closes after 90 days")])
+    with pytest.raises(Refused, match=r"uncommitted changes: AGENTS\.md"):
+        merge(shop.root, work.id)
+
+
+def test_a_dirty_main_checkout_matters_only_where_the_branch_writes(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "cart.py", "theirs\n")
+    put(shop.root, "other.txt", "mine\n", commit=False)
+    put(shop.root, "cart.py", "mine\n", commit=False)
+    with pytest.raises(Refused, match=r"uncommitted changes where .* writes: cart\.py"):
+        merge(shop.root, work.id)
+    assert (shop.root / "cart.py").read_text(encoding="utf-8") == "mine\n"
+    git(shop.root, "checkout", "-q", "cart.py")
+    merge(shop.root, work.id)
+    assert (shop.root / "cart.py").read_text(encoding="utf-8") == "theirs\n"
+    assert (shop.root / "other.txt").read_text(encoding="utf-8") == "mine\n"
+
+
+def test_a_dry_run_shows_it_and_changes_nothing(shop: Workshop) -> None:
+    work, place = new(shop)
+    worktree.gather(place, [learned("LedgerWriter closes after 90 days")])
+    git(place, "commit", "-q", "-am", "learned")
+    put(place, "cart.py", "theirs\n")
+    put(shop.root, "cart.py", "ours\n")
+    put(place, "half.py", "half\n", commit=False)
+    before = (head(shop), git(place, "status", "--porcelain"), page(shop))
+    done = merge(shop.root, work.id, dry_run=True)
+    assert (head(shop), git(place, "status", "--porcelain"), page(shop)) == before
+    assert "+- LedgerWriter closes after 90 days" in done.diff
+    assert len(done.commits) == 2
+    assert len(done.stops) == 2
+    assert "half.py" in done.stops[0]
+    assert "both changed cart.py" in done.stops[1]
+
+
+def test_a_hook_that_refuses_the_commit_refuses_the_merge(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "a.py", "a\n")
+    hook = shop.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'error: not on a Friday' >&2\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    before = head(shop)
+    with pytest.raises(Refused, match="not on a Friday"):
+        merge(shop.root, work.id)
+    assert head(shop) == before
+    assert not (shop.root / "a.py").exists()
+
+
+def test_a_branch_outlives_its_folder_and_can_still_be_merged(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "a.py", "a\n")
+    git(shop.root, "worktree", "remove", "--force", str(place))
+    done = merge(shop.root, work.id)
+    assert (shop.root / "a.py").exists()
+    assert any("is gone" in note for note in done.notes)
+
+
+def test_memory_that_git_ignores_is_carried_over(shop: Workshop) -> None:
+    put(shop.root, ".gitignore", ".ralph/\n.agent/\n")
+    memory.add(shop.root, "ours", MemoryKind.FIX)
+    work, place = new(shop)
+    memory.add(place, "theirs", MemoryKind.FIX)
+    knowledge.add(place, "Ledger", "LedgerWriter books.", ["ledger"])
+    merge(shop.root, work.id)
+    assert {each.record.text for each in memory.list_(shop.root)} == {"ours", "theirs"}
+    assert [each.record.title for each in knowledge.discover(shop.root).entries] == ["Ledger"]
+
+
+def test_without_a_branch_or_on_no_branch_nothing_is_merged(shop: Workshop) -> None:
+    plain = task_memory.add(shop.root, "plain").task
+    with pytest.raises(NotFound, match="has no branch"):
+        merge(shop.root, plain.id)
+    work, _ = new(shop)
+    git(shop.root, "checkout", "-q", "--detach")
+    with pytest.raises(Refused, match="on no branch"):
+        merge(shop.root, work.id)
+
+
+words = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "Ledger9", "Theme7"]), min_size=3, max_size=5)
+additions = st.lists(words.map(" ".join), max_size=4, unique=True)
+
+
+@given(st.sampled_from(["", "# Mine\n\nBe kind.\n", "a\r\nb\r\n", "no end"]), additions, additions, additions)
+def test_of_what_both_sides_added_nothing_of_ours_is_lost(
+    start: str, before: list[str], ours: list[str], theirs: list[str]
+) -> None:
+    def grown(text: str, more: list[str]) -> str:
+        document = region.parse(text)
+        for each in more:
+            document = document.add(learned(each))
+        return str(document)
+
+    base = grown(start, before)
+    left, right = grown(base, ours), grown(base, theirs)
+    after = union(region.parse, base, left, right)
+    assert after is not None
+    assert after.startswith(left.split("<!-- ralph", 1)[0])
+    kept = bullets(after)
+    assert kept[: len(bullets(left))] == bullets(left)
+    assert len(kept) == len(set(kept))
+    assert set(kept) <= {*bullets(left), *bullets(right)}
+
+
+def grown(text: str, *more: str) -> str:
+    document = region.parse(text)
+    for each in more:
+        document = document.add(learned(each))
+    return str(document)
+
+
+def test_a_bullet_that_both_sides_reworded_is_a_conflict_with_both_wordings(shop: Workshop) -> None:
+    put(shop.root, "AGENTS.md", grown(page(shop), "Prices are floats", "Redis must run first"))
+    work, place = new(shop)
+    put(place, "AGENTS.md", page(shop).replace("are floats", "are cents"))
+    put(shop.root, "AGENTS.md", page(shop).replace("are floats", "are euros"))
+    before = page(shop)
+    assert any("Prices are cents" in stop for stop in merge(shop.root, work.id, dry_run=True).stops)
+    with pytest.raises(Conflict) as told:
+        merge(shop.root, work.id)
+    assert "main: - Prices are euros" in told.value.message
+    assert f"{work.branch}: - Prices are cents" in told.value.message
+    assert page(shop) == before
+
+
+def test_a_bullet_that_one_side_reworded_and_new_ones_of_both_are_joined() -> None:
+    base = grown("", "one", "two")
+    ours, theirs = grown(base.replace("- one", "- one, at last"), "ours"), grown(base, "theirs")
+    after = union(region.parse, base, ours, theirs)
+    assert after is not None
+    assert bullets(after) == ["one, at last", "two", "ours", "theirs"]
+    same = grown(base.replace("- one", "- one, at last"), "theirs")
+    assert bullets(union(region.parse, base, ours, same) or "") == ["one, at last", "two", "ours", "theirs"]
+    assert union(region.parse, base, ours, base.replace("- one", "- one again")) is None
+
+
+def test_a_conflict_over_a_deleted_file_says_who_deleted_it(shop: Workshop) -> None:
+    work, place = new(shop)
+    git(place, "rm", "-q", "cart.py")
+    git(place, "commit", "-q", "-m", "gone")
+    put(shop.root, "cart.py", "ours\n")
+    with pytest.raises(Conflict, match=rf"cart\.py: {work.branch} has deleted it, main has changed it"):
+        merge(shop.root, work.id)
+    assert (shop.root / "cart.py").read_text(encoding="utf-8") == "ours\n"
+
+
+# --- global-patterns.md ----------------------------------------------------------------------------
+
+SHARED = ".ralph/global-patterns.md"
+
+
+def stamped(text: str, date: str, task: str, *more: str, kind: MemoryKind = MemoryKind.FIX) -> str:
+    """A global-patterns.md after a promotion."""
+    document = patterns.parse(text)
+    for each in more:
+        document = document.add(Record("x", kind, each))
+    return str(document.stamped(date, task))
+
+
+def shared(text: str) -> list[str]:
+    return [entry.record.text for entry in patterns.parse(text).entries]
+
+
+def both(shop: Workshop, ours: str, theirs: str, base: str) -> tuple[Task, Path]:
+    """A project and a worktree with different global-patterns.md, each committed."""
+    put(shop.root, SHARED, base)
+    work, place = new(shop)
+    put(shop.root, SHARED, ours)
+    put(place, SHARED, theirs)
+    return work, place
+
+
+def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_newest_footer(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.", "Said by both.")
+    theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.", "Said by both.")
+    work, _ = both(shop, ours, theirs, base)
+    assert merge(shop.root, work.id, dry_run=True).stops == ()
+    merge(shop.root, work.id)
+    text = (shop.root / SHARED).read_text(encoding="utf-8")
+    assert shared(text) == ["Redis must run first.", "Cents, never floats.", "Said by both.", "Close the ledger."]
+    assert text.count("_Last updated: ") == 1
+    assert text.endswith("\n---\n\n_Last updated: 2026-11-03 by t-aaaaaa_\n")
+    assert git(shop.root, "status", "--porcelain", SHARED) == ""
+
+
+def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_nothing_is_lost(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = stamped(base.replace("# Global", "# Our Global"), "2026-11-03", "t-aaaaaa", "Cents, never floats.")
+    theirs = stamped(base.replace("# Global", "# Their Global"), "2026-11-02", "t-bbbbbb", "Close the ledger.")
+    work, place = both(shop, ours, theirs, base)
+    with pytest.raises(Conflict, match=SHARED):
+        merge(shop.root, work.id)
+    assert (shop.root / SHARED).read_text(encoding="utf-8") == ours
+    assert (place / SHARED).read_text(encoding="utf-8") == theirs
+
+
+def test_a_footer_in_somebodys_own_words_is_not_chosen_away(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = base.replace("2026-11-01 by t-000000", "by Ann, ask her before you change this")
+    theirs = stamped(base, "2026-11-02", "t-bbbbbb")
+    work, _ = both(shop, ours, theirs, base)
+    with pytest.raises(Conflict, match=SHARED):
+        merge(shop.root, work.id)
+    assert (shop.root / SHARED).read_text(encoding="utf-8") == ours
+
+
+def test_a_merge_by_hand_that_stops_at_the_footer_is_told_with_what_to_do(shop: Workshop) -> None:
+    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.")
+    theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.")
+    work, _ = both(shop, ours, theirs, base)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(shop.root, "merge", f"ralph/{work.id}")
+    told = [each.problem.hint for each in doctor.examine(shop.root) if each.problem.code == "conflict"]
+    assert len(set(told)) == 1
+    assert "keep the bullets of both sides and one footer" in told[0]
+    assert "`ralph task merge`" in told[0]
+    git(shop.root, "merge", "--abort")
+    merge(shop.root, work.id)
+    assert not [each for each in doctor.examine(shop.root) if each.problem.code == "conflict"]
+
+
+BELOW = stamped(patterns.template(), "2026-01-01", "t-0", "a b") + "\nWritten by hand.\n"
+BASES = ["", patterns.template(), stamped("", "2026-01-01", "t-0", "a b"), "# Mine\r\n\r\n- x\r\n", BELOW]
+
+
+@given(st.sampled_from(BASES), additions, additions)
+def test_of_two_promotions_all_entries_are_kept_and_one_footer(base: str, ours: list[str], theirs: list[str]) -> None:
+    left, right = stamped(base, "2026-02-02", "t-1", *ours), stamped(base, "2026-03-03", "t-2", *theirs)
+    after = joined(SHARED, base, left, right)
+    assert after is not None
+    assert set(shared(after)) == {*shared(left), *shared(right)}
+    assert len(shared(after)) == len(set(shared(after)))
+    assert after.count("Last updated: ") == after.count("Last updated: 2026-03-03 by t-2_") == 1
+    assert ("Written by hand." in after) == ("Written by hand." in base)
+    assert joined(SHARED, base, left, base) == left
