@@ -155,7 +155,7 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[Place, Pat
     """The files that `load` reads, lowest layer first; each with how messages name it."""
     user = paths.user_config_file(env)
     users = () if user is None else ((Place(Layer.USER, str(user)), user),)
-    found = zip(_FILES, paths.config_files(root) if root is not None else (), strict=root is not None)
+    found = zip(_FILES, paths.settings_files(root) if root is not None else (), strict=root is not None)
     return users + tuple((Place(layer, layer.value), file) for layer, file in found)
 
 
@@ -226,7 +226,8 @@ class _Loading:
         text = _read(self.trust_file, Place(Layer.USER, str(self.trust_file))) if self.trust_file else None
         named = Named(key.name, value, place, trusted=False)
         held = {(one.root, one.key, one.digest) for one in trusted(text or "")}
-        if self.root is not None and (real_root(self.root), key.name, named.digest) in held:
+        roots = set() if self.root is None else {real_root(self.root), real_root(paths.state_root(self.root))}
+        if any((root, key.name, named.digest) in held for root in roots):
             named = replace(named, trusted=True)
         self.named.append(named)
         return named

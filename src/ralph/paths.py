@@ -287,6 +287,20 @@ def config_files(root: Path) -> tuple[Path, ...]:
     return (shell_config_file(root), toml_config_file(root), config_file(root), local_config_file(root))
 
 
+def settings_files(root: Path) -> tuple[Path, ...]:
+    """The files whose settings count in a checkout: its own, and in a worktree what only the main checkout has.
+
+    The branch of a worktree may be older than the project's settings, or these may not be committed, and the settings
+    of one person never are. What is private is so there, too.
+    """
+    own, main = config_files(root), state_root(root)
+    if main == root:
+        return own
+    if not any(map(os.path.lexists, own)):
+        return config_files(main)
+    return own if os.path.lexists(own[-1]) else (*own[:-1], local_config_file(main))
+
+
 def user_config_file(env: Mapping[str, str]) -> Path | None:
     """The settings of one person for all projects; None when there is no home to keep them in."""
     folder = Path(env.get("XDG_CONFIG_HOME") or "")

@@ -47,7 +47,7 @@ def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[st
         return ""
     seen = hook_settings.look(root, env)
     try:
-        loaded = settings.load(hook_settings.home(root), env=env)
+        loaded = settings.load(root, env=env)
     except RalphError as error:
         return _unsettled(root, event, error) if project else ""
     if not project and not loaded.config.capture.everywhere:

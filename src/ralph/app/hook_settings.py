@@ -11,7 +11,6 @@ large as it will ever be, because the failure that matters most is a full disk.
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -51,19 +50,11 @@ def failures_file(root: Path) -> Path:
     return paths.log_folder(root) / "hook-failures"
 
 
-def home(root: Path) -> Path:
-    """Whose settings hooks go by: those of the checkout, or of the main one where it has no config file of its own.
-
-    The branch of a worktree may be older than the project's settings, or these may not be committed: what is private
-    is so there, too.
-    """
-    return root if any(map(os.path.lexists, paths.config_files(root))) else paths.state_root(root)
-
-
 def look(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """The config files as they are now: to be asked for before they are loaded, so that no change gets lost."""
     found = []
-    for path in dict.fromkeys(path for each in (root, home(root)) for _, path in config.sources(each, env)):
+    counted = [path for _, path in config.sources(root, env)]
+    for path in dict.fromkeys([*counted, *paths.config_files(root), *paths.config_files(paths.state_root(root))]):
         try:
             now = path.stat()
             found.append(f"file {now.st_mtime_ns} {now.st_size} {path}")

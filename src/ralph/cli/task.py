@@ -375,12 +375,7 @@ def import_(ctx: click.Context, file: Path, partial: bool, allow_secret: bool, f
         warn(f"line {odd.line}: {visible(odd.what)}")
     for name in done.differing:
         say(f"{name} was there and says something else than the file; it stays as it is")
-    if form == "json":
-        bad_json = [{"line": bad.line, "what": bad.what} for bad in done.bad]
-        parts = {"added": done.added, "finished": done.finished, "there": done.there}
-        click.echo(json_text({**{key: [task.id for task in tasks] for key, tasks in parts.items()}, "bad": bad_json}))
-    else:
-        click.echo(f"Added {len(done.added)}, finished {len(done.finished)}, already there {len(done.there)}")
+    printing.print_imported(done, form)
     return 1 if done.bad else 0
 
 

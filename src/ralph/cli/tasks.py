@@ -10,6 +10,7 @@ from ralph.app import task as verbs
 from ralph.app.board import Unread
 from ralph.app.task import Listed, Moved, Shown
 from ralph.app.task_file import REASON
+from ralph.app.task_import import Imported
 from ralph.app.task_memory import Finished
 from ralph.app.worktrees import worktree
 from ralph.app.worktrees.task_drop import Losses
@@ -184,3 +185,13 @@ def _lines(shown: Shown, call: Invocation) -> list[tuple[str, str]]:
 
 def _known(task: Task | None) -> str:
     return task.status if task is not None else "there is no such task"
+
+
+def print_imported(done: Imported, form: str) -> None:
+    """What an import did."""
+    if form == "json":
+        bad_json = [{"line": bad.line, "what": bad.what} for bad in done.bad]
+        parts = {"added": done.added, "finished": done.finished, "there": done.there}
+        click.echo(json_text({**{key: [task.id for task in tasks] for key, tasks in parts.items()}, "bad": bad_json}))
+    else:
+        click.echo(f"Added {len(done.added)}, finished {len(done.finished)}, already there {len(done.there)}")

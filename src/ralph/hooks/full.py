@@ -133,7 +133,7 @@ def _place(root: Path, env: Mapping[str, str]) -> "Place":
     known = place(os.fspath(root), env, state, tree, task)
     if known is not None:
         return known
-    said = hook_settings.said(config.load(hook_settings.home(root), env=env).config)
+    said = hook_settings.said(config.load(root, env=env).config)
     return Place(state, Settings(said), os.fspath(root), tree, task)
 
 
