@@ -3,6 +3,7 @@
 Run by `make docs`; `tests/test_docs.py` fails when a page and the program disagree.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import click
 
 from ralph.cli.loop import codes
 from ralph.cli.main import cli
-from ralph.config import keys_table
+from ralph.config import KEYS, TRUSTED, Key, as_json
 
 DOCS = Path(__file__).parent
 INTRO = """\
@@ -23,6 +24,26 @@ Generated from the program by `make docs`; `ralph COMMAND --help` prints the sam
 Exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted. Every listing has
 `--format json`, valid also when it is empty. Notes and warnings go to standard error.
 """
+
+
+def _default(key: Key) -> str:
+    return json.dumps(as_json(key.default)).strip('"')
+
+
+def _limit(key: Key) -> str:
+    if not key.personal:
+        return ""
+    return "In a project's files only after `ralph trust`." if key.name in TRUSTED else "Not in a project's files."
+
+
+def keys_table() -> str:
+    """The table of every key, for docs/config.md."""
+    rows = ["| key | value | default | variable | what it does |", "|---|---|---|---|---|"]
+    for key in KEYS:
+        default = f"`{_default(key)}`" if _default(key) and not key.ignored else "-"
+        doc = f"{key.doc} {_limit(key)}".rstrip()
+        rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {doc} |")
+    return "\n".join(rows) + "\n"
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ("ralph",)) -> Iterator[tuple[str, click.Command]]:

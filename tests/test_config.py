@@ -7,12 +7,13 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
+from docs.generate import keys_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.app.config import template
-from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, keys_table, load
+from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, load
 from ralph.errors import ConfigError, UsageError
 from ralph.formats.settings import parse_yaml
 from ralph.model.kinds import MemoryKind

@@ -55,3 +55,23 @@ def test_a_main_checkout_reads_its_own_files_only(checkouts: tuple[Path, Path]) 
     put(side, "ralph.yml", 2222)
     assert paths.settings_files(main) == paths.config_files(main)
     assert limit(main) == config.load(None, env={}).config.memories.budget
+
+
+def private(root: Path) -> set[str]:
+    return set(config.load(root, env={}).config.privacy.patterns)
+
+
+def test_what_the_main_checkout_calls_private_is_so_in_a_worktree_with_settings_of_its_own(
+    checkouts: tuple[Path, Path],
+) -> None:
+    main, side = checkouts
+    for root, name, pattern in (
+        (main, "ralph.yml", "KITE-[0-9]+"),
+        (main, "ralph.local.yml", "ACME-[0-9]+"),
+        (side, "ralph.yml", "OWL-[0-9]+"),
+    ):
+        (root / name).write_text(f'privacy:\n  patterns: ["{pattern}"]\n', encoding="utf-8", newline="")
+    assert private(main) == {"ACME-[0-9]+"}, "a higher file says it anew"
+    assert private(side) == {"ACME-[0-9]+"}, "of the main checkout's files the highest counts, and it is one person's"
+    (main / "ralph.local.yml").unlink()
+    assert private(side) == {"KITE-[0-9]+", "OWL-[0-9]+"}

@@ -160,11 +160,14 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[Place, Pat
 
 
 def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
-    """Every layer, merged; ConfigError for a wrong value or a file that cannot be read."""
+    """Every layer, merged; ConfigError for a wrong value or a file that cannot be read.
+
+    What the main checkout calls private is so in its worktrees, too, whatever their branches say.
+    """
     loading = _Loading(root, env)
-    for place, path in sources(root, env):
-        if (text := _read(path, place)) is not None:
-            loading.file(place, text)
+    loading.read(sources(root, env))
+    if root is not None and paths.settings_files(root) != (above := paths.config_files(paths.state_root(root))):
+        loading.keep_private(above, env)
     loading.environment(env)
     for name, value in flags.items():
         if value is not None:
@@ -231,6 +234,20 @@ class _Loading:
             named = replace(named, trusted=True)
         self.named.append(named)
         return named
+
+    def keep_private(self, files: Iterable[Path], env: Mapping[str, str]) -> None:
+        """Add what these files of the main checkout call private."""
+        above = _Loading(None, env)
+        above.read((Place(layer, str(path)), path) for layer, path in zip(_FILES, files, strict=True))
+        for name in ("privacy.patterns", "privacy.paths"):
+            held, more = self.values[name], above.values[name]
+            if isinstance(held, tuple) and isinstance(more, tuple) and not set(more) <= set(held):
+                self.values[name], self.origins[name] = tuple(dict.fromkeys((*held, *more))), above.origins[name]
+
+    def read(self, files: Iterable[tuple[Place, Path]]) -> None:
+        for place, path in files:
+            if (text := _read(path, place)) is not None:
+                self.file(place, text)
 
     def file(self, place: Place, text: str) -> None:
         if place.layer is Layer.SHELL:
@@ -369,23 +386,3 @@ def as_json(value: object) -> object:
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
         return {name: as_json(item) for name, item in parts.items() if name == "type" or item}
     return value.value if isinstance(value, StrEnum) else value
-
-
-def _default(key: Key) -> str:
-    return json.dumps(as_json(key.default)).strip('"')
-
-
-def _limit(key: Key) -> str:
-    if not key.personal:
-        return ""
-    return "In a project's files only after `ralph trust`." if key.name in TRUSTED else "Not in a project's files."
-
-
-def keys_table() -> str:
-    """The table of every key, for docs/config.md."""
-    rows = ["| key | value | default | variable | what it does |", "|---|---|---|---|---|"]
-    for key in KEYS:
-        default = f"`{_default(key)}`" if _default(key) and not key.ignored else "-"
-        doc = f"{key.doc} {_limit(key)}".rstrip()
-        rows.append(f"| `{key.name}` | {key.expected} | {default} | `{key.variable}` | {doc} |")
-    return "\n".join(rows) + "\n"

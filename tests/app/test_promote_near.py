@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import memory, promote
+from ralph import paths
+from ralph.app import memory, promote, task
 from ralph.app.promote import Target
-from ralph.formats import patterns, region
+from ralph.formats import insights, patterns, region
 from ralph.formats.region import END, START
 from ralph.model.kinds import MemoryKind
+from ralph.model.record import Record, Scope, Status
 
 FIRST = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
 AGAIN = "user_pb2 cannot be imported until make proto has been run"
@@ -75,3 +77,30 @@ def test_what_a_person_wrote_around_the_region_counts_and_code_does_not(root: Pa
 def test_a_memory_in_other_words_is_a_memory_of_its_own(root: Path) -> None:
     promote.promote(root, kept(root, FIRST), Target.PATTERNS)
     assert promote.promote(root, kept(root, OTHER), Target.MEMORY, text=AGAIN).near is None
+
+
+@pytest.mark.parametrize(
+    ("said", "other"),
+    [
+        ("The cache of vite must be emptied before a build.", "The cache of vite must not be emptied before a build."),
+        ("Retry the upload at most 3 times, then give up.", "Retry the upload at most 5 times, then give up."),
+        ("Use UTC in the ledger tables.", "Don't use UTC in the ledger tables."),
+    ],
+)  # fmt: skip
+def test_the_opposite_and_another_number_are_thoughts_of_their_own(root: Path, said: str, other: str) -> None:
+    promote.promote(root, kept(root, said), Target.AGENTS)
+    done = promote.promote(root, kept(root, other), Target.AGENTS)
+    assert done.changed
+    assert bullets(root, Target.AGENTS) == [said, other]
+
+
+def test_an_insight_that_was_not_added_stays_a_proposal(root: Path) -> None:
+    promote.promote(root, kept(root, FIRST), Target.AGENTS)
+    work = task.add(root, "protobuf").task
+    said = Record("ins-1791000000-a3f81c", MemoryKind.FIX, AGAIN, status=Status.PROPOSED, scope=Scope.TASK)
+    proposed = insights.render(said)
+    place = paths.tasks_folder(root) / work.id / "memory" / "insights.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(proposed, encoding="utf-8", newline="")
+    assert promote.promote(root, "ins-1791000000-a3f81c", Target.AGENTS).near is not None
+    assert place.read_text(encoding="utf-8") == proposed

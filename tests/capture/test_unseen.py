@@ -51,6 +51,8 @@ def test_a_mark_that_is_closed_on_its_line_stays_and_one_that_is_closed_on_the_n
 def test_colours_go_as_a_whole_and_words_about_them_stay() -> None:
     assert unseen.cleaned("\x1b[31mred\x1b[0m") == "red"
     assert unseen.cleaned(r"\x1b[0m ends the colour") == r"\x1b[0m ends the colour"
+    both = "\x1b[1mbold\x1b[0m is \x1b]8;;http://x\x07printed\x1b]8;;\x07 by " + r"\033[1m and \u001b[0m"
+    assert unseen.cleaned(both) == r"bold is printed by \033[1m and \u001b[0m"
 
 
 @given(st.text(st.sampled_from([*OPENING, *CLOSING, *CONTROLS, "a", "\n", "\t", " "])))

@@ -71,6 +71,10 @@ class TestYaml:
     def test_a_file_without_settings_is_empty(self, text: str) -> None:
         assert parse_yaml(text, "f") == Parsed({})
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028"])
+    def test_what_stands_below_a_comment_is_read_whatever_ends_a_line(self, end: str) -> None:
+        assert "memories" in parse_yaml(end.join(["# ours", "memories:", "  budget: 7", ""]), "ralph.yml").entries
+
     def test_a_byte_order_mark_is_no_part_of_a_key(self) -> None:
         assert values(parse_yaml("\ufeffa: 1\n", "f").entries) == {"a": 1}
 

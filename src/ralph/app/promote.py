@@ -191,7 +191,7 @@ def promote(
         return text if near else after
 
     diff = _edited(path, unless_near, root, dry_run=dry_run)
-    if not dry_run:
+    if not dry_run and not near:
         _mark(root, record_id, paths.shown(path, root))
     return Promotion(path, diff, (record,) if diff else (), () if diff else (record,), near=near[0] if near else None)
 

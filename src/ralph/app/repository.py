@@ -7,6 +7,7 @@ which a git that runs somewhere above us names another repository, and nobody is
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,17 +35,24 @@ class Dirt:
 
 
 class Repository:
-    """The repository around a folder."""
+    """The repository around a folder; all questions together take at most `patience` seconds, if that is not 0."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float = 0) -> None:
         self.folder = folder
+        self._until = time.monotonic() + patience if patience else None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is over: then no answer counts."""
+        return self._until is not None and time.monotonic() >= self._until
 
     def ask(self, *words: str, stdin: str = "", index: Path | None = None) -> Finished:
         """Look at something; with `index`, through an index of our own instead of the checkout's."""
         safe = [word for each in _SAFE for word in ("-c", each)]
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs", *safe, *words]
         own = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
-        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=_LOOKING)
+        rest = _LOOKING if self._until is None else max(0.01, self._until - time.monotonic())
+        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=rest)
 
     def tell(self, *words: str, stdin: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Finished:
         """Do something, as the user would; `env` are further variables."""

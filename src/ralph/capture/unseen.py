@@ -8,12 +8,20 @@ be asked for again, so it is cleaned (`cleaned`). What a person wrote into a fil
 `tests/capture/test_unseen.py` tries every one of these signs, and `tests/cli/test_unseen.py` every command.
 """
 
+import re
 from collections.abc import Iterator
 
-from ralph.capture.redactor import plain
 from ralph.errors import Refused
 
 _CONTROLS = frozenset(map(chr, (*range(9), 11, 12, *range(14, 32), *range(127, 160))))
+_GONE = dict.fromkeys(map(ord, _CONTROLS))
+_LINE_ENDS = re.compile(r"\r\n?|\x85")
+_CODE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4000}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]{0,4}[0-~]"
+)
+"""What a terminal obeys, with its sign; not what is written out in letters."""
 _CLOSED_BY = {
     **dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c"),
     **dict.fromkeys("\u2066\u2067\u2068", "\u2069"),
@@ -37,7 +45,7 @@ def check(text: str) -> None:
 def cleaned(text: str) -> str:
     """A text without such signs, a terminal's colours as a whole; words about such signs stay as they are."""
     if set(text) & _CONTROLS:
-        text = plain(text.replace("\x85", "\n"))
+        text = _LINE_ENDS.sub("\n", _CODE.sub("", text)).translate(_GONE)
     if not set(text) & _TURNING:
         return text
     lone = set(_lone(text))

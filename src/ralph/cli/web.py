@@ -1,5 +1,6 @@
 """`ralph web`: the Memory Explorer in a browser."""
 
+import contextlib
 import secrets
 import webbrowser
 
@@ -37,7 +38,6 @@ def cli(ctx: click.Context, port: int, no_open: bool) -> None:
         if not no_open and not webbrowser.open(address):
             say("no browser could be opened: open the address yourself")
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):  # that is how one ends it; the server may have seen it first
         site.serve(call.root, port=port, token=secrets.token_urlsafe(32), opened=opened)
-    except KeyboardInterrupt:
-        say("ended")
+    say("ended")

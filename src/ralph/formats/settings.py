@@ -114,7 +114,7 @@ class _Builder:
         return Parsed(root.value, tuple(self.problems))
 
     def events(self) -> Iterator["Event"]:
-        if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.split("\n")):
+        if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.splitlines()):
             return  # a file as `ralph init` makes it, in which nobody has set anything yet
         import yaml  # noqa: PLC0415 - 15 ms that only a project with a YAML file should pay
 

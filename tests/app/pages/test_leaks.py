@@ -51,6 +51,13 @@ def test_no_piece_of_a_large_memory_file_is_large() -> None:
     assert max(end - start for start, end in pieces(text)) < 2 * leaks.PIECE
 
 
+def test_what_follows_a_very_long_line_is_in_pieces_again() -> None:
+    text = "x" * 200_000 + "\n" + "a line of a log\n" * 100_000
+    first, *rest = pieces(text, lines=True)
+    assert first == (0, 200_001)
+    assert max(end - start for start, end in rest) < 2 * leaks.PIECE
+
+
 def log(root: Path, name: str, lines: list[str]) -> Path:
     path = root / ".ralph" / "log" / "sessions" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 The hooks are real ones that need files which git ignores, as those of Node and Python projects do.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,22 @@ def test_a_hook_that_refuses_the_merged_files_is_heard_and_can_be_done_without(
     merge(shop.root, work.id, verify=False)
     assert (shop.root / "cart.py").read_text(encoding="utf-8") == "bad\n"
     installed(shop)
+
+
+def test_nothing_is_linked_through_a_folder_that_leads_elsewhere(shop: Workshop, work: Task, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    place = worktree.workplace(shop.root, work)
+    git(place, "rm", "-r", "-q", "--ignore-unmatch", "packages")
+    (place / "packages").mkdir(exist_ok=True)
+    (place / "packages" / "a").symlink_to(elsewhere)
+    git(place, "add", "-A", "packages")
+    git(place, "commit", "-q", "-m", "a link")
+    hook(shop, "pre-commit", f'ls -A "{elsewhere}" > "$(git rev-parse --git-common-dir)/seen"')
+    with suppress(Refused):  # the main checkout has a folder there: git may refuse to put a link in its place
+        merge(shop.root, work.id)
+    assert (shop.root / ".git" / "seen").read_text(encoding="utf-8") == ""
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_hook_that_adds_everything_commits_no_link(shop: Workshop, work: Task) -> None:

@@ -118,15 +118,16 @@ def _went_on(text: str, seen: _Seen, lines: bool, patterns: tuple[str, ...], roo
     return _Seen(seen.stamp, done, line, tail, done >= len(text), tuple(found))
 
 
+def _cut(way: re.Pattern[str], text: str, start: int, size: int) -> re.Match[str] | None:
+    return way.search(text, start + size * PIECE, min(len(text), start + 2 * _LONG * PIECE + PIECE))
+
+
 def pieces(text: str, start: int = 0, *, lines: bool = False) -> Iterator[tuple[int, int]]:
     """Where the pieces of a text begin and end; with `lines` each of its lines stands for itself."""
     while start < len(text):
         ways = [(_LINE, 1)] if lines else [(_ENTRY, 1), (_PARAGRAPH, _LONG), (_LINE, 2 * _LONG)]
-        end = len(text)
-        for way, size in ways:
-            match = way.search(text, start + size * PIECE, min(end, start + 2 * _LONG * PIECE + PIECE))
-            if match is not None:
-                end = match.end()
-                break
+        end = next((match.end() for way, size in ways if (match := _cut(way, text, start, size)) is not None), 0)
+        if not end:  # a line that is longer than all that: it is one piece, and what follows it is another
+            end = text.find("\n", start + 2 * _LONG * PIECE) + 1 or len(text)
         yield start, end
         start = end

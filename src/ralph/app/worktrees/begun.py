@@ -4,12 +4,13 @@ A memory that a worktree lacks may have been taken out there, or never have been
 memory, or have none of Ralph's files. Git tells the two apart: what stood in the commit where the branch and the main
 checkout's parted, and stands in the worktree no more, was taken out. A file that a sparse checkout left out was not.
 The list is made again when either checkout is on another commit, which is seen in git's own files without a process; so
-most commands ask git nothing. What cannot be found out hides nothing. `tests/app/worktrees/test_begun.py` deletes,
-edits, commits and merges with real git.
+most commands ask git nothing. Git has two seconds; what cannot be found out hides nothing.
+`tests/app/worktrees/test_begun.py` deletes, edits, commits and merges with real git.
 """
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ralph.app.repository import Repository
 
 _HEADS = "heads.json"
+_GIVEN_UP = "given up"
+_PATIENCE, _AGAIN = 2.0, 60.0
+"""Seconds that git has for its answers, since a session may wait; and until it is asked again after it was too slow."""
 
 
 def refresh(root: Path) -> None:
@@ -36,12 +40,12 @@ def refresh(root: Path) -> None:
     begun, heads = paths.begun_file(root), paths.begun_file(root).with_name(_HEADS)
     with suppress(RalphError, OSError):  # a disk that cannot be written: then nothing is hidden
         stamp = json.dumps([_head(folder, folders[1]) for folder in folders] + [_sparse(folders[0])])
-        if begun.is_file() and files.read(heads) == stamp:
+        if (begun.is_file() and files.read(heads) == stamp) or _is_given_up(heads):
             return
         said = _said(root)
-        if not begun.is_file() or files.read(begun) != said:
+        if said is not None and (not begun.is_file() or files.read(begun) != said):
             _write(root, begun, said)
-        _write(root, heads, stamp)
+        _write(root, heads, stamp if said is not None else f"{_GIVEN_UP} {time.time():.0f}")
 
 
 def known(root: Path) -> Mapping[str, str]:
@@ -62,6 +66,12 @@ def mark(placed: Placed, source: Source) -> str:
         return hashlib.sha1(placed.record.text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
     payload = source.path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(payload) + payload, usedforsecurity=False).hexdigest()
+
+
+def _is_given_up(heads: Path) -> bool:
+    """Whether git was too slow a moment ago."""
+    word, _, when = (files.read(heads) or "").rpartition(" ")
+    return word == _GIVEN_UP and when.isdecimal() and 0 <= time.time() - int(when) < _AGAIN
 
 
 def _write(root: Path, path: Path, text: str) -> None:
@@ -97,13 +107,21 @@ def _stamp(path: Path) -> list[int]:
 # --- what git says -----------------------------------------------------------------------------
 
 
-def _said(root: Path) -> str:
+def _said(root: Path) -> str | None:
+    """The list; None when git does not answer in time, Unreadable when it fails."""
     from ralph.app.repository import Repository  # noqa: PLC0415  (most commands ask git nothing)
 
-    git = Repository(root)
-    main = _answer(Repository(paths.state_root(root)), "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-    base = _answer(git, "merge-base", "HEAD", main).strip() if main else ""
-    records = dict(_records(git, root, base)) if base else {}
+    git, above = Repository(root, _PATIENCE), Repository(paths.state_root(root), _PATIENCE)
+    try:
+        main = _answer(above, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+        base = _answer(git, "merge-base", "HEAD", main).strip() if main else ""
+        records = dict(_records(git, root, base)) if base else {}
+    except Unreadable:
+        if git.is_late or above.is_late:
+            return None
+        raise
+    if git.is_late:
+        return None
     return json.dumps({"commit": base, "records": records}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 

@@ -31,7 +31,8 @@ _SPECIAL = "\\*?[] !#"
 @contextmanager
 def furnished(main: Repository, bench: Repository) -> Iterator[Mapping[str, str]]:
     """A fresh checkout with what git ignores in the main one; gives the variables that hide the links from git."""
-    linked = [name for name in _ignored(main) if _link(main.folder / name, bench.folder / name)]
+    top = bench.folder.resolve()
+    linked = [name for name in _ignored(main) if _link(main.folder / name, top / name)]
     hidden = bench.folder.parent.with_name("merging-ignored")
     try:
         if not linked:
@@ -90,8 +91,8 @@ def _ignored(main: Repository) -> list[str]:
 
 
 def _link(there: Path, here: Path) -> bool:
-    """Link what is there, unless the merged files have something at that place or no folder for it."""
-    if os.path.lexists(here) or not here.parent.is_dir():
+    """Link what is there, unless the merged files have something at that place, no folder for it, or one elsewhere."""
+    if os.path.lexists(here) or not here.parent.is_dir() or here.parent.resolve() != here.parent:
         return False
     with suppress(RalphError):
         files.link(here, there)
