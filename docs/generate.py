@@ -13,7 +13,8 @@ import click
 
 from ralph.cli.loop import codes
 from ralph.cli.main import cli
-from ralph.config import KEYS, TRUSTED, Key, as_json
+from ralph.config import KEYS, TRUSTED, as_json
+from ralph.formats.keys import Key
 
 DOCS = Path(__file__).parent
 INTRO = """\
