@@ -2,8 +2,7 @@
 
 The measure is the one by which insights are merged (`capture/alike.py`). In global-patterns.md each bullet is compared;
 in AGENTS.md, CLAUDE.md and design pages those of the marked region, and the bullets that people wrote around it, since
-whoever reads the page reads both. Code is no bullet. What differs in a no or in a number alone says something else.
-`tests/app/test_promote_near.py` holds the pairs.
+whoever reads the page reads both. Code is no bullet. `tests/app/test_promote_near.py` holds the pairs.
 """
 
 import re
@@ -15,15 +14,6 @@ from ralph.formats import patterns, region
 from ralph.formats.document import Entry
 
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<words>\S.*)")
-_NO = re.compile(
-    r"\b(?:not?|never|none|cannot|\w+n['’]t|without|nicht|nie|niemals|kein\w*|pas|jamais|sans|nunca|não|sem|sin)\b"
-    r"|않|없|마라|말 것|지 마|不|没|勿|别|ない|ません",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_WORD = re.compile(r"[^\W\d]+")
-_MOST = 0.7
-"""The part of the words that two texts share which differ in a no or a number alone."""
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 
 
@@ -53,19 +43,8 @@ def in_page(page: str, text: str) -> Near | None:
 
 
 def _nearest(held: list[Near], text: str) -> Near | None:
-    same = [each for each in held if not _are_opposed(each.text, text)]
-    found = Shelf(each.text for each in same).nearest(text)
-    return same[found] if found is not None else None
-
-
-def _are_opposed(one: str, other: str) -> bool:
-    """Whether two texts have nearly the same words but for a no or a number, and so say different things."""
-    words, others = ({*_WORD.findall(_NO.sub(" ", each.lower()))} for each in (one, other))
-    if len(words & others) < _MOST * max(len(words | others), 1):
-        return False
-    no = [_NO.search(each) is not None for each in (one, other)]
-    numbers = [{*_NUMBER.findall(each)} for each in (one, other)]
-    return no[0] != no[1] or numbers[0] != numbers[1]
+    found = Shelf(each.text for each in held).nearest(text)
+    return held[found] if found is not None else None
 
 
 def _entries(entries: tuple[Entry, ...]) -> Iterator[Near]:

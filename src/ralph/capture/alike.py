@@ -4,9 +4,9 @@ Every word counts by how much it tells: a name, a path or a number most, a word 
 are alike when the shorter one's weight is mostly in the other as well, and the other is not about much else. Among
 many texts it is also known which words are rare there: two of them that share several words which hardly any other
 has are about one thing, however differently they put it, and in whatever language the rest is. One name alone, with
-all of its parts, is no likeness. What is not found
-alike stands twice and is seen by a person. `Shelf` finds the likeness of one text among many by the terms that they
-share. `tests/capture/test_alike.py` holds the pairs on both sides.
+all of its parts, is no likeness, nor is one sentence about two things (`distinct.py`). What is not found alike stands
+twice and is seen by a person. `Shelf` finds the likeness of one text among many by the terms that they share.
+`tests/capture/test_alike.py` holds the pairs on both sides.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ralph.capture.distinct import are_two
 from ralph.capture.values import words_of
 from ralph.search.everyday import WORDS as EVERYDAY
 from ralph.search.terms import STOP_WORDS, is_cjk, unaccented, word_terms, words
@@ -145,6 +146,7 @@ class Shelf:
 
     def __init__(self, texts: Iterable[str] = (), among: Iterable[str] = ()) -> None:
         self._held: list[Mapping[str, float]] = []
+        self._texts: list[str] = []
         self._by_term: dict[str, list[int]] = {}
         self._rarity = Rarity.of(among)
         for text in texts:
@@ -154,6 +156,7 @@ class Shelf:
         """Keep a text; gives its number."""
         number = len(self._held)
         self._held.append(weights(text))
+        self._texts.append(text)
         for term, weight in self._held[number].items():
             if weight > _COMMON:
                 self._by_term.setdefault(term, []).append(number)
@@ -168,7 +171,7 @@ class Shelf:
         best, found = 0.0, None
         for number in sorted(near):
             score = alike(wanted, self._held[number]) or self._by_rarity(wanted, number)
-            if score > best:
+            if score > best and not are_two(text, self._texts[number]):
                 best, found = score, number
         return found
 

@@ -16,6 +16,7 @@ from ralph.errors import Refused
 _CONTROLS = frozenset(map(chr, (*range(9), 11, 12, *range(14, 32), *range(127, 160))))
 _GONE = dict.fromkeys(map(ord, _CONTROLS))
 _LINE_ENDS = re.compile(r"\r\n?|\x85")
+_HALF = re.compile("[\ud800-\udfff]")
 _CODE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4000}(?:\x07|\x1b\\|\x9c)"
@@ -43,7 +44,11 @@ def check(text: str) -> None:
 
 
 def cleaned(text: str) -> str:
-    """A text without such signs, a terminal's colours as a whole; words about such signs stay as they are."""
+    """A text without such signs, a terminal's colours as a whole; words about such signs stay as they are.
+
+    Half a character, which no file can hold, becomes the sign for one that cannot be read.
+    """
+    text = _HALF.sub("\ufffd", text)
     if set(text) & _CONTROLS:
         text = _LINE_ENDS.sub("\n", _CODE.sub("", text)).translate(_GONE)
     if not set(text) & _TURNING:
