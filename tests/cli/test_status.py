@@ -1,9 +1,11 @@
 """`ralph status`: the project in numbers."""
 
 import os
+import signal
+import subprocess
 from pathlib import Path
 
-from tests.cli.runner import Project
+from tests.cli.runner import Project, command
 
 from ralph.app import hook_settings
 from ralph.formats import jsonl
@@ -25,6 +27,26 @@ def test_memories_guardrails_and_the_index_are_counted(ralph: Project) -> None:
     assert (said["memories"], said["guardrails"], said["indexed"]["records"]) == (1, 1, 2)
     assert said["database_bytes"] > 0
     assert "memories:     1" in ralph("status").out
+
+
+def test_it_is_shown_again_when_something_changes_until_it_is_interrupted(ralph: Project) -> None:
+    ralph("init")
+    watching = subprocess.Popen(
+        [*command(), "status", "--watch"], cwd=ralph.root, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    try:
+        assert watching.stdout is not None
+        lines = iter(watching.stdout.readline, "")
+        assert next(line for line in lines if line.startswith("memories:")) == "memories:     0\n"
+        assert next(line for line in lines if line.startswith("running:")) == "running:      no loop\n"
+        assert next(line for line in lines if line.startswith("capture:"))
+        ralph("memory", "add", "Use barrel exports")
+        assert next(line for line in lines if line.startswith("memories:")) == "memories:     1\n"
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(timeout=60) == 130
+    finally:
+        watching.kill()
+        watching.communicate()
 
 
 RAW = (

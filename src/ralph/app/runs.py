@@ -143,6 +143,13 @@ def running(root: Path) -> list[Run]:
     return list(_read_all(root, _from_index(root, _RUNNING)))
 
 
+def living(root: Path) -> list[Run]:
+    """The runs that live, found by their heartbeats: for who must not touch the index."""
+    beats = paths.heartbeat(root, "run-*")
+    beating = sorted(path.stem for path in beats.parent.glob(beats.name))
+    return [run for run in _read_all(root, beating) if lives(root, run)]
+
+
 def _from_index(root: Path, sql: str) -> list[str]:
     names = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(sql)])
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]

@@ -1,32 +1,57 @@
 """`ralph status`: the project in numbers."""
 
 import os
+import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
-from ralph.app import status
+from ralph.app import runs, status
+from ralph.app.pages.watch import Watcher
 from ralph.app.status import Status
 from ralph.cli.context import invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, one_line
+from ralph.loop.state import Run
 from ralph.model import ids
+
+_PAUSE = 1.0
 
 
 @click.command(name="status", cls=Command)
+@click.option("--watch", is_flag=True, help="Show it again whenever something changes, until Ctrl-C.")
 @format_option("table", "json")
 @click.pass_context
-def cli(ctx: click.Context, form: str) -> None:
-    """Show what is remembered here, how large it is, the last session, and how index and hooks fare.
+def cli(ctx: click.Context, watch: bool, form: str) -> None:
+    """Show what is remembered here, how large it is, what runs now, the last session, and how index and hooks fare.
 
     \b
     Examples:
       ralph status
+      ralph status --watch
       ralph status --format json
     """
-    found = status.show(invocation(ctx).root, os.environ)
+    root = invocation(ctx).root
+    _print(root, form)
+    if not watch:
+        return
+    looking = Watcher(root)
+    looking.look()
+    while True:
+        time.sleep(_PAUSE)
+        news = looking.look()
+        if news.changed or news.runs:
+            click.clear()  # on a terminal; in a pipe one follows the other
+            _print(root, form)
+
+
+def _print(root: Path, form: str) -> None:
+    found = status.show(root, os.environ)
+    running = runs.living(root)
     if form == "json":
-        click.echo(json_text(_shape(found)))
+        click.echo(json_text({**_shape(found), "running": [run.id for run in running]}))
         return
     counts = found.size.counts
     click.echo(f"project:      {one_line(str(found.root))}")
@@ -34,11 +59,18 @@ def cli(ctx: click.Context, form: str) -> None:
     click.echo(f"guardrails:   {found.guardrails}")
     click.echo(f"memory files: {_megabytes(found.memory_bytes)}")
     click.echo(f"observations: {counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)")
+    click.echo(f"running:      {_running(running)}")
     click.echo(f"last session: {_last(found)}")
     click.echo(f"index:        {_index(found)}")
     click.echo(f"logs:         {_megabytes(found.size.logs)}")
     click.echo(f"hooks:        {_hooks(found)}")
     click.echo(f"capture:      {_capture(found)}")
+
+
+def _running(found: Sequence[Run]) -> str:
+    """The loops that run now, with what they are at."""
+    told = (one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in found)
+    return "\n              ".join(told) or "no loop"
 
 
 def _shape(found: Status) -> dict[str, object]:
