@@ -153,6 +153,14 @@ def test_nothing_is_told_twice(root: Path) -> None:
     assert ids(asked(root, "jwt refresh tokens", wanting(seen=frozenset([REDIS])))) == [JWT]
 
 
+def test_what_two_records_say_in_the_same_words_is_told_once(tmp_path: Path) -> None:
+    again = Block(
+        "Webhook signatures: Stripe webhook signatures use the raw body.", JWT, "webhooks", "2026-11-10", "fix"
+    )
+    fill(tmp_path, again, knowledge=KNOWLEDGE)
+    assert len(ids(asked(tmp_path, "which body do the stripe webhook signatures use"))) == 1
+
+
 def test_few_records_of_one_session_are_told(tmp_path: Path) -> None:
     fill(tmp_path, observations=[observed(number, f"frobnicator step {number}") for number in range(6)])
     assert 1 <= len(ids(asked(tmp_path, "frobnicator step"))) <= 2

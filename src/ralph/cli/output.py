@@ -16,7 +16,8 @@ import click
 
 from ralph.model import ids
 
-_PREVIEW = 60
+_PREVIEW, _LEAST = 60, 24
+"""Columns that the last one of a table has at least, in a pipe and on a narrow terminal."""
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 
@@ -73,9 +74,10 @@ def cut(text: str, columns: int) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column: int = _PREVIEW) -> str:
-    """Aligned columns; the last one is cut to the terminal."""
+    """Aligned columns; the last one is cut to the terminal, of which a pipe has a wide one."""
     columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
-    room = max(last_column, shutil.get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
+    least = min(last_column, _LEAST) if _is_terminal(sys.stdout) else last_column
+    room = max(least, shutil.get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
     lines = []
     for number, row in enumerate([headings, *rows]):
         cells = [cell + " " * (columns[i] - width(cell)) for i, cell in enumerate(row[:-1])]

@@ -270,17 +270,24 @@ def _fitting(best: "Sequence[Judged]") -> "list[Judged]":
 
 
 def _chosen(judged: "Sequence[Judged]", wanted: Wanted) -> "list[Judged]":
-    """Those that the session does not know, few of one earlier session, and none that gives orders."""
+    """Those that the session does not know, each once, few of one earlier session, and none that gives orders."""
     chosen: list[Judged] = []
     sessions: dict[str, int] = {}
+    said: set[str] = set()
     for each in judged:
         row = each.row
-        if row.id in wanted.seen or row.title == _PROMPT or _withheld(row):
+        if row.id in wanted.seen or row.title == _PROMPT or _withheld(row) or (words := _said(row)) in said:
             continue
+        said.add(words)
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
         if not row.session or count <= PER_SESSION:
             chosen.append(each)
     return chosen
+
+
+def _said(row: "Row") -> str:
+    """What a record says, however it is set: a page of knowledge, its insight and its pattern say the same."""
+    return "".join(filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha")))
 
 
 def _withheld(row: "Row") -> bool:
