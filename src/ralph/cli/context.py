@@ -58,10 +58,11 @@ class Invocation:
         """After a command in a worktree: what is staged there is kept in the main checkout, too."""
         if "root" not in self.__dict__ or not paths.worktree_name(self.root):
             return
-        from ralph.app.worktrees import staging  # noqa: PLC0415  (only worktrees pay for it)
+        from ralph.app.worktrees import staging, worktree  # noqa: PLC0415  (only worktrees pay for it)
 
         with contextlib.suppress(RalphError, OSError):  # what the command did is done
             staging.keep(self.root)
+            worktree.witness(self.root)
 
 
 def invocation(ctx: click.Context) -> Invocation:

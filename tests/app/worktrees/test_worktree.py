@@ -188,6 +188,20 @@ def test_a_branch_that_was_rewritten_is_told_with_the_commit_that_it_lost(shop: 
     assert git(shop.root, "log", "-1", "--format=%s", f"rescued-{work.id}").strip() == "add new.py"
 
 
+def test_commits_that_were_made_by_hand_are_noted_and_missed_when_the_branch_is_rewritten(shop: Workshop) -> None:
+    work = new(shop)
+    place = worktree.workplace(shop.root, work)
+    for name in ("one.py", "two.py"):
+        tip = commit(place, name)
+        worktree.witness(place)
+        assert worktree.member(now(shop, work), "tip") == tip
+    git(place, "reset", "-q", "--hard", "HEAD~2")
+    worktree.witness(place)
+    [wrong] = worktree.troubles(shop.root)
+    assert "was rewritten" in wrong.what
+    assert tip in wrong.hint
+
+
 def test_a_folder_of_no_task_is_told(shop: Workshop) -> None:
     git(shop.root, "worktree", "add", "-q", ".worktrees/mine", "-b", "mine")
     [wrong] = worktree.troubles(shop.root)

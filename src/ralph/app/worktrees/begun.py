@@ -10,6 +10,7 @@ most commands ask git nothing. Git has two seconds; what cannot be found out hid
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ralph.app.repository import Repository
 
 _HEADS = "heads.json"
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _GIVEN_UP = "given up"
 _PATIENCE, _AGAIN = 2.0, 60.0
 """Seconds that git has for its answers, since a session may wait; and until it is asked again after it was too slow."""
@@ -90,6 +92,13 @@ def _head(own: Path, common: Path) -> list[object]:
     ref = head.removeprefix("ref: ").strip() if head.startswith("ref: ") else ""
     at = (files.read(common / ref) if ref and (common / ref).is_file() else None) if ref else head
     return [head, at] if at is not None else [head, *_stamp(common / "packed-refs"), *_stamp(common / "reftable")]
+
+
+def commit_here(root: Path) -> str:
+    """The commit that a worktree is on, as far as git's files say it plainly; "" elsewhere."""
+    folders = paths.git_folders(root)
+    at = str(_head(*folders)[1]).strip() if folders is not None else ""
+    return at if _COMMIT.fullmatch(at) else ""
 
 
 def _sparse(own: Path) -> list[int]:

@@ -18,7 +18,7 @@ from ralph.app import board, runs, task_file
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line, listed
-from ralph.app.worktrees import rescue, staging, tree_hold
+from ralph.app.worktrees import begun, rescue, staging, tree_hold
 from ralph.app.worktrees.staging import Restored
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
@@ -348,6 +348,16 @@ def seen(root: Path, task: Task, head: str) -> None:
     """Note the newest commit of a task's branch, by which a rewritten branch is found."""
     if head and task.worktree and head != member(task, "tip"):
         task_file.change(root, task.id, lambda old: with_state(old, tip=head) if old.worktree else old)
+
+
+def witness(root: Path) -> None:
+    """After a command in a worktree: note its commit, unless its branch was rewritten; then doctor tells by the old."""
+    head = begun.commit_here(root)
+    task = task_file.find(root, paths.task_of(root)).task if head and paths.task_of(root) else None
+    if task is None or head == (tip := member(task, "tip")):
+        return
+    if not tip or Repository(root).has(head, tip):
+        seen(root, task, head)
 
 
 # --- what is in it -----------------------------------------------------------------------------
