@@ -242,7 +242,7 @@ class _Names:
 def _supersede(graph: sqlite3.Connection) -> None:
     """The times that superseding gives: a text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
-    sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"  # noqa: S608
+    sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"  # noqa: S608 - our own words
     graph.execute(sql)
     pairs = graph.execute(
         "SELECT e.source_words <> '', e.source, e.target, old.valid_until FROM edges e "
@@ -330,7 +330,7 @@ def around(graph: sqlite3.Connection, keys: Iterable[int]) -> list[Row]:
 
 _NODES = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"  # noqa: S608  (our own names)
 _AROUND = (
-    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "  # noqa: S608
+    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "  # noqa: S608 - our own words
     f"UNION ALL SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value WHERE source IS NOT NULL"
 )
 """Keys come as one value, so that SQLite reads these sentences once, however many keys there are."""
@@ -338,7 +338,7 @@ _AROUND = (
 
 def edges(graph: sqlite3.Connection) -> list[Row]:
     """Every edge that has both of its ends."""
-    sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608
+    sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608 - our own words
     return list(map(Row._make, _bare(graph).execute(sql)))
 
 

@@ -57,7 +57,7 @@ def memories(
         tests.append(f"kind IN ({marks(kinds)})")
         values += kinds
     if tags:
-        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({marks(tags)})"  # noqa: S608
+        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({marks(tags)})"  # noqa: S608 - our own words
         tests.append(f"tags <> '' AND EXISTS ({named})")
         values += [tag.lower() for tag in tags]
     if since:
@@ -188,18 +188,18 @@ _OTHER = (
 """Our own words first: to fold every word would take a hook longer than all else here."""
 OTHERS = f"SELECT id FROM tasks WHERE {_OTHER}"  # noqa: S608  (our own names, here and below)
 """Tasks that are not finished, beside this one; where SQLite asks it within a statement, it does so once."""
-_HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"  # noqa: S608
-_THEIR_FILES = f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"  # noqa: S608
+_HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"  # noqa: S608 - our own words
+_THEIR_FILES = f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"  # noqa: S608 - our own words
 _NOT_OUR_FILES = (
-    f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "  # noqa: S608
+    f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "  # noqa: S608 - our own words
     f"AND {FOLDER} NOT IN ({_HOMES.format('id = ?')})"
 )
 _THEIR_SESSIONS = (  # each by both of its ids
-    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "  # noqa: S608
+    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "  # noqa: S608 - our own words
     "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
     f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
 )
-_THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"  # noqa: S608
+_THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"  # noqa: S608 - our own words
 """What sums up a run tells of each of its tasks."""
 _TOLD = (
     "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
@@ -220,7 +220,7 @@ _LISTED = "SELECT value FROM json_each(?)"
 _BESIDE = _SEEN_OBSERVATION.format(_LISTED, _LISTED)
 """The same of observations, where what is hidden was found before."""
 _ALL_BESIDE = (
-    f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "  # noqa: S608
+    f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "  # noqa: S608 - our own words
     "theirs AS (SELECT id, session_id FROM sessions WHERE task_id IN (SELECT id FROM others)) "
     "SELECT (SELECT json_group_array(id) FROM others), (SELECT json_group_array(name) FROM "
     "(SELECT id AS name FROM theirs UNION ALL SELECT session_id FROM theirs WHERE session_id IS NOT NULL)), "
@@ -311,7 +311,7 @@ def passing(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filt
     for place, test, values in keep:
         table, key = TABLES[place]
         for part in parts(of(keys, place)):
-            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({marks(part)}){test and f' AND {test}'}"  # noqa: S608
+            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({marks(part)}){test and f' AND {test}'}"  # noqa: S608 - our own words
             found.update(row[0] for row in connection.execute(sql, (*part, *values)))
     return found
 
@@ -322,7 +322,7 @@ def standing(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[in
     for place, (table, key) in enumerate(TABLES):
         for part in parts(of(keys, place)):
             sql = (
-                f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608
+                f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608 - our own words
                 f"WHERE t.{key} IN ({marks(part)})"
             )
             found.update((row[0], (row[1], row[2], row[0])) for row in connection.execute(sql, part))
@@ -333,7 +333,7 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
     """For observations: key, the key of another one of the same session within reach, and how far it is."""
     for part in parts(of(keys, _OBSERVATION)):
         sql = (
-            "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "  # noqa: S608
+            "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "  # noqa: S608 - our own words
             "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
             f"WHERE a.key IN ({marks(part)})"
         )
@@ -348,7 +348,7 @@ def linked(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tupl
     found: list[tuple[int, int]] = []
     for part in parts(of(keys, _MEMORY)):
         sql = (
-            "SELECT a.key, b.key FROM records a "  # noqa: S608
+            "SELECT a.key, b.key FROM records a "  # noqa: S608 - our own words
             "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
             "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
             f"WHERE a.key IN ({marks(part)}) AND b.key <> a.key ORDER BY a.key, l.key"
@@ -362,7 +362,7 @@ def judged(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int,
     found: dict[int, Row] = {}
     for place, (table, key) in enumerate(TABLES):
         for part in parts(of(keys, place)):
-            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({marks(part)})"  # noqa: S608
+            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({marks(part)})"  # noqa: S608 - our own words
             found.update((row[0], Row(*row)) for row in connection.execute(sql, part))
     return found
 

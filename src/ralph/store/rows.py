@@ -86,7 +86,7 @@ def places(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tup
         for part in lookup.parts(_of(keys, family)):
             marks = ", ".join("?" * len(part))
             sql = (
-                f"SELECT t.{key} AS key, s.path, t.line FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608
+                f"SELECT t.{key} AS key, s.path, t.line FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608 - our own words
                 f"WHERE t.{key} IN ({marks})"
             )
             found.update((row["key"], (row["path"], row["line"])) for row in connection.execute(sql, part))
@@ -144,7 +144,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
         column = "record_id" if family is Family.JOURNAL else "id"
         wheres, values = _wheres(family, query) if query is not None else ([], [])
         tests = " AND ".join([f"({column} = ? OR ({column} > ? AND {column} < ?))", *wheres])
-        sql = f"SELECT {key}, {column}, metadata FROM {table} WHERE {tests} ORDER BY length({column}), {column}"  # noqa: S608
+        sql = f"SELECT {key}, {column}, metadata FROM {table} WHERE {tests} ORDER BY length({column}), {column}"  # noqa: S608 - our own words
         for row in connection.execute(sql, (name, name + BEARER, name + chr(ord(BEARER) + 1), *values)):
             if given_id(row[1], row[2]) == name:  # somebody's own id may hold a `~`
                 found.append(int(row[0]))
@@ -158,7 +158,7 @@ def beside(connection: sqlite3.Connection, number: int, record: Record, reach: i
     found: list[int] = []
     for relation, order in (("<", "DESC"), (">", "ASC")):
         tests = " AND ".join([f"(created_at, {key}) {relation} (?, ?)", "created_at <> ''", *wheres])
-        sql = f"SELECT {key} FROM {table} WHERE {tests} ORDER BY created_at {order}, {key} {order} LIMIT ?"  # noqa: S608
+        sql = f"SELECT {key} FROM {table} WHERE {tests} ORDER BY created_at {order}, {key} {order} LIMIT ?"  # noqa: S608 - our own words
         found += [row[0] for row in connection.execute(sql, (safe(record.created_at), number, *values, reach))]
     return found
 
@@ -179,7 +179,7 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
     for family in FAMILIES:
         table, key = TABLES[family]
         for part in lookup.parts(_of(keys, family)):
-            sql = f"SELECT {key}, coalesce({told[family]}, '') FROM {table} WHERE {key} IN ({lookup.marks(part)})"  # noqa: S608
+            sql = f"SELECT {key}, coalesce({told[family]}, '') FROM {table} WHERE {key} IN ({lookup.marks(part)})"  # noqa: S608 - our own words
             found.update((row[0], row[1]) for row in connection.execute(sql, part) if row[1])
     return found
 
@@ -187,7 +187,7 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
     """Whether a task may know of a session: neither it nor anything in it is of another one that is not finished."""
     sql = (
-        f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "  # noqa: S608
+        f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "  # noqa: S608 - our own words
         f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.TOLD_TASK} IN ({lookup.OTHERS}) LIMIT 1"
     )
     named = (safe(session_id), safe(task))
@@ -197,7 +197,7 @@ def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> 
 def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
     """The ids of the sessions that `sees_session` is not true of, all at once; none for whoever has no task."""
     sql = (
-        f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "  # noqa: S608
+        f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "  # noqa: S608 - our own words
         f"SELECT session_id, NULL FROM observations WHERE {lookup.TOLD_TASK} IN ({lookup.OTHERS})"
     )
     found = connection.execute(sql, (safe(task), safe(task))) if task else ()
@@ -278,7 +278,7 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each table has."""
     tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")
     return {
-        table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
+        table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our own words
         for table in tables
     }
 
@@ -297,7 +297,7 @@ def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
         table, key = TABLES[family]
         wheres, more = _wheres(family, query)
         values += more
-        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {' AND '.join(wheres) or '1'}")  # noqa: S608
+        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {' AND '.join(wheres) or '1'}")  # noqa: S608 - our own words
     return parts, values
 
 
@@ -315,11 +315,11 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
         values += [len(query.until), query.until]
     if query.tags:
         marks = ", ".join("?" * len(query.tags))
-        wheres.append(f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({marks}))")  # noqa: S608
+        wheres.append(f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({marks}))")  # noqa: S608 - our own words
         values += [tag.lower() for tag in query.tags]
     if query.sources:
         marks = ", ".join("?" * len(query.sources))
-        wheres.append(f"source IN (SELECT key FROM sources WHERE path IN ({marks}))")  # noqa: S608
+        wheres.append(f"source IN (SELECT key FROM sources WHERE path IN ({marks}))")  # noqa: S608 - our own words
         values += query.sources
     if query.scope is not None:
         wheres.append("coalesce(nullif(scope, ''), ?) = ?")

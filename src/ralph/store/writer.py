@@ -107,7 +107,7 @@ class Writer:
             rows.append((*row[:2], source, each.line + lines_before, *row[2:]))
             words.append((key, *search_columns(each.record, self._terms)))
         marks = ", ".join("?" * _INSERT[family])
-        self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({marks})", rows)  # noqa: S608
+        self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({marks})", rows)  # noqa: S608 - our own words
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
         self.connection.executemany(sql, words)
 
@@ -124,7 +124,7 @@ class Writer:
                 self.connection.execute(sql, (*values.values(), name))
                 continue
             values = {**unsaid, **said, "source": source}
-            sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
+            sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our own words
             self.connection.execute(sql, tuple(values.values()))
 
     def _task(self, source: int, task: "Task") -> None:
@@ -139,7 +139,7 @@ class Writer:
         step = len(FAMILIES)
         if family not in self._next:
             table, column = TABLES[family]
-            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]  # noqa: S608
+            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]  # noqa: S608 - our own words
             self._next[family] = FAMILIES.index(family) + step if highest is None else highest + step
         first = self._next[family]
         self._next[family] = first + count * step
@@ -164,7 +164,7 @@ class Writer:
         for start in range(0, len(names), _MOST):
             part = names[start : start + _MOST]
             marks = ", ".join("?" * len(part))
-            sql = f"SELECT {column} FROM {TABLES[family][0]} WHERE {column} IN ({marks})"  # noqa: S608
+            sql = f"SELECT {column} FROM {TABLES[family][0]} WHERE {column} IN ({marks})"  # noqa: S608 - our own words
             yield from (row[0] for row in self.connection.execute(sql, part).fetchall())
 
     def _places(self, placed: Sequence[Placed]) -> Iterator[int]:

@@ -247,11 +247,11 @@ def _read(found: sqlite3.Connection) -> Whole:
 
 _JOINED = "source IS NOT NULL AND +target IS NOT NULL"
 _EDGES = (
-    "SELECT DISTINCT source, target, relation, recorded, valid_from, valid_until, explicit FROM edges "  # noqa: S608
+    "SELECT DISTINCT source, target, relation, recorded, valid_from, valid_until, explicit FROM edges "  # noqa: S608 - our own words
     f"WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"
 )
 """In the order of an index that has it all: nothing is sorted for it, since `+` keeps SQLite from another one."""
 _SINCE = (
-    "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "  # noqa: S608
+    "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "  # noqa: S608 - our own words
     f"WHERE since <> '' OR recorded <> '' UNION ALL SELECT min(recorded) FROM edges WHERE {_JOINED} AND recorded <> '')"
 )
