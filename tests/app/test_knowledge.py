@@ -221,7 +221,7 @@ def test_one_bad_entry_never_stops_the_others(tmp_path: Path) -> None:
     )
     done = knowledge.learn(tmp_path, said.knowledge, feature="shop", run="run-1")
     assert [(each.slug, each.change.value) for each in done] == [
-        ("one", "new"), ("", "refused"), ("", "refused"), ("", "refused"), ("", "refused"), ("one", "updated"),
+        ("one", "new"), ("", "refused"), ("", "refused"), ("", "refused"), ("half", "new"), ("one", "updated"),
     ]  # fmt: skip
     assert all(each.why for each in done if each.change is Change.REFUSED)
     assert "tag" in done[1].why

@@ -22,6 +22,7 @@ ONE = [
     ("Money is integer cents.", "money is integer cents"),
     ("Run `make proto` before the tests, otherwise importing user_pb2 fails.",
      "user_pb2 cannot be imported until make proto has been run"),
+    ("Gotcha: invoices are numbered without gaps.", "Invoices: invoices are numbered without gaps."),
     ("The worker needs REDIS_URL at its start.", "The workers need the REDIS_URL at start"),
 ]  # fmt: skip
 

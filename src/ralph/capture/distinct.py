@@ -20,6 +20,7 @@ _NO = words_of(
     """not no never none nor cannot don't doesn't didn't won't can't mustn't shouldn't isn't aren't without nicht nie
     niemals kein keine keinen ohne pas jamais sans ne nunca nao sem sin nunca dont doesnt"""
 )
+_LABELS = words_of("gotcha tip note convention decision pattern learning learned rule")
 _ORDER = words_of(
     """before after then than instead first last over until vor nach erst statt avant apres puis antes depois despues
     luego from to into"""
@@ -53,6 +54,6 @@ def _telling(text: str) -> list[str]:
             found.append(low)
         elif is_cjk(low):  # without the particle at its end; what is short is an ending
             found.extend([low[:_ROOT]] if len(low) > _ROOT else [])
-        elif low not in STOP_WORDS and len(low) > 1:
+        elif low not in STOP_WORDS and low not in _LABELS and len(low) > 1:
             found.append(stem(low))
     return found
