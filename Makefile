@@ -48,11 +48,13 @@ docs: $(READY)
 soak: $(READY)
 	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak
 
+# In two parts, since a process that drives a browser can run no event loop of its own.
 # The clients are pinned in tests/e2e/install_clients.py, the browser is Debian's; what cannot be had is said and skipped.
 e2e: $(READY)
 	$(BIN)/python -m tests.e2e.install_clients
 	$(BIN)/python -m tests.e2e.install_browser
-	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e --ignore=tests/e2e/web
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e/web
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
