@@ -266,7 +266,7 @@ def test_resume_after_a_failed_task_tries_it_again_from_the_beginning(shop: Work
 
 
 def test_resume_after_the_agent_was_away_and_after_it_gave_up(shop: Workshop) -> None:
-    away = lambda ask: Reply("", StopReason.UNAVAILABLE, error="rate limit")  # noqa: E731 - one line
+    away = lambda ask: Reply("", StopReason.UNAVAILABLE, error="rate limit")  # noqa: E731 - an agent in one line
     run = shop.start(away)
     for number in (2, 3, 4):
         run = shop.resume(*[Step()] * (number - 1), away)

@@ -111,8 +111,8 @@ def turned(clock: Clock, seed: int) -> Iterator[None]:
     chance = Random(seed)
     before = (ids.now, os, light.stamp)
     setattr(ids, "now", clock)  # noqa: B010  (mypy knows that a module's function is no variable)
-    setattr(ids, "os", SimpleNamespace(urandom=chance.randbytes))  # noqa: B010 - mypy
-    setattr(light, "stamp", clock.stamp)  # noqa: B010 - mypy
+    setattr(ids, "os", SimpleNamespace(urandom=chance.randbytes))  # noqa: B010 - not the stated type
+    setattr(light, "stamp", clock.stamp)  # noqa: B010 - not the stated type
     try:
         yield
     finally:

@@ -45,7 +45,7 @@ def globs(paths: tuple[str, ...]) -> Hidden:
     """The globs of `privacy.paths`, ready to be asked."""
     anywhere, placed = list[str](), list[str]()
     for path in paths:
-        glob = os.path.expanduser(path.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")  # noqa: PTH111 - light
+        glob = os.path.expanduser(path.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")  # noqa: PTH111 - no pathlib here
         if glob:
             (anywhere if glob.startswith("**/") or "/" not in glob else placed).append(
                 translate(glob.removeprefix("**/"))

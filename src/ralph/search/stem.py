@@ -59,7 +59,7 @@ def _vowels(word: str) -> list[bool]:
 def _measure(word: str) -> int:
     """How often a vowel is followed by a consonant."""
     marks = _vowels(word)
-    return sum(1 for before, after in zip(marks, marks[1:]) if before and not after)  # noqa: B905, RUF007 - light
+    return sum(1 for before, after in zip(marks, marks[1:]) if before and not after)  # noqa: B905, RUF007 - hooks: no itertools
 
 
 def _has_vowel(word: str) -> bool:
