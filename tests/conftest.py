@@ -27,6 +27,10 @@ settings.register_profile(
 )
 settings.load_profile("ralph")
 
+# A background shell starts its children with SIGINT ignored, and they would pass that on to every program of a test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 WRITER = Path(__file__).parent / "soak" / "writer.py"
 NOBODY = 65534
 
