@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ralph.errors import Conflict, NotFound
 from ralph.model import ids
 
 
@@ -94,3 +95,30 @@ def test_a_derived_id_depends_on_the_words_alone(words: str) -> None:
     assert ids.derived("pat", words) == ids.derived("pat", words)
     assert ids.derived("pat", words) != ids.derived("pat", words + "x")
     assert re.fullmatch(r"pat-[0-9a-f]{8}", ids.derived("pat", words))
+
+
+def test_short_form_is_the_kind_and_the_shortest_unique_tail() -> None:
+    known = ["mem-1705751400-a3f8", "mem-1705751401-a3f8", "mem-1705751401-b000", "t-1a2b3c", "know-release-steps"]
+    assert ids.short_ids(known) == {
+        "mem-1705751400-a3f8": "mem-0-a3f8",
+        "mem-1705751401-a3f8": "mem-1-a3f8",
+        "mem-1705751401-b000": "mem-b000",
+        "t-1a2b3c": "t-2b3c",
+    }
+
+
+def test_short_form_finds_its_id_and_an_ambiguous_one_lists_the_candidates() -> None:
+    known = ["mem-1705751400-a3f8", "mem-1705751401-a3f8", "fix-1705751400-a3f8", "know-ownership"]
+    assert ids.resolve("fix-a3f8", known) == "fix-1705751400-a3f8"
+    assert ids.resolve("mem-1705751400-a3f8", known) == "mem-1705751400-a3f8"
+    with pytest.raises(Conflict, match="mem-1705751400-a3f8, mem-1705751401-a3f8"):
+        ids.resolve("mem-a3f8", known)
+    for name in ("mem-3f8", "know-ship", "obs-a3f8", ""):
+        with pytest.raises(NotFound):
+            ids.resolve(name, known)
+
+
+@given(st.sets(st.from_regex(r"(mem|fix|t)-([0-9]{1,3}-)?[0-9a-f]{4,6}", fullmatch=True), max_size=40))
+def test_every_short_form_means_its_own_id(known: set[str]) -> None:
+    for full, short in ids.short_ids(known).items():
+        assert ids.resolve(short, known) == full
