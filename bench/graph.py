@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.timing import Bar, report
 
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Link, Origin, Record
+from ralph.model.record import Link, MemoryKind, Origin, Record
 from ralph.search import facts, terms
 from ralph.search import graph as walking
 from ralph.store import graph, index

@@ -19,10 +19,9 @@ from statistics import median
 from ralph.app import index, journal, loop, memory, search
 from ralph.app.loop import Wish
 from ralph.app.loop_parts import Teller
-from ralph.model.agent import Ask, Reply
-from ralph.model.kinds import MemoryKind, Outcome
 from ralph.model.query import Query
-from ralph.model.work import JournalEntry
+from ralph.model.record import MemoryKind, Outcome
+from ralph.model.work import Ask, JournalEntry, Reply
 from ralph.search.measure import speed
 from ralph.search.measure.sessions import Words
 from ralph.settings import Config

@@ -283,7 +283,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
     for path in modules():
         if part_of(path) == "model" and path.name != "ids.py":
             names = {name.split(".")[0] for name, _ in imports(tree_of(path))}
-            values = {"pathlib"} if path.name == "agent.py" else set()  # a folder's name, which only agents open
+            values = {"pathlib"} if path.name == "work.py" else set()  # a folder's name, which only agents open
             assert names <= {"collections", "dataclasses", "enum", "types", "typing", "ralph"} | values, path
 
 

@@ -17,7 +17,7 @@ _HOME = {
     "Origin": "ralph.model.record",
     "Status": "ralph.model.record",
     "Link": "ralph.model.record",
-    "MemoryKind": "ralph.model.kinds",
+    "MemoryKind": "ralph.model.record",
     "RalphError": "ralph.errors",
     "Config": "ralph.settings",
     "Library": "ralph.store.library",

@@ -15,7 +15,7 @@ from enum import Enum, StrEnum
 from typing import TypeVar
 
 from ralph.formats.keys import Kind
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 T = TypeVar("T")
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph.model.servers import Server, Way, Whose
+from ralph.model.work import McpServer, ServerScope, Transport
 
 
-def program(name: str, how: str, pids: Path, **env: str) -> Server:
+def program(name: str, how: str, pids: Path, **env: str) -> McpServer:
     """A server that is this file, run as a program."""
     words = (sys.executable, __file__, how, str(pids))
-    return Server(name, Whose.USER, Way.STDIO, words, env=tuple(env.items()))
+    return McpServer(name, ServerScope.USER, Transport.STDIO, words, env=tuple(env.items()))
 
 
-def address(name: str, url: str, way: Way = Way.HTTP, **headers: str) -> Server:
-    return Server(name, Whose.USER, way, url=url, headers=tuple(headers.items()))
+def address(name: str, url: str, way: Transport = Transport.HTTP, **headers: str) -> McpServer:
+    return McpServer(name, ServerScope.USER, way, url=url, headers=tuple(headers.items()))
 
 
 def started(pids: Path) -> list[int]:
@@ -67,14 +67,14 @@ def silent() -> Iterator[str]:
 
 
 @contextmanager
-def served(way: Way) -> Iterator[str]:
+def served(way: Transport) -> Iterator[str]:
     """A server of the SDK at an address; gives its URL."""
     words = [sys.executable, __file__, way.value]
     with subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            yield f"http://127.0.0.1:{port}/{'sse' if way is Way.SSE else 'mcp'}"
+            yield f"http://127.0.0.1:{port}/{'sse' if way is Transport.SSE else 'mcp'}"
         finally:
             process.kill()
 

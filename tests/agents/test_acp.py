@@ -17,7 +17,7 @@ from ralph.agents.acp import Acp
 from ralph.agents.claude import Claude, settled
 from ralph.agents.codex import Codex
 from ralph.agents.command import Command
-from ralph.model.agent import Agent, Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 
 PLAYER = str(Path(__file__).with_name("acp_agent.py"))
 

@@ -11,7 +11,7 @@ from tests.agents.players import Player, player
 
 from ralph.agents.claude import Claude, Heard
 from ralph.agents.process import Finished
-from ralph.model.agent import Agent, Ask, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, StopReason, ToolCall
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-opus-5-5"}
 GOOD = {

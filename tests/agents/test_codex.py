@@ -7,7 +7,7 @@ import pytest
 from tests.agents.players import Player, player
 
 from ralph.agents.codex import Codex
-from ralph.model.agent import Agent, Ask, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, StopReason, ToolCall
 
 BEGIN: list[object] = [{"type": "thread.started", "thread_id": "t-1"}, {"type": "turn.started"}]
 END = {"type": "turn.completed", "usage": {"input_tokens": 500, "output_tokens": 50}}

@@ -7,7 +7,7 @@ import pytest
 
 from ralph.agents.command import Command, words
 from ralph.errors import UsageError
-from ralph.model.agent import Agent, Ask, Reply, StopReason
+from ralph.model.work import Agent, Ask, Reply, StopReason
 
 ECHO = [sys.executable, "-c", "import sys; sys.stdout.write(sys.stdin.read() + '|' + '|'.join(sys.argv[1:]))"]
 NASTY = "a 'b' \"c\" $(touch pwned) `touch pwned`; touch pwned\n{prompt}"

@@ -8,46 +8,46 @@ from tests.agents.living import living
 from tests.agents.mcp_server import address, answering, program, served, silent, started
 
 from ralph.agents import mcp_client
-from ralph.model.servers import Answer, Server, ServerStatus, Way, Whose
+from ralph.model.work import McpServer, ServerAnswer, ServerScope, ServerStatus, Transport
 
 PATIENT = 60.0
 """Seconds for a server that will answer: a busy machine is no failure."""
 SHORT = 0.5
 
 
-def ask(tmp_path: Path, *servers: Server, seconds: float = PATIENT) -> dict[str, Answer]:
+def ask(tmp_path: Path, *servers: McpServer, seconds: float = PATIENT) -> dict[str, ServerAnswer]:
     return mcp_client.ask(servers, tmp_path, os.environ, seconds=seconds)
 
 
-def one(tmp_path: Path, server: Server, seconds: float = PATIENT) -> Answer:
+def one(tmp_path: Path, server: McpServer, seconds: float = PATIENT) -> ServerAnswer:
     return ask(tmp_path, server, seconds=seconds)[server.name]
 
 
 @pytest.mark.parametrize("how", ["sdk", "good", "chatty", "place"])
 def test_a_program_that_shakes_hands_is_running_and_then_ended(tmp_path: Path, how: str) -> None:
     pids = tmp_path / "pids"
-    assert one(tmp_path, program("a", how, pids)) == Answer(ServerStatus.RUNNING)
+    assert one(tmp_path, program("a", how, pids)) == ServerAnswer(ServerStatus.RUNNING)
     assert len(started(pids)) == 1
     assert living(*started(pids)) == []
 
 
-@pytest.mark.parametrize("way", [Way.HTTP, Way.SSE])
-def test_a_server_at_an_address_is_running(tmp_path: Path, way: Way) -> None:
+@pytest.mark.parametrize("way", [Transport.HTTP, Transport.SSE])
+def test_a_server_at_an_address_is_running(tmp_path: Path, way: Transport) -> None:
     with served(way) as url:
-        assert one(tmp_path, address("web", url, way)) == Answer(ServerStatus.RUNNING)
+        assert one(tmp_path, address("web", url, way)) == ServerAnswer(ServerStatus.RUNNING)
 
 
-@pytest.mark.parametrize("way", [Way.HTTP, Way.SSE])
+@pytest.mark.parametrize("way", [Transport.HTTP, Transport.SSE])
 @pytest.mark.parametrize("status", [401, 403])
-def test_who_must_log_in_needs_auth(tmp_path: Path, way: Way, status: int) -> None:
+def test_who_must_log_in_needs_auth(tmp_path: Path, way: Transport, status: int) -> None:
     with answering(status, WWW_Authenticate="Bearer") as url:
         answer = one(tmp_path, address("web", url, way))
     assert (answer.status, str(status) in answer.why) == (ServerStatus.NEEDS_AUTH, True)
 
 
-@pytest.mark.parametrize("way", [Way.HTTP, Way.SSE])
+@pytest.mark.parametrize("way", [Transport.HTTP, Transport.SSE])
 @pytest.mark.parametrize("status", [200, 302, 404, 500])
-def test_an_address_without_a_server_has_failed(tmp_path: Path, way: Way, status: int) -> None:
+def test_an_address_without_a_server_has_failed(tmp_path: Path, way: Transport, status: int) -> None:
     with answering(status) as url:
         answer = one(tmp_path, address("web", url, way))
     assert answer.status is ServerStatus.FAILED
@@ -61,8 +61,8 @@ def test_an_address_that_cannot_be_reached_has_failed(tmp_path: Path, url: str) 
     assert answer.why
 
 
-@pytest.mark.parametrize("way", [Way.HTTP, Way.SSE])
-def test_an_address_that_keeps_silent_is_given_up(tmp_path: Path, way: Way) -> None:
+@pytest.mark.parametrize("way", [Transport.HTTP, Transport.SSE])
+def test_an_address_that_keeps_silent_is_given_up(tmp_path: Path, way: Transport) -> None:
     with silent() as url:
         answer = one(tmp_path, address("web", url, way), seconds=SHORT)
     assert answer.status is ServerStatus.FAILED
@@ -71,7 +71,7 @@ def test_an_address_that_keeps_silent_is_given_up(tmp_path: Path, way: Way) -> N
 def test_a_program_that_keeps_silent_is_given_up_and_ended(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     answer = one(tmp_path, program("a", "hang", pids), seconds=3.0)
-    assert answer == Answer(ServerStatus.FAILED, "no answer within 3 s")
+    assert answer == ServerAnswer(ServerStatus.FAILED, "no answer within 3 s")
     assert started(pids)
     assert living(*started(pids)) == []
 
@@ -90,12 +90,12 @@ def test_a_program_that_ends_early_has_failed_and_its_complaint_is_told(tmp_path
 
 
 def test_a_server_that_refuses_the_greeting_has_failed_in_its_own_words(tmp_path: Path) -> None:
-    assert one(tmp_path, program("a", "refuse", tmp_path / "pids")) == Answer(ServerStatus.FAILED, "no licence")
+    assert one(tmp_path, program("a", "refuse", tmp_path / "pids")) == ServerAnswer(ServerStatus.FAILED, "no licence")
 
 
 def test_a_program_that_is_not_there_has_failed(tmp_path: Path) -> None:
-    answer = one(tmp_path, Server("a", Whose.USER, Way.STDIO, ("no-such-program-of-ours",)))
-    assert answer == Answer(ServerStatus.FAILED, "no-such-program-of-ours: there is no such program")
+    answer = one(tmp_path, McpServer("a", ServerScope.USER, Transport.STDIO, ("no-such-program-of-ours",)))
+    assert answer == ServerAnswer(ServerStatus.FAILED, "no-such-program-of-ours: there is no such program")
 
 
 def test_a_program_gets_its_variables_and_not_an_enclosing_sessions_marks(
@@ -135,7 +135,7 @@ def test_headers_are_sent(tmp_path: Path) -> None:
 
 def test_nothing_of_a_failure_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with answering(500) as url:
-        ask(tmp_path, address("web", url), address("sse", url, Way.SSE), program("a", "crash", tmp_path / "pids"))
+        ask(tmp_path, address("web", url), address("sse", url, Transport.SSE), program("a", "crash", tmp_path / "pids"))
     assert capfd.readouterr() == ("", "")
 
 

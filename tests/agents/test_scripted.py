@@ -8,7 +8,7 @@ import pytest
 
 from ralph.agents.scripted import load, step_of
 from ralph.errors import Unreadable, UsageError
-from ralph.model.agent import Agent, Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 from ralph.testing import ScriptedAgent, Step
 
 

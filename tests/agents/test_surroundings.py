@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralph.agents.surroundings import environment, is_inside, place
-from ralph.model.agent import Ask
+from ralph.model.work import Ask
 
 
 def test_a_users_settings_reach_the_agent_and_an_enclosing_session_does_not() -> None:

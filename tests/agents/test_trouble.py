@@ -4,7 +4,7 @@ import pytest
 
 from ralph.agents.process import Finished
 from ralph.agents.trouble import crash, forced, judged
-from ralph.model.agent import StopReason
+from ralph.model.work import StopReason
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ralph.app.chats import chat, chat_turns
 from ralph.app.chats.chat import Ear, Said, Wish
 from ralph.app.chats.chat_log import Mode
 from ralph.app.logs import log_file
-from ralph.model.agent import Ask, Reply, ToolCall
+from ralph.model.work import Ask, Reply, ToolCall
 from ralph.settings import Config
 from ralph.testing import ScriptedAgent
 

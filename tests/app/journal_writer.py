@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.soak.writer import PARTS, nursery, say, wait_for_the_word
 
 from ralph.app import journal
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 from ralph.store import files
 

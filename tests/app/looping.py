@@ -11,8 +11,7 @@ from ralph.app import loop, runs
 from ralph.app.loop import Wish
 from ralph.app.loop_parts import Teller
 from ralph.loop.state import Run
-from ralph.model.agent import Ask, Reply, StopReason
-from ralph.model.work import JournalEntry
+from ralph.model.work import Ask, JournalEntry, Reply, StopReason
 from ralph.settings import Config
 from ralph.testing import ScriptedAgent, Step
 

@@ -11,8 +11,7 @@ from tests.cli.runner import Block, page
 from ralph import paths
 from ralph.app import index, journal, task
 from ralph.formats import insights, jsonl
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
 ASKED = "grease the frobnicator"

@@ -11,7 +11,7 @@ from ralph.agents.codex import Codex
 from ralph.agents.command import Command
 from ralph.app.agent import check, found, named
 from ralph.errors import Unreadable, UsageError
-from ralph.model.agent import Reply, StopReason
+from ralph.model.work import Reply, StopReason
 from ralph.testing import ScriptedAgent, Step
 
 GOOD = {"type": "result", "subtype": "success", "is_error": False, "result": "READY"}

@@ -6,7 +6,7 @@ from ralph.app import asking
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import NodeType, Relation
-from ralph.model.kinds import MemoryKind, ObservationKind
+from ralph.model.record import MemoryKind, ObservationKind
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 from ralph.app import bench, search
 from ralph.context import tokens
 from ralph.errors import NotFound, Unreadable, UsageError
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Hit
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.search.embedders import ProviderFailed
 from ralph.search.meaning import Matrix
 from ralph.search.measure import runs

@@ -9,8 +9,8 @@ from ralph.app import guardrails, index, knowledge, memory, search, task_memory
 from ralph.app.loop import Wish
 from ralph.app.worktrees import worktree
 from ralph.errors import Refused
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
+from ralph.model.record import MemoryKind
 from ralph.store.sources import readable, sources
 
 

@@ -15,8 +15,7 @@ from ralph.app import briefing, index, ledger
 from ralph.context import render, shares
 from ralph.context.tokens import estimate
 from ralph.formats import jsonl
-from ralph.model.kinds import MemoryKind, ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.settings import Config, Filter, Inject, Memories, Shares, Trimming
 from ralph.settings import Context as Window
 

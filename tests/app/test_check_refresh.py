@@ -9,8 +9,7 @@ from tests.app.test_check import LONG, NEW, OLD, Repository
 
 from ralph.app import briefing, check, check_look
 from ralph.app.check_git import Git
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Origin, Record
+from ralph.model.record import MemoryKind, Origin, Record
 from ralph.search import citations
 from ralph.settings import Config
 

@@ -17,8 +17,7 @@ from ralph.app.worth import MOST, worth
 from ralph.errors import Refused
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import ObservationKind, Outcome
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Outcome, Record
 
 OLD = "2026-10-01"
 """After everything that `happened` says."""

@@ -14,9 +14,8 @@ from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.formats.sections import parse
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
-from ralph.model.record import Link, Record
+from ralph.model.record import Link, MemoryKind, Record
 from ralph.store import files
 from ralph.store.library import Library
 

@@ -22,9 +22,9 @@ from ralph.app.worktrees import task_drop, task_merge, worktree
 from ralph.capture.insights import places
 from ralph.formats import patterns, progress, region
 from ralph.loop.state import Run
-from ralph.model.agent import Ask, Reply
 from ralph.model.query import Query
 from ralph.model.record import Family, Status
+from ralph.model.work import Ask, Reply
 
 LESSONS = {
     "refunds": "The ledger rejects refunds older than 90 days with LedgerClosedError",

@@ -18,9 +18,8 @@ from ralph.app.search import search
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats import jsonl
-from ralph.model.kinds import MemoryKind, ObservationKind
 from ralph.model.query import Query
-from ralph.model.record import Family, Link, Origin, Record, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Record, Status
 from ralph.search import terms
 from ralph.store import rows
 from ralph.store.index import Index

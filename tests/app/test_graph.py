@@ -11,7 +11,7 @@ from ralph import paths
 from ralph.app import graph, index, knowledge, meaning, memory
 from ralph.errors import NotFound
 from ralph.model.graph import NodeType
-from ralph.model.kinds import MemoryKind, Outcome
+from ralph.model.record import MemoryKind, Outcome
 from ralph.settings import Embedding
 from ralph.testing import HashEmbedder
 

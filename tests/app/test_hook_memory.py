@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ralph.app import briefing, hook, memory
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 from ralph.settings import Config
 
 

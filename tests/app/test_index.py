@@ -24,8 +24,8 @@ from ralph.app import index, memory
 from ralph.app.search import search
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import Outcome
 from ralph.model.query import Query
+from ralph.model.record import Outcome
 from ralph.store import db, lookup
 from ralph.store.index import SCHEMA_VERSION
 

@@ -14,8 +14,7 @@ from ralph.capture.insights import evidence, is_well_evidenced, places
 from ralph.errors import Conflict, NotFound, Unreadable, UsageError
 from ralph.formats import insights, jsonl
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.model.kinds import Outcome
-from ralph.model.record import Record, Status
+from ralph.model.record import Outcome, Record, Status
 from ralph.model.work import JournalEntry
 from ralph.store import files
 

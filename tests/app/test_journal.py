@@ -19,8 +19,7 @@ from ralph.app.journal import Which
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import jsonl
 from ralph.formats.journal import record_of
-from ralph.model.kinds import Outcome
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, Origin, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.store import db, files
 

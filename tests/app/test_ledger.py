@@ -7,8 +7,7 @@ import pytest
 
 from ralph.app import ledger
 from ralph.app.ledger import Injection, Ledger
-from ralph.model.kinds import MemoryKind, ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 
 NOON = "2026-11-15T12:00:00Z"
 LATER = "2026-11-15T12:00:00.500000Z"

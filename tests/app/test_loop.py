@@ -11,9 +11,8 @@ from ralph.app.board import status_of
 from ralph.app.loop import Wish, wished
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
-from ralph.model.agent import Ask, Reply, StopReason
 from ralph.model.query import Query
-from ralph.model.work import RunStatus, TaskStatus
+from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.settings import Config, Criterion, CriterionType
 from ralph.testing import Step
 

@@ -14,8 +14,7 @@ from ralph.app import runs
 from ralph.app.loop import Wish
 from ralph.errors import WriteFailed
 from ralph.loop.state import Run
-from ralph.model.agent import Ask, Reply
-from ralph.model.work import RunStatus
+from ralph.model.work import Ask, Reply, RunStatus
 from ralph.testing import Step
 
 Marks = dict[str, tuple[bytes, int]]

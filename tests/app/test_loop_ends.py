@@ -12,8 +12,7 @@ from ralph.app.board import status_of
 from ralph.app.loop import Wish
 from ralph.errors import Conflict, Refused, UsageError
 from ralph.loop.state import Reason, Run, exit_code
-from ralph.model.agent import Ask, Reply, StopReason
-from ralph.model.work import RunStatus, TaskStatus
+from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.testing import Step
 
 FAILS = Wish(goal=GOAL, criteria=("custom:echo 'assert 1 == 2' >&2; test -f ok",))

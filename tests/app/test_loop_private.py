@@ -7,7 +7,7 @@ import pytest
 from tests.app.looping import PASSES, Workshop, project, says_done
 
 from ralph.app.loop import Wish
-from ralph.model.agent import Ask, Reply, StopReason
+from ralph.model.work import Ask, Reply, StopReason
 from ralph.settings import Privacy
 from ralph.testing import Step
 

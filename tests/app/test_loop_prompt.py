@@ -11,7 +11,7 @@ from ralph.app import feature, guardrails, knowledge, loop_prompt, memory, scrat
 from ralph.context.tokens import estimate
 from ralph.formats import sigils
 from ralph.loop.state import Run
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 from ralph.model.work import Task
 from ralph.settings import Config, Inject
 

@@ -14,8 +14,8 @@ import pytest
 from ralph import paths
 from ralph.app import index, meaning, search
 from ralph.errors import NotFound, UsageError
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
+from ralph.model.record import MemoryKind
 from ralph.search import embedders
 from ralph.search.embedders import LocalEmbedder, ProviderFailed
 from ralph.search.meaning import Matrix

@@ -11,8 +11,7 @@ from ralph.app.ledger import Injection
 from ralph.app.preview import Event, Preview
 from ralph.errors import NotFound, UsageError
 from ralph.formats import insights
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Origin, Record, Scope, Status
+from ralph.model.record import MemoryKind, Origin, Record, Scope, Status
 from ralph.settings import Config, Filter, Inject
 from ralph.store import files
 

@@ -9,8 +9,7 @@ from ralph.app import memory, promote, task
 from ralph.app.promote import Target
 from ralph.formats import insights, patterns, region
 from ralph.formats.region import END, START
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record, Scope, Status
+from ralph.model.record import MemoryKind, Record, Scope, Status
 
 FIRST = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
 AGAIN = "user_pb2 cannot be imported until make proto has been run"

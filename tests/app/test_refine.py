@@ -10,8 +10,7 @@ from ralph.agents import process
 from ralph.app import insight, refine, task
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats import insights
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record, Scope, Status
+from ralph.model.record import MemoryKind, Record, Scope, Status
 
 NAME = "ins-1-aaaaaa"
 

@@ -19,7 +19,7 @@ from ralph.app.board import status_of
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.loop.state import Run
 from ralph.model import ids
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry, RunStatus, TaskStatus
 from ralph.testing import Step
 

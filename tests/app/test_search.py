@@ -14,9 +14,8 @@ from ralph.app import search as verbs
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.formats import jsonl
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Detail, Query
-from ralph.model.record import Family, Link, Origin, Record
+from ralph.model.record import Family, Link, MemoryKind, Origin, Record
 
 LONG = {
     "prose": "The scheduler retries the migration when the connection pool is exhausted, and then it gives up. " * 200,

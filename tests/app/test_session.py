@@ -7,9 +7,8 @@ import pytest
 from ralph.app import session
 from ralph.errors import Conflict, NotFound
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
 from ralph.model.query import Detail
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 
 
 def line(name: str, number: int, words: str, kind: ObservationKind = ObservationKind.NOTE, by: str = "human") -> str:

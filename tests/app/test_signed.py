@@ -6,7 +6,7 @@ import pytest
 
 from ralph.app import knowledge, memory
 from ralph.errors import Conflict
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 
 def test_what_a_command_adds_says_nothing_of_a_way(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from ralph.app import ledger, stats
 from ralph.app.ledger import Injection
 from ralph.app.stats import EventStats, Hooks, Loops
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, ObservationKind, Record
 
 NOON = "2026-11-15T12:00:00Z"
 RAW = (

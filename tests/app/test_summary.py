@@ -14,7 +14,7 @@ from ralph.agents import process
 from ralph.app import briefing, session, summary
 from ralph.app.summary import Improved
 from ralph.errors import NotFound, UsageError
-from ralph.model.kinds import ObservationKind
+from ralph.model.record import ObservationKind
 from ralph.settings import Config, Memories
 
 NAME = "aaaa-1"

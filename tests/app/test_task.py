@@ -11,7 +11,7 @@ from ralph.errors import NotFound, RalphError, Refused, Unreadable
 from ralph.formats import journal
 from ralph.formats.jsonl import encode
 from ralph.formats.work import render_task
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry, Task, TaskStatus
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

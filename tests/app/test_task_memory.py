@@ -18,11 +18,9 @@ from ralph.capture.insights import places
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
 from ralph.formats import progress
-from ralph.model.agent import Ask, Reply
-from ralph.model.kinds import Outcome
 from ralph.model.query import Query
-from ralph.model.record import Family
-from ralph.model.work import JournalEntry
+from ralph.model.record import Family, Outcome
+from ralph.model.work import Ask, JournalEntry, Reply
 from ralph.testing import Step
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

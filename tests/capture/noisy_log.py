@@ -13,8 +13,7 @@ from typing import Any
 
 from ralph.capture.insights import evidence, is_well_evidenced, propose
 from ralph.formats import sigils
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.search.terms import query_terms
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -1,7 +1,6 @@
 """Sessions in short, in which something failed and then passed: those that teach something, and those that do not."""
 
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 ERROR, SUCCESS, USE, NOTE = (
     ObservationKind.ERROR,

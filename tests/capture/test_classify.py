@@ -8,7 +8,7 @@ from tests.capture.hooks import bash, event
 from ralph.capture.classify import failure_line, verdict
 from ralph.capture.commands import Check, check_of, parts
 from ralph.capture.event import Event
-from ralph.model.kinds import ObservationKind
+from ralph.model.record import ObservationKind
 
 CHECKS = """
 test  | pytest

@@ -21,8 +21,7 @@ from ralph.capture.insights import (
     sightings,
 )
 from ralph.formats.journal import record_of
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
 PROTO = "Run `make proto` before the tests, otherwise importing user_pb2 fails."

@@ -16,9 +16,8 @@ from ralph.capture.pipeline import interpret, observe, without_injected
 from ralph.capture.trim import LIMIT
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import ObservationKind
 from ralph.model.marks import INJECTED, NOTE
-from ralph.model.record import Family, Record, Scope, Status
+from ralph.model.record import Family, ObservationKind, Record, Scope, Status
 
 SECRETS = [*(tokens[0] for tokens in TOKENS.values()), key_block()]
 PRIVATE = "marmalade and toast"

@@ -12,8 +12,7 @@ from ralph.capture.hosts import event_of
 from ralph.capture.pipeline import observe
 from ralph.capture.summarize import Failure, Summary, compressed, summary, text
 from ralph.context import tokens
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 
 AT = "2026-11-15T10:00:00Z"
 

@@ -4,7 +4,7 @@ import pytest
 from tests.cli.runner import Project
 
 from ralph.app import journal
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 
 FIRST = JournalEntry(

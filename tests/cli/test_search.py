@@ -11,7 +11,7 @@ from tests.store.test_index import LOG, ended, seen
 
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 
 LONG = "the whole story of the connection pool, with `code` and numbers. " * 200
 

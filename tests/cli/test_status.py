@@ -9,8 +9,7 @@ from tests.cli.runner import Project, command
 
 from ralph.app import hook_settings
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 
 
 def test_an_empty_project_has_nothing_and_is_no_error(ralph: Project) -> None:

@@ -7,7 +7,7 @@ from tests.cli.runner import Block, Project
 
 from ralph.app import journal, knowledge
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 
 SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "\u2067"]

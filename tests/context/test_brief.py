@@ -11,9 +11,8 @@ from tests.formats.laws import messy
 from ralph.context import render, shares
 from ralph.context.brief import SKILL, Brief, Caps, Summary, accepted, by_use, session_brief
 from ralph.context.tokens import estimate
-from ralph.model.kinds import MemoryKind
 from ralph.model.marks import INJECTED, NOTE
-from ralph.model.record import Origin, Record, Status
+from ralph.model.record import MemoryKind, Origin, Record, Status
 
 TEXTS = st.one_of(messy("`", "````", INJECTED, "word "), st.text("abc 인증🔥\n`", max_size=400))
 KINDS = st.sampled_from(list(MemoryKind))

@@ -19,8 +19,7 @@ from ralph.context.budget import (
     useful_order,
 )
 from ralph.context.tokens import estimate
-from ralph.model.kinds import SECTIONS, MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import SECTIONS, MemoryKind, Record
 
 DATES = st.sampled_from(["", "2025-01-20", "2025-01-21", "2026-02-03T08:15:00Z", "2026-02-03"])
 KINDS = st.sampled_from(list(MemoryKind))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ralph.context.journal import BUDGET, block, render
 from ralph.context.tokens import estimate
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 
 FULL = JournalEntry(

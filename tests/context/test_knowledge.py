@@ -10,8 +10,7 @@ from ralph.context.knowledge import HEADING, Match, Titles, Work, expand, match,
 from ralph.context.tokens import estimate
 from ralph.formats import knowledge
 from ralph.formats.sigils import Sigils, read
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 
 def entry(title: str, *tags: str, text: str = "Words.") -> Record:

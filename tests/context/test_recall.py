@@ -16,8 +16,7 @@ from ralph.context import recall, render, shares
 from ralph.context.recall import Told, Wanted
 from ralph.context.tokens import estimate
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
 from ralph.store import reading
 from ralph.store.index import Index

@@ -5,7 +5,7 @@ import pytest
 
 from ralph.context import skill
 from ralph.errors import NotFound
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 
 def test_the_skill_costs_at_most_six_hundred_tokens() -> None:

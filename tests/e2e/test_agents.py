@@ -22,8 +22,8 @@ from tests.e2e.test_codex import PatchingServer
 
 from ralph.agents.claude import Claude as ClaudeAgent
 from ralph.app import agent as verbs
-from ralph.model.agent import Agent, Ask, StopReason
-from ralph.model.agent import Reply as Answer
+from ralph.model.work import Agent, Ask, StopReason
+from ralph.model.work import Reply as Answer
 
 pytestmark = pytest.mark.e2e
 

@@ -20,7 +20,7 @@ from tests.e2e.scripted import say
 
 from ralph.agents.acp import Acp
 from ralph.app.hosts import mcp_status
-from ralph.model.agent import Ask, StopReason
+from ralph.model.work import Ask, StopReason
 
 pytestmark = pytest.mark.e2e
 

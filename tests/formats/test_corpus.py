@@ -8,8 +8,7 @@ from tests.formats.golden import text_of
 
 from ralph.errors import Conflict
 from ralph.formats.sections import GUARDRAILS, MEMORIES, SectionsDocument, is_sign, parse, render
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("memories/*.md"), *CORPUS.glob("guardrails/*.md")])

@@ -12,8 +12,7 @@ from ralph.formats import insights, knowledge, sections
 from ralph.formats.document import Document
 from ralph.formats.edges import Form, Stated, stated, with_edge, without_edge
 from ralph.model.graph import Relation
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Link, Record, Scope, Status
+from ralph.model.record import Link, MemoryKind, Record, Scope, Status
 
 MEMORY = Record("mem-1705751400-a3f8", MemoryKind.FIX, "Words.", label="fix", tags=("db",), created_at="2025-01-20")
 ENTRY = Record("know-x", MemoryKind.CONTEXT, "Words.", label="knowledge", title="X", tags=("db",))

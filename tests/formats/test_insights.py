@@ -11,8 +11,7 @@ from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
 from ralph.formats.insights import KEYS, InsightsDocument, parse, render
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "insights"
 CASES = sorted(path for path in GOLDEN.iterdir() if not path.name.endswith(".expected.json"))

@@ -10,8 +10,7 @@ from tests.formats.test_jsonl import lists, names, values, words
 
 from ralph.formats import jsonl
 from ralph.formats.journal import entry_id, entry_of, is_entry, record_of
-from ralph.model.kinds import MemoryKind, Outcome
-from ralph.model.record import Family, Origin, Record, Scope
+from ralph.model.record import Family, MemoryKind, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry
 
 OURS = ("feature", "model", "duration_secs", "cost_usd")

@@ -20,8 +20,7 @@ from ralph.formats.knowledge import (
     shorten,
     slug_for,
 )
-from ralph.model.kinds import MemoryKind, Outcome
-from ralph.model.record import Link, Record, Scope
+from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "knowledge"
 FILE = """---

@@ -11,8 +11,7 @@ from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_eve
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.lines import MADE
 from ralph.formats.patterns import HEADINGS, as_pattern, parse, render
-from ralph.model.kinds import MemoryKind, Outcome
-from ralph.model.record import Link, Record, Scope
+from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILE = """# Global Codebase Patterns

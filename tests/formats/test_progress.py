@@ -13,8 +13,7 @@ from ralph.errors import NotFound, Refused
 from ralph.formats.blocks import JOURNAL, as_block
 from ralph.formats.lines import MADE
 from ralph.formats.progress import as_pattern, parse, pointing, render, searchable, template, unpointed
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Link, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Outcome, Record, Scope, Status
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("progress/*"), *CORPUS.glob("learnings/*")])

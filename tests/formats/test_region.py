@@ -10,8 +10,7 @@ from tests.formats import laws
 from ralph.errors import NotFound, Refused
 from ralph.formats.lines import MADE
 from ralph.formats.region import END, START, inside, parse, render
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 MARKS = (
     START,

@@ -13,8 +13,7 @@ from tests.formats.golden import cases, expected, seen, text_of
 
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, block, check, parse, render
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Link, Origin, Record
+from ralph.model.record import Link, MemoryKind, Origin, Record
 
 FIX, DECISION, PATTERN, CONTEXT = MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT
 NEW = Record("mem-1705751400-ffff", FIX, "new words", label="fix", tags=("a", "b"), created_at="2025-01-20")

@@ -13,8 +13,7 @@ from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, SectionsDocument, is_sign, parse, render
-from ralph.model.kinds import MemoryKind, kind_of
-from ralph.model.record import Link, Origin, Record
+from ralph.model.record import Link, MemoryKind, Origin, Record, kind_of
 
 NEW_ID = "mem-1705751400-ffff"
 

@@ -10,8 +10,7 @@ import pytest
 
 from ralph.formats.document import Problem
 from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 NEW = Record("mem-1705751400-ffff", MemoryKind.FIX, "new words", label="fix", tags=("a", "b"), created_at="2025-01-20")
 NEW_BLOCK = "### mem-1705751400-ffff\n> new words\n<!-- tags: a, b | created: 2025-01-20 -->"

@@ -6,8 +6,7 @@ import pytest
 
 from ralph.errors import Refused
 from ralph.formats.sections import GUARDRAILS, is_sign, parse, render, sign
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 NEW = Record("fix-1705751400-ffff", MemoryKind.FIX, "new", label="fix", tags=("a",), created_at="2025-01-20")
 

@@ -12,7 +12,7 @@ from tests.hooks.test_modules import CHEAP, OWN, loaded
 from tests.hooks.world import SESSION, World, hook, payload
 
 from ralph.app import memory, project
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 FACT = "The frobnicator needs grease before the nightly export."
 

@@ -13,7 +13,7 @@ from tests.hooks.world import HOOKS, World, payload, world
 from ralph.app import index, memory
 from ralph.errors import Unreadable
 from ralph.hooks import full
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 
 class Handled:

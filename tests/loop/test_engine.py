@@ -11,9 +11,8 @@ from ralph.loop.judge import Judged
 from ralph.loop.limits import Limits, Step
 from ralph.loop.parts import Parts, Worked
 from ralph.loop.state import Reason, Run, exit_code
-from ralph.model.agent import Ask, Reply, StopReason
-from ralph.model.kinds import Outcome
-from ralph.model.work import JournalEntry, RunStatus, Task
+from ralph.model.record import Outcome
+from ralph.model.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 
 TASK = Task("t-aaaaaa", "make it work")
 TESTS = Criterion(CriterionKind.TEST_PASS, "run the tests")

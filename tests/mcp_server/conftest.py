@@ -7,7 +7,7 @@ import pytest
 from tests.app.test_session import about, line, put
 
 from ralph.app import journal, memory, task
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import MemoryKind, ObservationKind, Outcome
 from ralph.model.work import JournalEntry
 
 

@@ -13,7 +13,7 @@ from tests.mcp_server.talking import ERAS, Talk, talk
 from ralph.mcp import server
 from ralph.mcp.catalogue import KINDS, TOOLS
 from ralph.mcp.tool import Tool
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 NAMES = (
     "memory_add memory_search memory_show memory_list memory_edit memory_delete search timeline context knowledge_add "

@@ -7,7 +7,7 @@ from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
 from ralph.app import feature, journal, knowledge
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 
 

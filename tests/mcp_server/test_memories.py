@@ -9,7 +9,7 @@ from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk, text
 
 from ralph.app import guardrails, knowledge, memory
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 

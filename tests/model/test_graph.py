@@ -2,14 +2,14 @@
 
 import pytest
 
-from ralph.model.graph import TYPE_OF, Edge, Node, NodeType, Relation, named, relation_named, type_named
-from ralph.model.kinds import MemoryKind
+from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.record import MemoryKind
 
 FACT = Node("mem-1", NodeType.PATTERN, "x", recorded="2026-01-10", since="2026-01-10")
 
 
 def test_every_kind_of_memory_has_a_type_of_node() -> None:
-    assert set(TYPE_OF) == set(MemoryKind)
+    assert set(TYPE_OF_KIND) == set(MemoryKind)
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,15 @@ def test_every_kind_of_memory_has_a_type_of_node() -> None:
     ],
 )
 def test_a_prefix_names_the_type(node_id: str, kind: NodeType | None) -> None:
-    assert type_named(node_id) is kind
+    assert entity_type(node_id) is kind
     if kind is not None:
-        assert named(kind, node_id.partition(":")[2]) == node_id
+        assert entity_id(kind, node_id.partition(":")[2]) == node_id
 
 
 @pytest.mark.parametrize("word", ["depends_on", "Depends-On", "depends on", " DEPENDS_ON "])
 def test_a_relation_is_known_in_any_spelling(word: str) -> None:
-    assert relation_named(word) is Relation.DEPENDS_ON
-    assert relation_named("owns") is None
+    assert parse_relation(word) is Relation.DEPENDS_ON
+    assert parse_relation("owns") is None
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Origin, Record
+from ralph.model.record import MemoryKind, Origin, Record
 from ralph.search import citations, cited
 from ralph.search.citations import Cited
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.query import Found, Query
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.query import Query, SearchResult
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.search import engine, terms
 from ralph.store.index import Index, in_memory
 from ralph.store.sources import Contents, Placed
@@ -43,14 +42,14 @@ def indexed(*records: Record, lines: tuple[tuple[str, dict[str, object]], ...] =
         connection.close()
 
 
-def ask(records: list[Record], query: Query | str, **more: object) -> Found:
+def ask(records: list[Record], query: Query | str, **more: object) -> SearchResult:
     """What a query finds among some records."""
     wanted = Query(query, limit=None) if isinstance(query, str) else query
     with indexed(*records) as connection:
         return engine.search(connection, wanted, today=TODAY)
 
 
-def texts(found: Found) -> list[str]:
+def texts(found: SearchResult) -> list[str]:
     return [hit.record.text for hit in found.hits]
 
 
@@ -111,9 +110,9 @@ def test_what_matched_in_the_neighbours_of_a_session_counts() -> None:
     "query", ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"]
 )
 def test_a_miss_is_a_miss(query: str) -> None:
-    assert ask([memory("deploy by hand", 1), memory("rotate the keys of the database", 2), *NOISE], query) == Found(
-        (), 0
-    )
+    assert ask(
+        [memory("deploy by hand", 1), memory("rotate the keys of the database", 2), *NOISE], query
+    ) == SearchResult((), 0)
 
 
 def test_one_common_word_of_many_is_no_answer() -> None:
@@ -298,7 +297,7 @@ def written(root: Path, text: str) -> Index:
     return index
 
 
-def hits(index: Index, query: str) -> Found:
+def hits(index: Index, query: str) -> SearchResult:
     with closing(index.connect()) as connection:
         return engine.search(connection, Query(query, limit=None), today=TODAY)
 

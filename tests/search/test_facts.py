@@ -6,8 +6,7 @@ import pytest
 from tests.search.graphs import all_edges, all_nodes, graph_of, indexed, made_of, said
 
 from ralph.model.graph import NodeType
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Link, Origin, Record, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Status
 from ralph.model.work import Task
 from ralph.search.facts import inside, mentioned, node_of
 

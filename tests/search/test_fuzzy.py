@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.search import fuzzy, terms
 from ralph.store.index import in_memory
 from ralph.store.sources import Contents, Placed

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.search.graphs import all_edges, graph_of, indexed, made_of
 
 from ralph.model.graph import NodeType, Relation
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Link, Origin, Record
+from ralph.model.record import Link, MemoryKind, Origin, Record
 from ralph.search import graph as walking
 from ralph.store import graph as stored
 

@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.formats.laws import messy
 
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.search import engine, terms
 from ralph.store.index import in_memory
 from ralph.store.rows import safe

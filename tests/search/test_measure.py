@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ralph.errors import Unreadable
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Hit, Query
-from ralph.model.record import Family, Origin, Record, Status
+from ralph.model.record import Family, MemoryKind, Origin, Record, Status
 from ralph.search import engine, terms
 from ralph.search.measure import baselines, loaders, metrics, runs, speed
 from ralph.search.measure.loaders import Collection, DataSet, Question

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 from tests.search.test_engine import NOISE, indexed, memory, observation
 
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
-from ralph.model.record import Family, Link, Record, Status
+from ralph.model.record import Family, Link, MemoryKind, Record, Status
 from ralph.search import rank as ranking
 from ralph.search import terms
 from ralph.search.rank import STANDARD, Judged, Ranked, Recipe, gate, rank, why

@@ -23,8 +23,7 @@ from types import FrameType
 
 from ralph.errors import WriteFailed
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.store import files
 from ralph.store.library import Library
 

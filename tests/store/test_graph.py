@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.search.graphs import all_edges, all_nodes, graph_of, indexed
 
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Link, Origin, Record, Status
+from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.search import facts
 from ralph.store import graph
 

@@ -22,8 +22,7 @@ from tests.conftest import ordinary_user
 
 from ralph import paths
 from ralph.formats import jsonl
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record
 from ralph.search import terms
 from ralph.store import db, lookup, rows
 from ralph.store.index import Index, in_memory

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.store.test_index import LOG, dump, put, seen
 
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
 from ralph.store import lookup, rows
 from ralph.store.index import Index, in_memory

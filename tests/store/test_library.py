@@ -16,8 +16,7 @@ from tests.soak.writer import BLOCK, add, mine, text_of
 
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, WriteFailed
 from ralph.formats.sections import MEMORIES, parse
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.store import files
 from ralph.store.library import Library
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.search import terms
 from ralph.store import lookup
 from ralph.store.index import in_memory

@@ -12,9 +12,8 @@ from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, index_of, put, seen
 
 from ralph.errors import Unreadable
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.query import Query
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.search import terms
 from ralph.store import lookup, rows
 from ralph.store.index import in_memory

@@ -17,9 +17,8 @@ from tests.store.test_index import index_of, put
 
 from ralph.app import board
 from ralph.formats import insights, jsonl, work
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
 from ralph.model.query import Query
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import Task, TaskStatus
 from ralph.search import terms
 from ralph.store import lookup, rows

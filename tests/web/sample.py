@@ -46,8 +46,8 @@ from ralph.app.chats import chat
 from ralph.app.chats.chat_log import Mode
 from ralph.hooks import fast, full
 from ralph.model import ids
-from ralph.model.agent import Ask, Reply, ToolCall
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
+from ralph.model.work import Ask, Reply, ToolCall
 from ralph.store import light
 from ralph.testing import ScriptedAgent, Step
 

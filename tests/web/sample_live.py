@@ -17,7 +17,7 @@ from ralph.agents.scripted import played
 from ralph.app import loop, runs
 from ralph.app.loop_parts import Teller
 from ralph.loop.state import Run
-from ralph.model.agent import Ask, Reply, StopReason
+from ralph.model.work import Ask, Reply, StopReason
 from ralph.settings import Config
 from ralph.testing import Step
 

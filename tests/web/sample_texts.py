@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 from ralph.testing import Step
 
 PATTERN, DECISION, FIX, CONTEXT = MemoryKind

@@ -6,7 +6,7 @@ from tests.web import sample
 from tests.web.asking import Site
 
 from ralph.app import memory
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 
 class TestParts:

@@ -37,7 +37,7 @@ from ralph.agents import process, trouble
 from ralph.agents.acp_client import Listener
 from ralph.agents.acp_program import Program
 from ralph.agents.surroundings import environment
-from ralph.model.agent import Ask, Reply, StopReason
+from ralph.model.work import Ask, Reply, StopReason
 
 BYPASS = "bypass"
 READERS = ("Read", "Glob", "Grep")

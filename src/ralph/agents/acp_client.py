@@ -24,7 +24,7 @@ from acp.schema import (
 )
 
 from ralph.agents.surroundings import is_inside, place
-from ralph.model.agent import Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Ask, Reply, StopReason, ToolCall
 
 READS = {"read", "search", "think"}
 WRITES = {"edit", "delete", "move"}

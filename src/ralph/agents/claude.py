@@ -16,7 +16,7 @@ from ralph.agents import streams, trouble
 from ralph.agents.process import Finished
 from ralph.agents.streams import inner, number, objects, word
 from ralph.agents.surroundings import place
-from ralph.model.agent import Agent, Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 
 PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"

@@ -13,7 +13,7 @@ from ralph.agents import streams, trouble
 from ralph.agents.process import Finished
 from ralph.agents.streams import inner, objects, word
 from ralph.agents.surroundings import place
-from ralph.model.agent import Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Ask, Reply, StopReason, ToolCall
 
 SANDBOX = "workspace-write"
 BYPASS = "danger-full-access"

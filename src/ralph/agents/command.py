@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ralph.agents import process, trouble
 from ralph.agents.surroundings import environment
 from ralph.errors import UsageError
-from ralph.model.agent import Ask, Reply, StopReason
+from ralph.model.work import Ask, Reply, StopReason
 
 PROMPT = "{prompt}"
 

@@ -27,7 +27,7 @@ from ralph import __version__
 from ralph.agents import process
 from ralph.agents.acp_program import Program
 from ralph.agents.surroundings import is_mark
-from ralph.model.servers import Answer, Server, ServerStatus, Way
+from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
 
 SECONDS = 5.0
 """How long one server may take to answer."""
@@ -41,8 +41,8 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 def ask(
-    servers: Sequence[Server], folder: Path, env: Mapping[str, str], *, seconds: float = SECONDS
-) -> dict[str, Answer]:
+    servers: Sequence[McpServer], folder: Path, env: Mapping[str, str], *, seconds: float = SECONDS
+) -> dict[str, ServerAnswer]:
     """What each of these servers answers, by name; programs are started in the folder, with this environment."""
     started: list[Program] = []
     calls = [_Call(server, folder, _surroundings(env, folder), seconds, started) for server in servers]
@@ -61,7 +61,7 @@ def _surroundings(env: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {name: value for name, value in env.items() if not is_mark(name)} | {"CLAUDE_PROJECT_DIR": str(folder)}
 
 
-async def _together(calls: "Sequence[_Call]") -> list[Answer]:
+async def _together(calls: "Sequence[_Call]") -> list[ServerAnswer]:
     ends = await asyncio.gather(*(call.run() for call in calls), return_exceptions=True)
     return [call.answer(end) for call, end in zip(calls, ends, strict=True)]
 
@@ -70,7 +70,7 @@ class _Call:
     """One server being asked."""
 
     def __init__(
-        self, server: Server, folder: Path, env: Mapping[str, str], seconds: float, started: list[Program]
+        self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float, started: list[Program]
     ) -> None:
         self._server, self._folder, self._env, self._seconds = server, folder, env, seconds
         self._started = started
@@ -80,20 +80,20 @@ class _Call:
 
     async def run(self) -> None:
         """Connect and shake hands."""
-        if self._server.way is Way.STDIO:
+        if self._server.way is Transport.STDIO:
             await self._run_program()
         else:
             with anyio.fail_after(self._seconds):
                 await self._call_address()
 
-    def answer(self, end: BaseException | None) -> Answer:
+    def answer(self, end: BaseException | None) -> ServerAnswer:
         """What came of it; once hands were shaken, trouble at the end does not matter."""
         if self._shaken:
-            return Answer(ServerStatus.RUNNING)
+            return ServerAnswer(ServerStatus.RUNNING)
         refused = next((code for code in self._codes if code in _REFUSED), 0)
         if refused:
-            return Answer(ServerStatus.NEEDS_AUTH, _SAID[refused])
-        return Answer(ServerStatus.FAILED, self._why(end))
+            return ServerAnswer(ServerStatus.NEEDS_AUTH, _SAID[refused])
+        return ServerAnswer(ServerStatus.FAILED, self._why(end))
 
     def _why(self, end: BaseException | None) -> str:
         error = _innermost(end)
@@ -102,7 +102,7 @@ class _Call:
             words = f"no answer within {self._seconds:g} s"
         elif bad:
             words = f"the server answers with {bad}"
-        elif self._server.way is Way.STDIO and isinstance(error, OSError):
+        elif self._server.way is Transport.STDIO and isinstance(error, OSError):
             words = process.not_started(self._server.command, self._folder, error)
         else:
             words = " ".join(str(error).split()) or type(error).__name__
@@ -131,7 +131,7 @@ class _Call:
     # --- addresses -----------------------------------------------------------------------------
 
     async def _call_address(self) -> None:
-        if self._server.way is Way.SSE:
+        if self._server.way is Transport.SSE:
             async with (
                 sse_client(self._server.url, httpx_client_factory=self._client) as (hear, say),
                 ClientSession(hear, say, client_info=_me()) as session,

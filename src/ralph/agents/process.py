@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from ralph.agents import family
-from ralph.model.agent import never, unheard
+from ralph.model.work import ignore_text, never_stop
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL: a client needs some to end its own children and save its session."""
@@ -62,7 +62,7 @@ def run(
     timeout: float = 0.0,
     limit: int = LIMIT,
     on_output: Callable[[str], None] | None = None,
-    stopped: Callable[[], bool] = never,
+    stopped: Callable[[], bool] = never_stop,
 ) -> Finished:
     """Run a program to its end; `env` is its whole environment (None: ours), a `timeout` of 0 is none.
 
@@ -81,7 +81,7 @@ def run(
         )
     except (OSError, ValueError, IndexError) as error:
         return Finished(None, "", not_started(argv, cwd, error), missing=True)
-    out, err = _Kept(limit, on_output or unheard), _Kept(limit, unheard)
+    out, err = _Kept(limit, on_output or ignore_text), _Kept(limit, ignore_text)
     with contextlib.closing(_Conversation(process, stdin, out, err)) as talk:
         return talk.finish(timeout, stopped)
 

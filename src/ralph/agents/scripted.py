@@ -17,7 +17,7 @@ from pathlib import Path
 from ralph.agents import process, trouble
 from ralph.agents.surroundings import environment
 from ralph.errors import Refused, Unreadable, UsageError
-from ralph.model.agent import Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.store import files
 
 TASK = "{task}"

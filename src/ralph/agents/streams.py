@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ralph.agents import process
 from ralph.agents.process import Finished
 from ralph.agents.surroundings import environment
-from ralph.model.agent import Ask
+from ralph.model.work import Ask
 
 _KEPT = 4000
 """Characters of either stream: standard output is heard, and of the complaints the end matters."""

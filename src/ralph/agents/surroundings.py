@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ralph.model.agent import Ask
+from ralph.model.work import Ask
 
 _SESSION = {
     "AI_AGENT",

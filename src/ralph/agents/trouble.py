@@ -9,7 +9,7 @@ clients' own messages.
 import re
 
 from ralph.agents.process import Finished
-from ralph.model.agent import StopReason
+from ralph.model.work import StopReason
 
 TAIL = 2000
 """Characters of a program's complaint that are worth keeping."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.agents import claude, codex, process, scripted
 from ralph.agents.command import Command, words
 from ralph.errors import UsageError
-from ralph.model.agent import Agent, Ask, Reply, StopReason
+from ralph.model.work import Agent, Ask, Reply, StopReason
 
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"

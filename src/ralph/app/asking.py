@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.graph import NodeType, Relation, relation_named
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.graph import NodeType, Relation, parse_relation
+from ralph.model.record import MemoryKind, ObservationKind, Outcome
 
 _KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
     kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
@@ -72,7 +72,7 @@ def relations(given: Iterable[str]) -> tuple[Relation, ...]:
     """The relations that were named, under any of their names."""
     found = []
     for word in (word for part in given for word in part.split(",") if word.strip()):
-        relation = relation_named(word)
+        relation = parse_relation(word)
         if relation is None:
             raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
         found.append(relation)

@@ -16,9 +16,8 @@ from pathlib import Path
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats import sections
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind
-from ralph.model.query import Found, Query
-from ralph.model.record import NO_EXTRA, Origin, Record, Status
+from ralph.model.query import Query, SearchResult
+from ralph.model.record import NO_EXTRA, MemoryKind, Origin, Record, Status
 from ralph.store import files, lookup
 from ralph.store.library import AlreadyThere, Library, Shelf, Stored, check_folders
 
@@ -191,7 +190,7 @@ def _same_text(library: Library, shelf: Shelf, record: Record) -> str:
     return next((other.id for other in others if said(other.text) == words), "")
 
 
-def search(library: Library, shelf: Shelf, query: Query) -> tuple[Found, list[Stored]]:
+def search(library: Library, shelf: Shelf, query: Query) -> tuple[SearchResult, list[Stored]]:
     """The best entries for a query, and where each stands."""
     from ralph.app import search_files  # noqa: PLC0415  (listing does not pay for it)
 

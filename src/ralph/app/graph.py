@@ -22,7 +22,7 @@ from ralph import paths
 from ralph.app import graph_sight, index, meaning
 from ralph.errors import NotFound, RalphError, WriteFailed
 from ralph.model import ids
-from ralph.model.graph import NAMED, Edge, Node, NodeType, Relation, named, type_named
+from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
 from ralph.search import facts, rank
@@ -271,14 +271,14 @@ def _node_of(connection: sqlite3.Connection, key: int, name: str) -> str:
     if FAMILIES[key % len(FAMILIES)] is not Family.JOURNAL:
         return name
     row = connection.execute("SELECT task_id FROM journal WHERE id = ?", (key,)).fetchone()
-    return named(NodeType.TASK, row[0] or "")
+    return entity_id(NodeType.TASK, row[0] or "")
 
 
 def _outright(graph: sqlite3.Connection, words: str) -> dict[int, float]:
     """The files, tags, tasks and sessions that the words name outright."""
     spellings = {words.strip(), *words.split()}
-    wanted = [named(kind, name) for name in spellings for kind in NAMED]
-    wanted += [name for name in spellings if type_named(name) is not None]
+    wanted = [entity_id(kind, name) for name in spellings for kind in ENTITY_TYPES]
+    wanted += [name for name in spellings if entity_type(name) is not None]
     return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_OUTRIGHT)
 
 
@@ -297,14 +297,14 @@ def found(graph: sqlite3.Connection, name: str, sight: Sight = walking.EVERYTHIN
 
 def spellings(name: str) -> list[str]:
     """The ids that a name may stand for: itself, and as a file, a task, a session or a tag."""
-    kind = type_named(name)
+    kind = entity_type(name)
     if kind is not None:
         rest = name.partition(":")[2].strip()
-        return [name, named(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
+        return [name, entity_id(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
     tidy = posixpath.normpath(name) if name else name
     return [
-        name, named(NodeType.FILE, tidy), named(NodeType.TASK, name), named(NodeType.SESSION, name),
-        named(NodeType.TAG, name.lower()), named(NodeType.SYMBOL, tidy),
+        name, entity_id(NodeType.FILE, tidy), entity_id(NodeType.TASK, name), entity_id(NodeType.SESSION, name),
+        entity_id(NodeType.TAG, name.lower()), entity_id(NodeType.SYMBOL, tidy),
     ]  # fmt: skip
 
 
@@ -318,7 +318,7 @@ def _nearest(graph: sqlite3.Connection, name: str, sight: Sight) -> str:
 
 
 def _record(connection: sqlite3.Connection, node: Node) -> Record | None:
-    if type_named(node.id) is not None:
+    if entity_type(node.id) is not None:
         return None
     return records(connection, [node.id]).get(node.id)
 

@@ -18,7 +18,7 @@ from ralph.app import board, graph, meaning
 from ralph.errors import NotFound, RalphError
 from ralph.formats import graphiti
 from ralph.formats.graphiti import Embeddings
-from ralph.model.graph import Edge, Node, NodeType, named, type_named
+from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.search.meaning import packed_size
 from ralph.store import files
 from ralph.store import graph as stored
@@ -67,13 +67,13 @@ def _folders(root: Path) -> dict[str, Path]:
 def part_of(found: sqlite3.Connection, index: sqlite3.Connection, task: str) -> Part:
     """What belongs to a task, as the records say it now."""
     own = set(stored.own(found, task))
-    itself = stored.key_of(found, named(NodeType.TASK, task))
+    itself = stored.key_of(found, entity_id(NodeType.TASK, task))
     own |= {itself} if itself is not None else set()
     touching = stored.around(found, sorted(own))
     near = stored.nodes(found, own | {end for row in touching for end in (row.source, row.target)})
     kept = {key: node for key, node in near.items() if key in own or _may_stand(node)}
     between = [row for row in stored.around(found, sorted(kept)) if row.source in kept and row.target in kept]
-    records = graph.records(index, [node.id for node in kept.values() if type_named(node.id) is None])
+    records = graph.records(index, [node.id for node in kept.values() if entity_type(node.id) is None])
     nodes = [node._replace(text=records[node.id].text) if node.id in records else node for node in kept.values()]
     ordered = graphiti.in_order(nodes)
     digests = tuple(digest_of(records[node.id]) if node.id in records else "" for node in ordered)

@@ -21,7 +21,7 @@ from ralph.formats import insights, knowledge, sections
 from ralph.formats.document import Document, find
 from ralph.formats.edges import Form, Stated, stated, with_edge, without_edge
 from ralph.model import ids
-from ralph.model.graph import NAMED, Node, NodeType, Relation, named, relation_named, type_named
+from ralph.model.graph import ENTITY_TYPES, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Record
 from ralph.search import facts
 from ralph.store import files, lookup, rows
@@ -112,7 +112,7 @@ def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool
 
 
 def _relation(word: str) -> Relation:
-    found = relation_named(word)
+    found = parse_relation(word)
     if found is None:
         raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
     return found
@@ -123,7 +123,7 @@ def _place(root: Path, source: str) -> tuple[str, Source]:
 
     def question(found: sqlite3.Connection, held: sqlite3.Connection) -> tuple[Node, str, str]:
         node = _node(found, source)
-        if type_named(node.id) is not None:
+        if entity_type(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
             raise Refused(f"{node.id} is no record", hint=hint)
         sql = "SELECT r.key, s.path FROM records r JOIN sources s ON s.key = r.source WHERE r.id = ?"
@@ -157,17 +157,19 @@ def _target(root: Path, record_id: str, how: Relation, name: str) -> str:
     """The id of what an edge leads to: a node that is there, or a file, tag, task or symbol that may come."""
     bare = name.strip()
     end = _id(root, bare)
-    kind = type_named(end or bare)
+    kind = entity_type(end or bare)
     if not end and kind is not None:
         end = _tidy(kind, bare)
     if not end and (root / bare).is_file():
-        end = _tidy(NodeType.FILE, named(NodeType.FILE, bare))
+        end = _tidy(NodeType.FILE, entity_id(NodeType.FILE, bare))
     if not end:
-        hint = f"name a record by its id or title, or another node as {', '.join(f'{each}:...' for each in NAMED)}"
+        hint = (
+            f"name a record by its id or title, or another node as {', '.join(f'{each}:...' for each in ENTITY_TYPES)}"
+        )
         raise NotFound(f"there is no record {name}", hint=hint)
     if end == record_id:
         raise UsageError(f"{record_id} cannot lead to itself", hint="name two different nodes")
-    if how is Relation.SUPERSEDES and type_named(end) is not None:
+    if how is Relation.SUPERSEDES and entity_type(end) is not None:
         raise UsageError(f"{end} is no record, so nothing supersedes it", hint="name the record that is outdated")
     return end
 
@@ -182,7 +184,7 @@ def _tidy(kind: NodeType, name: str) -> str:
             hint = "name it from the project's root: file:src/a.ts, symbol:src/a.ts#name"
             raise Refused(f"{name} is not in the project", hint=hint)
         rest = f"{inside}{mark}{symbol}"
-    return named(kind, rest.lower() if kind is NodeType.TAG else rest)
+    return entity_id(kind, rest.lower() if kind is NodeType.TAG else rest)
 
 
 def _write(

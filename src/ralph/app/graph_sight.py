@@ -9,7 +9,7 @@ others are at. All of the graph is looked at for this, once for each question. `
 import sqlite3
 from collections.abc import Mapping
 
-from ralph.model.graph import NAMED, Node, NodeType, named
+from ralph.model.graph import ENTITY_TYPES, Node, NodeType, entity_id
 from ralph.search.graph import EVERYTHING, Sight
 from ralph.store import graph as stored
 from ralph.store import rows
@@ -22,8 +22,8 @@ def of(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> 
     if not task:
         return EVERYTHING
     nodes = stored.nodes(graph)
-    others = {named(NodeType.TASK, name) for name in rows.unfinished(connection, task)}
-    sessions = {named(NodeType.SESSION, name) for name in rows.hidden_sessions(connection, task)}
+    others = {entity_id(NodeType.TASK, name) for name in rows.unfinished(connection, task)}
+    sessions = {entity_id(NodeType.SESSION, name) for name in rows.hidden_sessions(connection, task)}
     hidden = {key for key, node in nodes.items() if _is_theirs(node, task) or node.id in sessions}
     silent = {key for key, node in nodes.items() if node.id in others}
     tasks = frozenset(key for key, node in nodes.items() if node.type is NodeType.TASK)
@@ -33,7 +33,7 @@ def of(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> 
 
 def _is_theirs(node: Node, task: str) -> bool:
     """Whether a record is another task's own, finished or not."""
-    return node.type not in NAMED and node.task not in ("", task)
+    return node.type not in ENTITY_TYPES and node.task not in ("", task)
 
 
 def _unspoken(graph: sqlite3.Connection, nodes: Mapping[int, Node], sight: Sight) -> set[int]:

@@ -17,9 +17,8 @@ from ralph.app.worktrees import begun
 from ralph.errors import Refused
 from ralph.formats.sections import SectionsDocument, is_sign, parse
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind
-from ralph.model.query import Found, Query
-from ralph.model.record import Record
+from ralph.model.query import Query, SearchResult
+from ralph.model.record import MemoryKind, Record
 from ralph.store import files
 from ralph.store.library import Stored
 
@@ -67,7 +66,7 @@ def add(
     )
 
 
-def search(root: Path, query: Query) -> tuple[Found, list[Stored]]:
+def search(root: Path, query: Query) -> tuple[SearchResult, list[Stored]]:
     """Find guardrails by their words."""
     library = begun.library(root)
     return entries.search(library, library.guardrails, query)

@@ -26,8 +26,7 @@ from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
 from ralph.formats import jsonl
 from ralph.formats.journal import PREFIX, entry_id, entry_of, is_entry, record_of
 from ralph.model import ids
-from ralph.model.kinds import Outcome
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
 from ralph.search.asked import Asked

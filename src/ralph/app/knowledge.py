@@ -28,8 +28,7 @@ from ralph.formats.document import Problem
 from ralph.formats.knowledge import KnowledgeDocument
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Link, Origin, Record, Status
+from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.model.work import Task
 from ralph.store import files
 from ralph.store.library import Stored, check_folders

@@ -24,8 +24,7 @@ from ralph import paths
 from ralph.errors import RalphError, Unreadable
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 from ralph.search import terms
 from ralph.search.everyday import WORDS
 from ralph.search.stem import stem

@@ -25,9 +25,8 @@ from ralph.loop.criteria import Criterion, CriterionKind
 from ralph.loop.limits import Limits, Step
 from ralph.loop.state import Reason, Run, ended, fault
 from ralph.model import ids
-from ralph.model.agent import Agent, unheard
-from ralph.model.kinds import Outcome
-from ralph.model.work import RunStatus, TaskStatus
+from ralph.model.record import Outcome
+from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.settings import Config
 from ralph.store import files
 
@@ -91,7 +90,13 @@ def wished(config: Config, wish: Wish) -> Config:
 
 
 def prepare(
-    root: Path, config: Config, wish: Wish, *, resumed: bool = False, agent: Agent | None = None, tell: Tell = unheard
+    root: Path,
+    config: Config,
+    wish: Wish,
+    *,
+    resumed: bool = False,
+    agent: Agent | None = None,
+    tell: Tell = ignore_text,
 ) -> Prepared:
     """Find the agent (unless one is given), the criteria and the task; nothing is written."""
     if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:

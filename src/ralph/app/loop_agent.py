@@ -15,13 +15,13 @@ from ralph.agents.command import words as words_of
 from ralph.app import agent as agents
 from ralph.app.hosts import mcp_status
 from ralph.errors import RalphError, UsageError
-from ralph.model.agent import Agent, unheard
+from ralph.model.work import Agent, ignore_text
 from ralph.settings import Loop
 
 _PROGRAMS = {"claude": "claude", "codex": "codex", "acp": agents.ACP_PROGRAM}
 
 
-def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = unheard) -> Agent:
+def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:
     """The agent that the config names; UsageError when its program is not there, since waiting would not bring it."""
     if loop.agent == "scripted":
         return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)

@@ -27,9 +27,8 @@ from ralph.loop.limits import Limits
 from ralph.loop.parts import Parts, Worked
 from ralph.loop.state import Reason, Run
 from ralph.model import ids
-from ralph.model.agent import Agent, Ask, Reply, StopReason
-from ralph.model.kinds import Outcome
-from ralph.model.work import JournalEntry, RunStatus, Task, TaskStatus
+from ralph.model.record import Outcome
+from ralph.model.work import Agent, Ask, JournalEntry, Reply, RunStatus, StopReason, Task, TaskStatus
 from ralph.settings import Config
 
 BEAT = 10.0

@@ -10,8 +10,8 @@ from ralph.app import entries
 from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
 from ralph.app.worktrees import begun
-from ralph.model.kinds import MemoryKind
-from ralph.model.query import Found, Query
+from ralph.model.query import Query, SearchResult
+from ralph.model.record import MemoryKind
 from ralph.store.library import Stored
 
 
@@ -62,7 +62,7 @@ def edit(
     )  # fmt: skip
 
 
-def search(root: Path, query: Query) -> tuple[Found, list[Stored]]:
+def search(root: Path, query: Query) -> tuple[SearchResult, list[Stored]]:
     """Find memories by their words."""
     library = begun.library(root)
     return entries.search(library, library.memories, query)

@@ -32,8 +32,7 @@ from ralph.formats import region, sections
 from ralph.formats.lines import said
 from ralph.formats.patterns import PatternsDocument
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind, ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.store import files
 from ralph.store.library import check_folders
 

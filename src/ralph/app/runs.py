@@ -23,8 +23,7 @@ from ralph.formats import jsonl, sigils
 from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
-from ralph.model.kinds import Outcome
-from ralph.model.record import Family, Origin, Record, Scope
+from ralph.model.record import Family, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry, RunStatus, TaskStatus
 from ralph.store import files
 

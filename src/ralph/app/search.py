@@ -23,7 +23,7 @@ from ralph.app import check, graph, index, meaning, outdated, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
-from ralph.model.query import STAGED, Detail, Found, Hit, Query
+from ralph.model.query import STAGED, Detail, Hit, Query, SearchResult
 from ralph.model.record import Family, Link, Record
 from ralph.search import engine
 from ralph.store import lookup, rows
@@ -74,7 +74,7 @@ class Shown:
 class Answer:
     """What a search found, ready to be shown, and what its reader should know about it and about what is not in it."""
 
-    found: Found
+    found: SearchResult
     shown: tuple[Shown, ...]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def search(
 
     asked = _within(root, query)
     if asked is None:
-        return Answer(Found((), 0), ())
+        return Answer(SearchResult((), 0), ())
     limit = asked.limit
     wider = asked if limit is None else replace(asked, limit=max(limit, min(_REPEATS * limit, 60)))
 
@@ -191,7 +191,7 @@ def timeline(
             found = rows.records(connection, keys)
             around = [found[key] for key in reversed(keys) if key in found]
         shown = tuple(_priced(Hit(record, 0.0), moment(record)) for record in around)
-        return Answer(Found(tuple(each.hit for each in shown), len(shown)), shown)
+        return Answer(SearchResult(tuple(each.hit for each in shown), len(shown)), shown)
 
     return index.ask(root, question, everywhere=everywhere)
 
@@ -202,7 +202,7 @@ def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Det
     )
     past = outdated.notes(connection, [hit.record for hit in hits])
     shown = tuple(_shown(connection, hit, layer, whole=True, task=task, past=past) for hit in hits)
-    return Answer(Found(hits, len(hits)), shown)
+    return Answer(SearchResult(hits, len(hits)), shown)
 
 
 def _shown(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ralph.app import index, outdated
 from ralph.model import ids
-from ralph.model.query import Found, Query
+from ralph.model.query import Query, SearchResult
 from ralph.model.record import Family, Record
 from ralph.search import engine
 from ralph.store import rows
@@ -19,12 +19,12 @@ from ralph.store.library import Stored
 from ralph.store.sources import name_of
 
 
-def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[Found, list[Stored]]:
+def in_files(root: Path, places: Sequence[Path], query: Query) -> tuple[SearchResult, list[Stored]]:
     """The same search within some files, and where each hit stands in them."""
     names = {name_of(place, root): place for place in places}
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
-    def question(connection: sqlite3.Connection) -> tuple[Found, list[Stored]]:
+    def question(connection: sqlite3.Connection) -> tuple[SearchResult, list[Stored]]:
         found = engine.search(connection, query, today=ids.now().date())
         past = outdated.notes(connection, [hit.record for hit in found.hits])
         found = replace(found, hits=outdated.ranked(found.hits, past))

@@ -24,7 +24,7 @@ from ralph.app.search import Answer, Shown
 from ralph.capture import summarize
 from ralph.context import tokens
 from ralph.errors import Conflict, NotFound, NothingYet
-from ralph.model.query import Detail, Found, Hit
+from ralph.model.query import Detail, Hit, SearchResult
 from ralph.model.record import Family, Record
 from ralph.store import rows
 
@@ -184,7 +184,9 @@ def show(
         held = [each for each in observations(connection, session.id) if not since or each.created_at >= since]
         runs = _repeated(held)
         shown = tuple(_shown(run, layer) for run in (runs if limit is None else runs[-limit:]))
-        return _with_prompt(connection, session), Answer(Found(tuple(each.hit for each in shown), len(held)), shown)
+        return _with_prompt(connection, session), Answer(
+            SearchResult(tuple(each.hit for each in shown), len(held)), shown
+        )
 
     return index.ask(root, question)
 

@@ -29,10 +29,8 @@ from ralph.formats.learnings import learnings
 from ralph.formats.lines import lines
 from ralph.formats.progress import ProgressDocument
 from ralph.model import ids
-from ralph.model.agent import unheard
-from ralph.model.kinds import MemoryKind, Outcome
-from ralph.model.record import Family, Record
-from ralph.model.work import JournalEntry, Story, Task, TaskStatus
+from ralph.model.record import Family, MemoryKind, Outcome, Record
+from ralph.model.work import JournalEntry, Story, Task, TaskStatus, ignore_text
 from ralph.store import files, rows
 
 BUDGET = 2_000
@@ -90,7 +88,7 @@ def add(
     feature_id: str | None = None,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
-    tell: Callable[[str], None] = unheard,
+    tell: Callable[[str], None] = ignore_text,
 ) -> Added:
     """Make a new task, with a PRD and a worktree where they are wanted; none stays where one of these cannot be."""
     about = _prd(prd, allow_secret, patterns) if prd is not None else None
@@ -186,7 +184,7 @@ def _turned_to(old: Task, branch: str) -> Task:
     return task_file.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
 
 
-def place(root: Path, task_id: str, *, tell: Callable[[str], None] = unheard) -> worktree.Made:
+def place(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Made:
     """Give a task a worktree, and the files that it remembers with."""
     begin(root, task_id)
     return worktree.make(root, task_id, tell=tell)

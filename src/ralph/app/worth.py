@@ -9,8 +9,7 @@ answer. What is kept is kept as it is. `tests/app/test_compress.py` proves it.
 from collections.abc import Iterator, Sequence
 
 from ralph.capture import summarize
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 
 MOST = 60
 """Observations that are kept of one session; of more, both ends."""

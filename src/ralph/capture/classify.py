@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ralph.capture.commands import Check, check_of, programs
 from ralph.capture.event import Action, Event, Happening
 from ralph.capture.values import regex, words_of
-from ralph.model.kinds import ObservationKind
+from ralph.model.record import ObservationKind
 
 _REACH = 40_000
 """How much of either end of an output is read."""

@@ -33,8 +33,7 @@ from ralph.capture.runs import Run, answered, run_of
 from ralph.capture.statements import particular
 from ralph.capture.trim import first_line
 from ralph.capture.values import words_of
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 
 _CALL, _HOW = 120, 200
 _LINE = 500  # characters of a line that are looked at

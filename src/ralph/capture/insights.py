@@ -35,8 +35,7 @@ from ralph.capture.statements import (
 )
 from ralph.capture.trim import trim
 from ralph.formats.lines import said
-from ralph.model.kinds import MemoryKind, ObservationKind, kind_of
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
 
 TEXT = 700
 """Characters of an insight's words."""

@@ -16,8 +16,7 @@ from ralph.capture.classify import Verdict, verdict
 from ralph.capture.event import Action, Change, Event, Happening, outline
 from ralph.capture.privacy import redact
 from ralph.capture.trim import LIMIT, first_line, squeeze, trim
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 _TITLE = 120
 _COMMAND = 1_000

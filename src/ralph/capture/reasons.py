@@ -17,8 +17,7 @@ from ralph.capture import junk
 from ralph.capture.causes import explanation
 from ralph.capture.statements import Meant, is_reason, is_remark, worth
 from ralph.capture.trim import first_line
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 from ralph.search.terms import query_terms
 
 _DETAIL, _SAID = 110, 300

@@ -15,8 +15,7 @@ from pathlib import PurePosixPath
 
 from ralph.capture.commands import Part, Words, kind_of, parts, programs
 from ralph.capture.values import words_of
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
 _VERBOSE = words_of(

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 
 Cost = Callable[[str], int]
 

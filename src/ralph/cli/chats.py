@@ -18,7 +18,7 @@ from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line, visible
 from ralph.cli.search import all_tasks_option
 from ralph.errors import RalphError, Refused, UsageError
-from ralph.model.agent import StopReason
+from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
     from ralph.app.chats.chat import Ear, Said

@@ -9,9 +9,8 @@ from ralph.app.entries import VIA, Added, Primed, to_json
 from ralph.cli.context import Invocation, say
 from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table, visible
 from ralph.formats import sections
-from ralph.model.kinds import MemoryKind
-from ralph.model.query import Found
-from ralph.model.record import Record, Status
+from ralph.model.query import SearchResult
+from ralph.model.record import MemoryKind, Record, Status
 from ralph.store.library import Stored
 
 _TAGS_COLUMNS = 24
@@ -54,7 +53,9 @@ def print_list(entries: Sequence[Stored], form: str, nothing: str, kinds: Sequen
         click.echo(table(["ID", "TYPE", "CREATED", "TAGS", "CONTENT"], [_row(stored) for stored in entries]))
 
 
-def print_found(found: Found, entries: Sequence[Stored], form: str, nothing: str, kinds: Sequence[MemoryKind]) -> None:
+def print_found(
+    found: SearchResult, entries: Sequence[Stored], form: str, nothing: str, kinds: Sequence[MemoryKind]
+) -> None:
     """Search results, and a note of how many more there are."""
     if form == "json":
         scored = zip(entries, found.hits, strict=True)

@@ -10,7 +10,7 @@ from ralph.cli.entries import print_private
 from ralph.cli.options import format_option
 from ralph.cli.output import json_text
 from ralph.formats.sections import GUARDRAILS
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 _HELP = {
     "": """Keep what must not go wrong again (.ralph/guardrails.md).

@@ -13,7 +13,7 @@ from ralph.cli.output import hand_over, json_text, one_line, plain, table
 from ralph.cli.search import all_tasks_option, said
 from ralph.context.journal import block
 from ralph.errors import NothingYet, UsageError
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 
 _HEADINGS = ("run", "iteration", "when", "outcome", "task", "length", "notes")

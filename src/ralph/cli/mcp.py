@@ -14,7 +14,7 @@ from ralph.cli.context import invocation, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import json_text, one_line, table
 from ralph.errors import UsageError
-from ralph.model.servers import Server, ServerStatus, Way
+from ralph.model.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
     from ralph.app.hosts.mcp_status import Known
@@ -117,9 +117,9 @@ def _row(known: "Known") -> list[str]:
     return [one_line(known.server.name), known.status.value, known.server.whose.value, when, one_line(what)]
 
 
-def reached(server: Server) -> str:
+def reached(server: McpServer) -> str:
     """How a server is reached, without what may be a key: a program's name, or an address without its details."""
-    if server.way is Way.STDIO:
+    if server.way is Transport.STDIO:
         return server.command[0] if server.command else ""
     try:
         parts = urlsplit(server.url)

@@ -14,7 +14,7 @@ from ralph.cli.options import Kinds, tags_option, text_argument
 from ralph.cli.output import visible
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.formats.sections import MEMORIES
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 _HELP = {
     "": """Keep, find and hand over what was learned (.agent/memories.md).

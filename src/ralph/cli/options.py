@@ -11,7 +11,7 @@ import click
 from ralph.app.entries import kinds_named
 from ralph.cli.context import Invocation
 from ralph.errors import RalphError, Unreadable, UsageError
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[object]

@@ -8,7 +8,7 @@ from ralph.app.promote import Promotion, Target
 from ralph.cli.context import Invocation, invocation, say
 from ralph.cli.options import Command, Kinds, format_option, text_argument
 from ralph.cli.output import hand_over, json_text, one_line
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 
 @click.command(name="promote", cls=Command)

@@ -17,8 +17,8 @@ from ralph.cli.context import invocation
 from ralph.cli.entries import place, print_added, print_found, print_list, print_one, print_primed
 from ralph.cli.options import Command, Fn, Group, Kinds, format_option, kinds_option, tags_option, text_argument
 from ralph.formats.sections import Layout
-from ralph.model.kinds import MemoryKind
-from ralph.model.query import Found, Query
+from ralph.model.query import Query, SearchResult
+from ralph.model.record import MemoryKind
 from ralph.store.library import Stored
 
 LIMIT = 5
@@ -40,7 +40,7 @@ class Verbs(Protocol):
     ) -> Added:  # fmt: skip
         """Keep a new entry."""
 
-    def search(self, root: Path, query: Query) -> tuple[Found, list[Stored]]:
+    def search(self, root: Path, query: Query) -> tuple[SearchResult, list[Stored]]:
         """Find entries."""
 
     def list_(self, root: Path, *, kinds: Sequence[MemoryKind], tags: Sequence[str], last: int | None) -> list[Stored]:

@@ -17,10 +17,9 @@ from types import MappingProxyType
 
 from ralph.context import budget, render, shares
 from ralph.context.tokens import estimate
-from ralph.model.kinds import MemoryKind
 from ralph.model.marks import INJECTED
 from ralph.model.query import Query
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 Uses = Mapping[str, tuple[int, int]]
 """By record: in how many sessions it was handed over, and in how many of them it was used."""

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ralph.context.tokens import estimate
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 Render = Callable[[tuple[int, ...], int], str]
 """The final text for the kept records (indices in file order) and the number of those left out."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import MemoryKind, ObservationKind, Outcome
 
 
 class Area(StrEnum):

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from ralph.errors import Refused
 from ralph.formats.lines import BLANK, writable
 from ralph.model import ids
-from ralph.model.kinds import Outcome
-from ralph.model.record import Family, Record, Scope
+from ralph.model.record import Family, Outcome, Record, Scope
 
 JOURNAL = "journal"
 """The member of a block that names the journal's entry for the same iteration."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from ralph.errors import Refused
 from ralph.formats.metadata import DATE
-from ralph.model.graph import Relation, relation_named
+from ralph.model.graph import Relation, parse_relation
 from ralph.model.record import NO_EXTRA, Link, Record
 
 _TIMES = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?")
@@ -45,13 +45,13 @@ def stated(record: Record) -> list[Stated]:
     """Every edge that the record's metadata state, in their order; what is no relation is left alone."""
     found: dict[tuple[Relation, str], Stated] = {}
     for key, value in record.extra.items():
-        relation = relation_named(key)
+        relation = parse_relation(key)
         if relation is not None:
             for words in _texts(value):
                 edge = _read(relation, words)
                 found.setdefault((relation, edge.target), edge)
     for link in record.links:
-        relation = relation_named(link.relation)
+        relation = parse_relation(link.relation)
         if relation is not None:
             edge = _read(relation, link.target)
             found.setdefault((relation, edge.target), edge)
@@ -76,7 +76,7 @@ def without_edge(record: Record, relation: Relation, target: str, form: Form) ->
     """The record without an edge; the very record when it states none."""
 
     def same(word: str, words: str) -> bool:
-        return relation_named(word) is relation and _read(relation, words).target == target
+        return parse_relation(word) is relation and _read(relation, words).target == target
 
     links = tuple(link for link in record.links if not same(link.relation, link.target))
     extra = dict(record.extra)
@@ -96,7 +96,7 @@ def without_edge(record: Record, relation: Relation, target: str, form: Form) ->
 
 def _key(record: Record, relation: Relation) -> str:
     """The key under which the record already has such edges, else the relation's own name."""
-    return next((key for key in record.extra if relation_named(key) is relation), relation.value)
+    return next((key for key in record.extra if parse_relation(key) is relation), relation.value)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -13,8 +13,7 @@ from ralph.formats.found import Block
 from ralph.formats.metadata import MADE, tags_of, with_metadata
 from ralph.formats.scan import ReadUsual
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind, kind_of, label_of
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record, kind_of, label_of
 
 SIGN_LABEL = "Sign"
 

@@ -7,7 +7,7 @@ Block: the codec makes its Entry at once, since a large file holds tens of thous
 
 from dataclasses import dataclass
 
-from ralph.model.kinds import SECTIONS, kind_of
+from ralph.model.record import SECTIONS, kind_of
 
 
 class Block:

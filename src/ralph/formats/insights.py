@@ -17,8 +17,7 @@ from ralph.formats import jsonedit
 from ralph.formats.document import Entry, Problem, find
 from ralph.formats.jsontext import BOM, Fields, Lines, Node, in_order, is_blank, read, unreadable
 from ralph.model.ids import derived
-from ralph.model.kinds import MemoryKind, kind_of
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
 
 VERSION = 1
 

@@ -9,8 +9,7 @@ and is no entry. `tests/formats/test_journal.py` proves that every entry comes b
 
 import math
 
-from ralph.model.kinds import Outcome
-from ralph.model.record import Family, Origin, Record, Scope
+from ralph.model.record import Family, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry
 
 PREFIX = "jrn"

@@ -21,8 +21,18 @@ from ralph.errors import NotFound, Refused, Unreadable
 from ralph.formats.document import Entry, Problem, find
 from ralph.formats.jsonedit import one_line
 from ralph.formats.jsontext import BOM, LENIENT, skip_blanks
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import NOWHERE, Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import (
+    NOWHERE,
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 
 VERSION = 1
 

@@ -19,8 +19,7 @@ from ralph.formats.document import Entry, Problem, find, newline_of
 from ralph.formats.frontmatter import Flaw, FrontMatter
 from ralph.formats.lines import BOM, lines, oddity, writable
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind, kind_of
-from ralph.model.record import Link, Record, Status
+from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
 
 LABEL = "knowledge"
 TRUNCATED = "[truncated]"

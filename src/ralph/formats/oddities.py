@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from ralph.formats.document import Entry, Problem
 from ralph.formats.found import Block
 from ralph.formats.scan import Scan
-from ralph.model.kinds import kind_of
+from ralph.model.record import kind_of
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:\\)[^\n]*\.md")

@@ -37,8 +37,7 @@ from ralph.formats.lines import (
     writable,
 )
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind, kind_of, label_of
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record, kind_of, label_of
 
 HEADINGS = {
     MemoryKind.PATTERN: "Conventions",

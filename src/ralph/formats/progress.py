@@ -38,8 +38,7 @@ from ralph.formats.lines import (
     writable,
 )
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind, kind_of, label_of
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of, label_of
 
 PATTERNS = "Codebase Patterns"
 """The heading under which patterns are written here."""

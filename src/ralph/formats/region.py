@@ -18,8 +18,7 @@ from ralph.formats.bullets import bullet, bullets, marker
 from ralph.formats.document import Entry, Problem, find, newline_of
 from ralph.formats.lines import MADE, Line, Place, lines, put_below, said, without, words_end, writable
 from ralph.model import ids
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 
 START, END = "<!-- ralph:start -->", "<!-- ralph:end -->"
 LABEL = "learned"

@@ -19,8 +19,7 @@ from ralph.formats.metadata import check_metadata, comment
 from ralph.formats.oddities import oddities
 from ralph.formats.scan import Scan
 from ralph.model import ids
-from ralph.model.kinds import SECTIONS, MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import SECTIONS, MemoryKind, Record
 
 _OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
 _WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")

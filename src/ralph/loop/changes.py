@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ralph.loop.criteria import Ran, Runner
-from ralph.model.agent import never
+from ralph.model.work import never_stop
 
 MOST_FILES = 50_000
 """How many files a look takes in; beyond that it says so."""
@@ -250,7 +250,7 @@ class _Git:
     def _ask(self, *words: str, settings: Iterable[str] = (), cwd: Path | None = None) -> Ran:
         safe = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", *settings)
         argv = ["git", "--no-optional-locks", "--no-pager", *(word for each in safe for word in ("-c", each)), *words]
-        return self._run(argv, cwd=cwd or self.top, timeout=_TIMEOUT, stopped=never)
+        return self._run(argv, cwd=cwd or self.top, timeout=_TIMEOUT, stopped=never_stop)
 
     def ignores(self, folder: Path) -> bool:
         """Whether a folder below the top is one that git does not look into."""

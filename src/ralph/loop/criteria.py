@@ -19,7 +19,7 @@ from typing import Protocol
 from ralph.errors import NotFound, UsageError
 from ralph.formats.lines import Place, lines
 from ralph.loop.output import tail
-from ralph.model.agent import never
+from ralph.model.work import never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0
@@ -164,7 +164,7 @@ def check(
     text: str = "",
     echo: str = "",
     timeout: float = TIMEOUT,
-    stopped: Callable[[], bool] = never,
+    stopped: Callable[[], bool] = never_stop,
 ) -> Verdict:
     """Run all criteria in a folder; `text` is what the agent said, `echo` the prompt that it might repeat."""
     markers = [each.marker for each in criteria if each.kind is CriterionKind.MARKER] or [MARKER]

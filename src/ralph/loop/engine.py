@@ -13,9 +13,8 @@ from ralph.loop.judge import Judged, judge
 from ralph.loop.limits import Ended, Limits, Step, backoff, ended_by
 from ralph.loop.parts import Parts, Worked, journal_entry
 from ralph.loop.state import Reason, Run, ended
-from ralph.model.agent import Ask, StopReason
-from ralph.model.kinds import Outcome
-from ralph.model.work import Task
+from ralph.model.record import Outcome
+from ralph.model.work import Ask, StopReason, Task
 
 TRIES, FEEDBACK = 5, "Feedback: "
 """How often an agent that cannot be reached is asked; and how a person's words begin in the journal."""

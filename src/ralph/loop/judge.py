@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from ralph.formats.sigils import Sigils
 from ralph.loop.criteria import Verdict
 from ralph.loop.limits import signature
-from ralph.model.agent import Reply, StopReason
-from ralph.model.kinds import Outcome
-from ralph.model.work import Task
+from ralph.model.record import Outcome
+from ralph.model.work import Reply, StopReason, Task
 
 COMPLETE = "COMPLETE"
 _BROKEN = {

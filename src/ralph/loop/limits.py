@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ralph.loop.output import signature
 from ralph.loop.state import Reason
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 
 __all__ = ["Ended", "Limits", "Step", "backoff", "ended_by", "signature"]
 

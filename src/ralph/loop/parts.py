@@ -12,8 +12,7 @@ from ralph.formats.sigils import Sigils
 from ralph.loop.criteria import Verdict
 from ralph.loop.judge import Judged
 from ralph.loop.state import Reason, Run
-from ralph.model.agent import Ask, Reply
-from ralph.model.work import JournalEntry, Task
+from ralph.model.work import Ask, JournalEntry, Reply, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ralph.formats.journal import entry_id
 from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
 from ralph.mcp.memories import LIMIT, more, place, private
 from ralph.mcp.tool import Arguments
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 from ralph.search.graph import Reached
 
 NEAR = 20

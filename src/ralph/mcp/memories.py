@@ -16,9 +16,8 @@ from ralph.errors import NotFound, UsageError
 from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
 from ralph.mcp.tool import Arguments
 from ralph.model.ids import derived
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.store.library import Stored
 
 LIMIT, LAST = 5, 20

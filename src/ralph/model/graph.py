@@ -1,17 +1,14 @@
-"""The graph's words: which nodes and relations there are, and when a fact holds.
+"""Nodes, relations and facts of the knowledge graph, and when a fact holds.
 
-A node is a record of the memory family, or something that records speak of (a file, a symbol, a task, a session,
-a tag), named by a prefix and its own name: `file:src/a.ts`, `symbol:src/a.ts#name`, `tag:db`, `task:t-1a2b3c`,
-`session:...`. Facts have times: when they were recorded, from when and until when they are valid, and when another
-one explicitly took their place; a fact is never taken to be outdated for being similar to a newer one. Times are
-compared as far as both are known: a day that is asked for means all of it, and an unknown time excludes nothing.
-Nodes and edges are named tuples, since a walk makes thousands and a frozen class takes three times as long.
+A node is a memory record or an entity (file, symbol, task, session, tag) with a prefixed id such
+as `file:src/a.ts`. Times are compared as far as both are known: a day means all of it, an unknown
+time excludes nothing. Nodes and edges are named tuples because a walk creates thousands.
 """
 
 from enum import StrEnum
 from typing import NamedTuple
 
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 
 class NodeType(StrEnum):
@@ -41,7 +38,7 @@ class Relation(StrEnum):
     DEPENDS_ON = "depends_on"
 
 
-TYPE_OF = {
+TYPE_OF_KIND = {
     MemoryKind.PATTERN: NodeType.PATTERN,
     MemoryKind.DECISION: NodeType.DECISION,
     MemoryKind.FIX: NodeType.GOTCHA,
@@ -49,10 +46,10 @@ TYPE_OF = {
 }
 """The type of a record's node, by its kind."""
 
-NAMED = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
+ENTITY_TYPES = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
 """The types of nodes that are no records; their ids begin with the type and a colon."""
 
-_BY_PREFIX = {kind.value: kind for kind in NAMED}
+_BY_PREFIX = {kind.value: kind for kind in ENTITY_TYPES}
 _BY_WORD = {relation.value: relation for relation in Relation}
 _SECOND = len("2026-01-01T00:00:00")
 
@@ -105,18 +102,18 @@ class Edge(NamedTuple):
         return _within(at, self.valid_from or self.recorded, self.valid_until)
 
 
-def named(kind: NodeType, name: str) -> str:
+def entity_id(kind: NodeType, name: str) -> str:
     """The id of a node that is no record."""
     return f"{kind.value}:{name}"
 
 
-def type_named(node_id: str) -> NodeType | None:
+def entity_type(node_id: str) -> NodeType | None:
     """The type that an id's prefix names, or None for a record's id."""
     prefix, _, rest = node_id.partition(":")
     return _BY_PREFIX.get(prefix) if rest else None
 
 
-def relation_named(word: str) -> Relation | None:
+def parse_relation(word: str) -> Relation | None:
     """The relation that somebody's word means: `affects`, `Depends-On`, `related to`."""
     return _BY_WORD.get(word) or _BY_WORD.get("_".join(word.lower().replace("-", " ").replace("_", " ").split()))
 

@@ -1,9 +1,7 @@
-"""Ids: minted for what we write, derived for what others wrote.
+"""Ids: minted for what Ralph writes, derived from the text for what others wrote.
 
-The only reader of the clock and of randomness, so that everything else is a function of its
-arguments. `mem-{unix}-{4 hex}` and `{type}-{unix}-{4 hex}` are minted; a memory that stands in
-somebody's file without an id (a Sign, a bullet) gets one derived from its words, so that the
-same words always have the same id.
+This module alone reads the clock and randomness, so that everything else is a function of its
+arguments. The same text always has the same derived id.
 """
 
 import os

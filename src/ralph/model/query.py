@@ -1,16 +1,13 @@
-"""The question and its answers: Query in, Hits out, each with the reason why.
+"""A search: the Query, and the Hits that answer it, each with its reason.
 
-`Query` is what every search takes, whoever asks (command line, MCP, web); `Hit` is one answer.
-A Query's filters are part of the question: `accepts` says whether a record may answer it at all.
-With a `task` it is asked from within that task, and gets nothing of others that are not finished; which
-those are is known to the index alone (`store/lookup.py`), so that `accepts` has no say in it.
+`Query.accepts` applies the filters to one record. Visibility by task is decided by the index
+alone, because only the index knows which tasks are finished.
 """
 
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Record, Scope, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome, Record, Scope, Status
 
 STAGED = "staged_in"
 """The member of a hit's `extra` that says in whose worktree the record stands, while it is not merged."""
@@ -72,7 +69,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The hits that were asked for and how many there are in all; `instead` are words that were replaced."""
 
     hits: tuple[Hit, ...]

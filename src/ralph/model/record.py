@@ -1,16 +1,75 @@
-"""Record: the one shape that index, search, budget and renderers see.
+"""Record, the one value that index, search, budget and renderers share, and its kinds.
 
-A Record is a value: it knows nothing of files. Where it stands (path, line, bytes) is known
-by the Document that holds it and by the Library that read it, so that the same memory in two
-places is equal to itself. Times are ISO 8601 strings as the files have them (`2025-01-20`, or
-RFC 3339 with a time); the empty string is "unknown", never "today".
+Four kinds of memory are enough for ranking and budgets; an author's own word (gotcha, convention,
+sign, tip) is kept as the record's `label`. A record knows nothing of files, so the same memory in
+two places is equal. Times are ISO 8601 strings as the files have them; "" is unknown, never today.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
+
+class MemoryKind(StrEnum):
+    """What a memory is about: how we do it, why we chose it, what solves it, what one must know."""
+
+    PATTERN = "pattern"
+    DECISION = "decision"
+    FIX = "fix"
+    CONTEXT = "context"
+
+
+class ObservationKind(StrEnum):
+    """What happened in a session."""
+
+    TOOL_USE = "tool_use"
+    ERROR = "error"
+    SUCCESS = "success"
+    NOTE = "note"
+
+
+class Outcome(StrEnum):
+    """How an iteration of the loop ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RETRIED = "retried"
+    BLOCKED = "blocked"
+    INTERRUPTED = "interrupted"
+
+
+SECTIONS = {
+    MemoryKind.PATTERN: "Patterns",
+    MemoryKind.DECISION: "Decisions",
+    MemoryKind.FIX: "Fixes",
+    MemoryKind.CONTEXT: "Context",
+}
+"""The heading under which each kind is written in memories.md and guardrails.md."""
+
+_ALIASES = {
+    MemoryKind.PATTERN: ("pattern", "patterns", "convention", "conventions", "codebase pattern", "codebase patterns"),
+    MemoryKind.DECISION: ("decision", "decisions", "adr", "adrs"),
+    MemoryKind.FIX: (
+        "fix", "fixes", "gotcha", "gotchas", "sign", "signs", "guardrail", "guardrails", "failure", "failures",
+    ),
+    MemoryKind.CONTEXT: (
+        "context", "tip", "tips", "discovery", "discoveries", "knowledge", "note", "notes",
+    ),
+}  # fmt: skip
+
+KIND_OF_WORD = {word: kind for kind, words in _ALIASES.items() for word in words}
+"""Every word that people use for a kind, lowercase, singular and plural."""
+
+
+def kind_of(word: str) -> MemoryKind | None:
+    """The kind that somebody's word means, or None; `## Contextual` is not `## Context`."""
+    return KIND_OF_WORD.get(" ".join(word.lower().split()))
+
+
+def label_of(word: str) -> str:
+    """The label to keep for a section's heading: the kind itself for ours, the author's word for others."""
+    kind = kind_of(word)
+    return kind.value if kind is not None and SECTIONS[kind] == word else word
 
 
 class Family(StrEnum):

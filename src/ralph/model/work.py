@@ -1,13 +1,17 @@
-"""What is worked on, and how it went: tasks, features, the stories of a PRD, runs and their journal.
+"""Tasks, features, PRD stories, runs and their journal; requests to agents; MCP servers.
 
-Values only; `formats/work.py`, `formats/features.py` and `formats/journal.py` read and write them.
+Values only. The loop knows agents only as `Agent`, and agents know nothing of the loop. An agent
+never raises for what its program did (crashed, hung, was missing): the `Reply` says it in `stop`,
+because the loop must journal how every iteration ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
 
-from ralph.model.kinds import Outcome
+from ralph.model.record import Outcome
 
 
 class TaskStatus(StrEnum):
@@ -106,3 +110,140 @@ class JournalEntry:
     created_at: str = ""
     session: str = ""  # the host's id of the conversation
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+class StopReason(StrEnum):
+    """Why an agent stopped."""
+
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    MAX_TURNS = "max_turns"
+    REFUSAL = "refusal"
+    CANCELLED = "cancelled"  # `stopped` said so
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    UNAVAILABLE = "unavailable"  # not installed, not logged in, no network, overloaded: worth another try later
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One use of a tool: its name, the files it named (relative to the folder where inside), and whether it worked."""
+
+    name: str
+    files: tuple[str, ...] = ()
+    ok: bool = True
+    writes: bool = False
+
+
+def never_stop() -> bool:
+    """Nobody asks to stop."""
+    return False
+
+
+def ignore_text(text: str) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One prompt for an agent, and how to run it; `session` is the host's id of a conversation to go on with."""
+
+    prompt: str
+    folder: Path
+    model: str = ""
+    session: str = ""
+    read_only: bool = False
+    timeout: float = 0.0  # seconds; 0: none
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)  # on top of our own
+    show: Callable[[str], None] = ignore_text
+    stopped: Callable[[], bool] = never_stop
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent answered: its words, why it stopped, what it did, and what that cost in dollars."""
+
+    text: str
+    stop: StopReason = StopReason.END_TURN
+    calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+    cost: float = 0.0
+    session: str = ""
+    error: str = ""  # in words, when it did not end well
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that its tools wrote, each once."""
+        return tuple(dict.fromkeys(file for call in self.calls if call.writes for file in call.files))
+
+
+class Agent(Protocol):
+    """Somebody who works on a prompt."""
+
+    name: str
+    reads_only: bool
+    """Whether `Ask.read_only` is enforced, so that it can verify without changing anything."""
+
+    def run(self, ask: Ask) -> Reply:
+        """Work on the prompt until done."""
+        ...
+
+
+class ServerStatus(StrEnum):
+    """What is known of a server; the words are those of the cache file."""
+
+    RUNNING = "running"
+    FAILED = "failed"
+    NEEDS_AUTH = "needs-auth"
+    UNKNOWN = "unknown"
+
+
+UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)
+"""Servers of these are not handed to agents."""
+
+
+class Transport(StrEnum):
+    """How one speaks with a server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    SSE = "sse"
+    OTHER = "other"
+
+
+class ServerScope(StrEnum):
+    """Who named a server; an earlier one wins over a later one of the same name."""
+
+    LOCAL = "local"
+    PROJECT = "project"
+    USER = "user"
+    PLUGIN = "plugin"
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """One server, ready to be asked unless `why_not` says otherwise; `written` is its file's time in milliseconds.
+
+    `trusted` is false for one that the project names and its user has not agreed to.
+    """
+
+    name: str
+    whose: ServerScope
+    way: Transport
+    command: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    spec: str = "{}"
+    where: str = ""
+    written: int = 0
+    why_not: str = ""
+    trusted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """What a server answered, and why it is not running."""
+
+    status: ServerStatus
+    why: str = ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from ralph.model import ids
-from ralph.model.query import Found, Hit, Query
+from ralph.model.query import Hit, Query, SearchResult
 from ralph.search import terms
 from ralph.search.rank import STANDARD, Ranked, Recipe, gate, rank, why
 from ralph.store import rows
@@ -31,7 +31,7 @@ def search(
     recipe: Recipe = STANDARD,
     meaning: Meaning | None = None,
     related: Related | None = None,
-) -> Found:
+) -> SearchResult:
     """The records that answer the query, best first; with an empty text the newest that pass the filters."""
     text = query.text.strip()
     if not text:
@@ -45,7 +45,7 @@ def search(
     )
     hits = tuple(_hits(connection, query, ranked, day, recipe))
     instead = tuple((each.word, spoken(tuple(each.counts), hits)) for each in ranked.words if each.replaced)
-    return Found(hits, ranked.total, tuple(pair for pair in instead if pair[1]))
+    return SearchResult(hits, ranked.total, tuple(pair for pair in instead if pair[1]))
 
 
 def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranked, today: str, recipe: Recipe) -> list[Hit]:
@@ -58,18 +58,18 @@ def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranked, today: s
     ]
 
 
-def _named(connection: sqlite3.Connection, query: Query) -> Found:
+def _named(connection: sqlite3.Connection, query: Query) -> SearchResult:
     """Whoever asks by an id gets the record that has it, and every other one that has it, too."""
     keys = rows.keys_of(connection, query.text.strip(), query)
     found = rows.records(connection, keys[: query.limit])
-    return Found(tuple(Hit(found[key], 1.0, ("id",)) for key in keys[: query.limit] if key in found), len(keys))
+    return SearchResult(tuple(Hit(found[key], 1.0, ("id",)) for key in keys[: query.limit] if key in found), len(keys))
 
 
-def _newest(connection: sqlite3.Connection, query: Query) -> Found:
+def _newest(connection: sqlite3.Connection, query: Query) -> SearchResult:
     keys = rows.newest(connection, query, query.limit)
     found = rows.records(connection, keys)
     total = len(keys) if query.limit is None else rows.count(connection, query)
-    return Found(tuple(Hit(found[key], 0.0) for key in keys if key in found), total)
+    return SearchResult(tuple(Hit(found[key], 0.0) for key in keys if key in found), total)
 
 
 def spoken(found: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:

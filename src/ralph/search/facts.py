@@ -17,9 +17,8 @@ from dataclasses import replace
 
 from ralph.formats.edges import stated
 from ralph.formats.knowledge import links_in
-from ralph.model.graph import TYPE_OF, Node, NodeType, Relation, named, relation_named, type_named
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Family, Record, Status
+from ralph.model.graph import TYPE_OF_KIND, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import rows
 from ralph.store.graph import Fact, Told
 
@@ -65,7 +64,7 @@ def told(index: sqlite3.Connection, source: int, path: str) -> Told:
 
 def node_of(record: Record, task: str = "") -> Node:
     """The node of a memory."""
-    kind = TYPE_OF[record.kind] if isinstance(record.kind, MemoryKind) else NodeType.DISCOVERY
+    kind = TYPE_OF_KIND[record.kind] if isinstance(record.kind, MemoryKind) else NodeType.DISCOVERY
     since = record.extra.get("valid-from", record.extra.get("valid_from", ""))
     return Node(
         record.id,
@@ -98,22 +97,22 @@ def memory(record: Record, task: str = "") -> Iterator[Fact]:
 def _memory(record: Record, task: str) -> Iterator[Fact]:
     at = record.created_at
     for edge in stated(record):
-        words = type_named(edge.target) is None
+        words = entity_type(edge.target) is None
         yield Fact(record.id, edge.relation, edge.target, at, edge.since, edge.until, True, target_is_words=words)
     for link in record.links:
         if link.relation == "superseded_by":
             yield Fact(link.target, Relation.SUPERSEDES, record.id, at, source_is_words=True)
-        elif relation_named(link.relation) is None:
+        elif parse_relation(link.relation) is None:
             yield Fact(record.id, Relation.RELATED_TO, link.target, at, target_is_words=True)
     for title in links_in(record.text) if "[[" in record.text else ():
         yield Fact(record.id, Relation.RELATED_TO, title, at, target_is_words=True)
     for tag in record.tags:
         if name := " ".join(tag.lower().split()):
-            yield Fact(record.id, Relation.RELATED_TO, named(NodeType.TAG, name), at)
+            yield Fact(record.id, Relation.RELATED_TO, entity_id(NodeType.TAG, name), at)
     if record.origin.session:
-        yield Fact(record.id, Relation.DISCOVERED_IN, named(NodeType.SESSION, record.origin.session), at)
+        yield Fact(record.id, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at)
     if record.origin.task or task:
-        yield Fact(record.id, Relation.DISCOVERED_IN, named(NodeType.TASK, record.origin.task or task), at)
+        yield Fact(record.id, Relation.DISCOVERED_IN, entity_id(NodeType.TASK, record.origin.task or task), at)
     yield from _cited(record)
 
 
@@ -123,15 +122,18 @@ def _cited(record: Record) -> Iterator[Fact]:
     about = list(dict.fromkeys(inside(record.origin.files)))
     how = Relation.DISCOVERED_IN if record.kind is MemoryKind.FIX else Relation.RELATED_TO
     for file in about:
-        yield Fact(record.id, how, named(NodeType.FILE, file), at)
+        yield Fact(record.id, how, entity_id(NodeType.FILE, file), at)
     files, symbols = mentioned(record.text, about)
     for file in files:
         if file not in about:
-            yield Fact(record.id, Relation.MENTIONS, named(NodeType.FILE, file), at)
+            yield Fact(record.id, Relation.MENTIONS, entity_id(NodeType.FILE, file), at)
     for symbol in symbols:
-        yield Fact(record.id, Relation.MENTIONS, named(NodeType.SYMBOL, symbol), at)
+        yield Fact(record.id, Relation.MENTIONS, entity_id(NodeType.SYMBOL, symbol), at)
         yield Fact(
-            named(NodeType.SYMBOL, symbol), Relation.RELATED_TO, named(NodeType.FILE, symbol.partition("#")[0]), at
+            entity_id(NodeType.SYMBOL, symbol),
+            Relation.RELATED_TO,
+            entity_id(NodeType.FILE, symbol.partition("#")[0]),
+            at,
         )
 
 
@@ -163,18 +165,18 @@ def inside(files: Sequence[str]) -> Iterator[str]:
 def _tasks(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
     sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
     for task, title, blocked_by, parent, created in index.execute(sql, (source,)):
-        own, at = named(NodeType.TASK, task), created or ""
+        own, at = entity_id(NodeType.TASK, task), created or ""
         node = Node(own, NodeType.TASK, _name(title) or task, at, task=task)
-        facts = [Fact(own, Relation.DEPENDS_ON, named(NodeType.TASK, other), at) for other in _list(blocked_by)]
+        facts = [Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in _list(blocked_by)]
         if parent:
-            facts.append(Fact(own, Relation.RELATED_TO, named(NodeType.TASK, parent), at))
+            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
         yield node, facts
 
 
 def _sessions(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
     for session, task, at, asked in index.execute(_SESSIONS, (source,)):
-        own = named(NodeType.SESSION, session)
-        facts = [Fact(own, Relation.RELATED_TO, named(NodeType.TASK, task), at)] if task else []
+        own = entity_id(NodeType.SESSION, session)
+        facts = [Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at)] if task else []
         yield Node(own, NodeType.SESSION, _name(asked or "") or session, at, task=task or ""), facts
 
 
@@ -185,11 +187,11 @@ def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fac
         task = record.origin.task or owner
         if not task:
             continue
-        ends = [(Relation.AFFECTS, named(NodeType.FILE, file)) for file in inside(record.origin.files)]
+        ends = [(Relation.AFFECTS, entity_id(NodeType.FILE, file)) for file in inside(record.origin.files)]
         if record.origin.session:
-            ends.append((Relation.RELATED_TO, named(NodeType.SESSION, record.origin.session)))
+            ends.append((Relation.RELATED_TO, entity_id(NodeType.SESSION, record.origin.session)))
         for relation, target in ends:
-            _earliest(first, (named(NodeType.TASK, task), relation, target), record.created_at)
+            _earliest(first, (entity_id(NodeType.TASK, task), relation, target), record.created_at)
     yield from (Fact(*ends, at) for ends, at in first.items())
 
 
@@ -203,7 +205,7 @@ def _observations(index: sqlite3.Connection, source: int) -> Iterator[Fact]:
         changes = title.partition(" ")[0].rstrip(":").lower() in _CHANGES
         how = Relation.AFFECTS if changes else Relation.MENTIONS
         for file in inside(_list(files)):
-            _earliest(first, (named(NodeType.SESSION, session), how, named(NodeType.FILE, file)), at)
+            _earliest(first, (entity_id(NodeType.SESSION, session), how, entity_id(NodeType.FILE, file)), at)
     yield from (Fact(*ends, at) for ends, at in first.items() if not _wrote(first, ends))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from math import log2
 from typing import NamedTuple
 
-from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
+from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import graph as stored
 from ralph.store.graph import Row
 from ralph.store.lookup import marks
@@ -291,7 +291,7 @@ def related(
 
 
 def _is_record(node: Node) -> bool:
-    return type_named(node.id) is None and node.type in _STRONG
+    return entity_type(node.id) is None and node.type in _STRONG
 
 
 def _ids(index: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:

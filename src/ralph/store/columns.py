@@ -12,8 +12,19 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from ralph.errors import Unreadable
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import NO_EXTRA, NOWHERE, Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import (
+    NO_EXTRA,
+    NOWHERE,
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 
 COLUMNS = {
     Family.MEMORY: "key, id, kind, title, text, tags, files, scope, created_at, metadata, status",

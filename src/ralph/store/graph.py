@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph.model.graph import Edge, Node, NodeType, Relation, type_named
+from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import db
 from ralph.store.lookup import marks, replaced
 
@@ -174,7 +174,7 @@ def _put(graph: sqlite3.Connection, origin: int, told: Told) -> None:
         (
             (name, kind.value, name.partition(":")[2])
             for name in sorted(spoken)
-            if (kind := type_named(name)) is not None
+            if (kind := entity_type(name)) is not None
         ),
     )
     end = "(SELECT key FROM nodes WHERE id = ?)"

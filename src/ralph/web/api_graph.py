@@ -10,7 +10,7 @@ from starlette.routing import Route
 from ralph.app.pages import graph_view
 from ralph.app.pages.graph_view import LIMIT, MOST, Part, Wanted
 from ralph.errors import UsageError
-from ralph.model.graph import Edge, Node, type_named
+from ralph.model.graph import Edge, Node, entity_type
 from ralph.web.answers import Asked, route
 
 _HOPS = 3
@@ -64,7 +64,7 @@ def _node(node: Node, degree: int) -> dict[str, object]:
         "id": node.id,
         "kind": node.type.value,
         "title": node.name,
-        "record": node.id if type_named(node.id) is None else None,
+        "record": node.id if entity_type(node.id) is None else None,
         "degree": degree,
         "at": node.since or node.recorded,
         "superseded": node.replaced is not None,

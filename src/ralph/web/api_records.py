@@ -16,8 +16,7 @@ from ralph.app.pages.catalogue import FACETS
 from ralph.app.pages.detail import Detail, Layer
 from ralph.app.pages.explore import Explorer, Row, Wanted
 from ralph.capture.insights import COUNT, evidence
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Origin
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome
 from ralph.web.answers import Asked, paged, route
 from ralph.web.markdown import html
 

@@ -13,7 +13,7 @@ from ralph.app.chats.chat_log import Chat, Mode
 from ralph.app.logs import log_file
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats import jsonl
-from ralph.model.agent import Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.settings import Config, Loop, Privacy
 
 

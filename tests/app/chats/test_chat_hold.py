@@ -16,7 +16,7 @@ from ralph.app.chats.chat_log import Mode
 from ralph.app.chats.chat_record import stamp
 from ralph.capture.event import Event, Happening
 from ralph.errors import Conflict, RalphError
-from ralph.model.agent import Ask, Reply, StopReason
+from ralph.model.work import Ask, Reply, StopReason
 from ralph.settings import Config
 
 HOLDER = """

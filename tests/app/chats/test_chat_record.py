@@ -11,8 +11,8 @@ from ralph.app.chats import chat_turns
 from ralph.app.chats.chat_record import stamp
 from ralph.app.forgetting import Wanted
 from ralph.capture.event import Event, Happening
-from ralph.model.agent import Ask, Reply, StopReason, ToolCall
 from ralph.model.query import Detail
+from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.settings import Config
 
 LONG = "\n".join(f"Step {number}: do what has to be done there." for number in range(300))

@@ -6,8 +6,7 @@ from tests.app.test_session import about, line, put
 
 from ralph.app.chats import chat_turns
 from ralph.app.chats.chat_turns import Speaker, Tool, Turn
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 
 
 def note(words: str, minute: int, by: str, **extra: object) -> Record:

@@ -7,7 +7,7 @@ import pytest
 
 from ralph.app import trust
 from ralph.app.hosts import mcp_servers
-from ralph.model.servers import Server, Way, Whose
+from ralph.model.work import McpServer, ServerScope, Transport
 
 STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": "${KEY}"}}
 
@@ -47,7 +47,7 @@ def installed(root: Path, scope: str = "user", on: bool = True, **more: object) 
     return folder
 
 
-def found(root: Path, **env: str) -> dict[str, Server]:
+def found(root: Path, **env: str) -> dict[str, McpServer]:
     return {each.name: each for each in mcp_servers.listed(root, env_of(root, **env)).servers}
 
 
@@ -58,11 +58,11 @@ def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: 
 
     servers = found(project)
     assert {
-        name: (each.whose, each.command[0]) for name, each in servers.items() if each.whose is not Whose.PLUGIN
+        name: (each.whose, each.command[0]) for name, each in servers.items() if each.whose is not ServerScope.PLUGIN
     } == {
-        "a": (Whose.LOCAL, "local-a"),
-        "b": (Whose.PROJECT, "project-b"),
-        "c": (Whose.USER, "user-c"),
+        "a": (ServerScope.LOCAL, "local-a"),
+        "b": (ServerScope.PROJECT, "project-b"),
+        "c": (ServerScope.USER, "user-c"),
     }
     plugin = servers["plugin:plug:d"]
     assert plugin.command == (str(project.parent / "home/.claude/plugins/cache/plug/d"),)
@@ -77,16 +77,16 @@ def test_a_project_without_files_has_no_servers(project: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "way"),
     [
-        ({"command": "x"}, Way.STDIO),
-        ({"type": "stdio", "command": "x"}, Way.STDIO),
-        ({"type": "http", "url": "https://x.example"}, Way.HTTP),
-        ({"type": "streamable-http", "url": "https://x.example"}, Way.HTTP),
-        ({"type": "sse", "url": "https://x.example"}, Way.SSE),
-        ({"url": "https://x.example"}, Way.HTTP),
-        ({"type": "ws", "url": "wss://x.example"}, Way.OTHER),
+        ({"command": "x"}, Transport.STDIO),
+        ({"type": "stdio", "command": "x"}, Transport.STDIO),
+        ({"type": "http", "url": "https://x.example"}, Transport.HTTP),
+        ({"type": "streamable-http", "url": "https://x.example"}, Transport.HTTP),
+        ({"type": "sse", "url": "https://x.example"}, Transport.SSE),
+        ({"url": "https://x.example"}, Transport.HTTP),
+        ({"type": "ws", "url": "wss://x.example"}, Transport.OTHER),
     ],
 )
-def test_how_one_speaks_with_a_server_is_told_by_its_type(project: Path, spec: object, way: Way) -> None:
+def test_how_one_speaks_with_a_server_is_told_by_its_type(project: Path, spec: object, way: Transport) -> None:
     user_names(project, x=spec)
     assert found(project)["x"].way is way
 

@@ -57,8 +57,7 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
     place = root / ".ralph/tasks" / work / "memory/insights.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     from ralph.formats import insights
-    from ralph.model.kinds import MemoryKind
-    from ralph.model.record import Record, Scope, Status
+    from ralph.model.record import MemoryKind, Record, Scope, Status
 
     one = Record("ins-1791000000-a3f81c", MemoryKind.FIX, "Run make first", label="gotcha", status=Status.PROPOSED,
                  scope=Scope.TASK, created_at="2026-01-01T00:00:00Z")  # fmt: skip

@@ -11,8 +11,7 @@ from ralph.app.logs import log_file
 from ralph.app.pages import dashboard
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.store import files
 
 

@@ -14,9 +14,8 @@ from ralph.app import search as searching
 from ralph.app.pages.catalogue import AGES, FACETS, since
 from ralph.app.pages.explore import JUDGED, Explorer, Wanted
 from ralph.errors import UsageError
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
-from ralph.model.record import Family, Record, Status
+from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import rows
 
 Everything = list[tuple[Record, str]]

@@ -9,7 +9,7 @@ from tests.cli.runner import Block, page
 
 from ralph.app import graph_link, ledger, memory, stats
 from ralph.app.pages import dashboard, health, leaks
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 REDIS = "Tests hang when Redis is down: run `make services up` before `npm test`."

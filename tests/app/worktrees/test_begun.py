@@ -11,8 +11,8 @@ from ralph.app import graph, guardrails, index, knowledge, memory, search, task_
 from ralph.app.loop import Wish
 from ralph.app.worktrees import worktree
 from ralph.errors import NotFound
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
+from ralph.model.record import MemoryKind
 
 GREASE, COG = "The frobnicator needs grease.", "The frobnicator has a cog."
 LATER = "The frobnicator was moved to the cellar."

@@ -14,8 +14,8 @@ from ralph.app.graph_link import link
 from ralph.app.search import Answer
 from ralph.app.worktrees import staging, worktree
 from ralph.errors import NotFound
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import STAGED, Detail, Query
+from ralph.model.record import MemoryKind
 
 GREASE, COG = "The frobnicator needs grease.", "The frobnicator has a cog."
 OIL, BLUE, RULE = "The frobnicator needs oil.", "The frobnicator is blue here.", "Never paint the frobnicator."

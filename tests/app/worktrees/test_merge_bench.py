@@ -16,7 +16,7 @@ from ralph.app.repository import Repository
 from ralph.app.worktrees import merge_bench, worktree
 from ralph.app.worktrees.task_merge import merge
 from ralph.errors import Refused
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 from ralph.model.work import Task
 
 KILL = 'kill -9 "$(cat "$KILLED")" $PPID\n'

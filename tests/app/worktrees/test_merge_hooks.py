@@ -13,7 +13,7 @@ from ralph.app import memory, task_memory
 from ralph.app.worktrees import worktree
 from ralph.app.worktrees.task_merge import merge
 from ralph.errors import Refused
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 from ralph.model.work import Task
 
 LINT = '#!/bin/sh\ngrep -q bad cart.py && { echo "cart.py: that is bad" >&2; exit 1; }\nexit 0\n'

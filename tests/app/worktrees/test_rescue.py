@@ -10,8 +10,8 @@ from ralph import paths
 from ralph.app import doctor, index, knowledge, memory, search, task_memory
 from ralph.app.worktrees import rescue, task_drop, worktree
 from ralph.formats import sections
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
+from ralph.model.record import MemoryKind
 from ralph.model.work import Task
 from ralph.store import files
 

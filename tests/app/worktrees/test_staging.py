@@ -13,9 +13,8 @@ from ralph.app.worktrees import rescue, staging, task_drop, worktree
 from ralph.app.worktrees.task_merge import merge
 from ralph.errors import Refused
 from ralph.formats import region
-from ralph.model.kinds import MemoryKind
 from ralph.model.query import Query
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.model.work import Task
 
 PAGE = "# Mine\n\nBe kind.\n"

@@ -14,8 +14,7 @@ from ralph.app.worktrees.task_merge import merge
 from ralph.app.worktrees.task_union import joined, union
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import patterns, region
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.model.work import Task
 
 

@@ -16,7 +16,7 @@ from ralph import paths
 from ralph.app import memory, task_memory
 from ralph.app.worktrees import tree_hold, worktree
 from ralph.errors import Conflict
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 ROUNDS = 3
 AT_ONCE = 4

@@ -12,8 +12,7 @@ from ralph.app.loop import Wish
 from ralph.app.worktrees import task_drop, worktree
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import region
-from ralph.model.kinds import MemoryKind
-from ralph.model.record import Record
+from ralph.model.record import MemoryKind, Record
 from ralph.model.work import Task
 from ralph.testing import Step
 

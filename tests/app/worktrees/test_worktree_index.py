@@ -21,9 +21,8 @@ from ralph.app.forgetting import Wanted
 from ralph.formats import jsonl
 from ralph.hooks import place as places
 from ralph.hooks.place import Place, Settings
-from ralph.model.kinds import ObservationKind
 from ralph.model.query import Query
-from ralph.model.record import Family, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.settings import Config
 from ralph.store import rows
 from ralph.testing import HashEmbedder

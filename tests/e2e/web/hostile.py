@@ -15,7 +15,7 @@ from tests.web import sample
 from tests.web.sample import Clock, Maker, Sample
 
 from ralph.app import graph_link, guardrails, knowledge, memory, task_memory
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 
 SCRIPT = "<script>window.hacked = 'script'</script>"
 IMAGE = "<img src=x onerror=\"window.hacked = 'image'\">"

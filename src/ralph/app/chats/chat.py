@@ -35,9 +35,8 @@ from ralph.context.tokens import estimate
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.loop.prompt import assigned
 from ralph.model import ids
-from ralph.model.agent import Agent, Ask, Reply, StopReason, never, unheard
 from ralph.model.marks import INJECTED
-from ralph.model.work import Task
+from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
 from ralph.settings import Config
 from ralph.store import files
 
@@ -73,8 +72,8 @@ class Wish:
 class Ear:
     """Who listens to a turn, and may stop it; `silent`: nothing of what is said is recorded."""
 
-    show: Callable[[str], None] = unheard
-    stopped: Callable[[], bool] = never
+    show: Callable[[str], None] = ignore_text
+    stopped: Callable[[], bool] = never_stop
     silent: bool = False
 
 

@@ -16,7 +16,7 @@ from ralph.app.chats import chat, chat_record
 from ralph.app.chats.chat import Wish
 from ralph.app.chats.chat_log import Chat, Mode, folder_of
 from ralph.errors import UsageError
-from ralph.model.agent import Agent, Ask
+from ralph.model.work import Agent, Ask
 from ralph.settings import Config
 
 

@@ -23,8 +23,8 @@ from ralph.capture.privacy import redact
 from ralph.capture.redactor import Redactor
 from ralph.formats import jsonl
 from ralph.model import ids
-from ralph.model.agent import Reply, ToolCall
 from ralph.model.record import Record
+from ralph.model.work import Reply, ToolCall
 from ralph.settings import Privacy
 from ralph.store.sources import Format, Source, told
 

@@ -20,8 +20,7 @@ from ralph.app.session import Session
 from ralph.capture import summarize
 from ralph.capture.trim import first_line
 from ralph.formats import jsonl
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 from ralph.store import files
 
 _MEMBER = '"messages"'

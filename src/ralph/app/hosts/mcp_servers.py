@@ -18,14 +18,14 @@ from pathlib import Path
 from ralph import config, paths
 from ralph.config import Layer, Named, Place, Trusted
 from ralph.errors import Unreadable
-from ralph.model.servers import Server, Way, Whose
+from ralph.model.work import McpServer, ServerScope, Transport
 from ralph.store import files
 
 PROJECT_FILE = ".mcp.json"
 KEY = "mcp"
 """What the trust file calls the values of this file: `mcp.<server>`."""
 
-_WAYS = {"stdio": Way.STDIO, "http": Way.HTTP, "streamable-http": Way.HTTP, "sse": Way.SSE}
+_WAYS = {"stdio": Transport.STDIO, "http": Transport.HTTP, "streamable-http": Transport.HTTP, "sse": Transport.SSE}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 _UNTRUSTED = "the project names it and you have not trusted it: `ralph trust`"
 _HELPER = "its headers come from a command of its own"
@@ -37,7 +37,7 @@ _NOTHING = "it names neither a command nor an address"
 class Listed:
     """The servers, each name once, and what is wrong with the files that name them."""
 
-    servers: tuple[Server, ...] = ()
+    servers: tuple[McpServer, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -46,7 +46,7 @@ class _File:
     """One file with servers in it; its values may use the plugin's own folder."""
 
     path: Path
-    whose: Whose
+    whose: ServerScope
     keys: tuple[str, ...] = ()
     prefix: str = ""
     plugin: str = ""
@@ -55,7 +55,7 @@ class _File:
 def listed(root: Path, env: Mapping[str, str]) -> Listed:
     """Every server that an agent in this project would be given."""
     reading = _Reading(root, env)
-    found: dict[str, Server] = {}
+    found: dict[str, McpServer] = {}
     for file in _files(root, env, reading):
         for name, spec in reading.servers(file):
             found.setdefault(file.prefix + name, reading.server(file, name, spec))
@@ -69,7 +69,7 @@ def named(root: Path, env: Mapping[str, str]) -> tuple[Named, ...]:
 
 
 def _project_file(root: Path) -> _File:
-    return _File(root / PROJECT_FILE, Whose.PROJECT, ("mcpServers",))
+    return _File(root / PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",))
 
 
 def _files(root: Path, env: Mapping[str, str], reading: "_Reading") -> Iterator[_File]:
@@ -78,10 +78,10 @@ def _files(root: Path, env: Mapping[str, str], reading: "_Reading") -> Iterator[
     own = Path(env.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
     if folder:
         for place in dict.fromkeys((root, paths.state_root(root))):
-            yield _File(own, Whose.LOCAL, ("projects", str(place), "mcpServers"))
+            yield _File(own, ServerScope.LOCAL, ("projects", str(place), "mcpServers"))
     yield _project_file(root)
     if folder:
-        yield _File(own, Whose.USER, ("mcpServers",))
+        yield _File(own, ServerScope.USER, ("mcpServers",))
         yield from _plugins(root, Path(folder), reading)
 
 
@@ -96,7 +96,7 @@ def _plugins(root: Path, folder: Path, reading: "_Reading") -> Iterator[_File]:
             if here or (place.get("scope") == "user" and on.get(name) is True):
                 plugin = place["installPath"]
                 prefix = f"plugin:{name.partition('@')[0]}:"
-                yield _File(Path(plugin) / PROJECT_FILE, Whose.PLUGIN, ("mcpServers",), prefix, plugin)
+                yield _File(Path(plugin) / PROJECT_FILE, ServerScope.PLUGIN, ("mcpServers",), prefix, plugin)
                 break
 
 
@@ -127,7 +127,7 @@ class _Reading:
         """The servers of a file; a plugin's may stand there without the outer key."""
         said = self.read(file.path)
         found = _inner(said, *file.keys)
-        if not found and file.whose is Whose.PLUGIN and isinstance(said, dict) and "mcpServers" not in said:
+        if not found and file.whose is ServerScope.PLUGIN and isinstance(said, dict) and "mcpServers" not in said:
             found = said
         for name, spec in found.items():
             if isinstance(spec, dict):
@@ -135,7 +135,7 @@ class _Reading:
             else:
                 self.problems.append(f"{paths.shown(file.path, self._root)}: {name} is no server")
 
-    def server(self, file: _File, name: str, spec: Mapping[str, object]) -> Server:
+    def server(self, file: _File, name: str, spec: Mapping[str, object]) -> McpServer:
         """One server, its variables filled in; one without a value stays as it is written, as Claude Code has it."""
         fill = _Filling({**self._env, "CLAUDE_PROJECT_DIR": str(self._root), "CLAUDE_PLUGIN_ROOT": file.plugin})
         words = spec.get("args")
@@ -143,14 +143,20 @@ class _Reading:
         command = (fill.text(spec.get("command")), *args) if spec.get("command") else ()
         url = fill.text(spec.get("url"))
         kind = spec.get("type")
-        way = _WAYS.get(kind, Way.OTHER) if isinstance(kind, str) else Way.HTTP if url and not command else Way.STDIO
-        made = Server(
+        way = (
+            _WAYS.get(kind, Transport.OTHER)
+            if isinstance(kind, str)
+            else Transport.HTTP
+            if url and not command
+            else Transport.STDIO
+        )
+        made = McpServer(
             name=file.prefix + name, whose=file.whose, way=way, command=command, url=url,
             env=fill.pairs(spec.get("env")), headers=fill.pairs(spec.get("headers")),
             spec=json.dumps(_located(spec, file.plugin), ensure_ascii=False),
             where=paths.shown(file.path, self._root), written=_written(file),
         )  # fmt: skip
-        trusted = file.whose is not Whose.PROJECT or self._agreed(name) or self.named(name, spec).trusted
+        trusted = file.whose is not ServerScope.PROJECT or self._agreed(name) or self.named(name, spec).trusted
         return replace(made, why_not=_why_not(made, spec, trusted), trusted=trusted)
 
     def _agreed(self, name: str) -> bool:
@@ -181,10 +187,10 @@ class _Reading:
         )
 
 
-def _why_not(server: Server, spec: Mapping[str, object], trusted: bool) -> str:
-    if server.way is Way.OTHER:
+def _why_not(server: McpServer, spec: Mapping[str, object], trusted: bool) -> str:
+    if server.way is Transport.OTHER:
         return _OTHER
-    if not (server.command if server.way is Way.STDIO else server.url):
+    if not (server.command if server.way is Transport.STDIO else server.url):
         return _NOTHING
     if spec.get("headersHelper"):
         return _HELPER
@@ -201,7 +207,7 @@ def _located(spec: Mapping[str, object], plugin: str) -> object:
 
 def _written(file: _File) -> int:
     """When a file was written; of Claude Code's own, which it writes at every turn, that tells nothing."""
-    if file.whose in (Whose.LOCAL, Whose.USER):
+    if file.whose in (ServerScope.LOCAL, ServerScope.USER):
         return 0
     try:
         return file.path.stat().st_mtime_ns // 1_000_000

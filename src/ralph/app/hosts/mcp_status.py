@@ -20,7 +20,7 @@ from ralph import paths
 from ralph.app.hosts import mcp_servers
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, Refused, Unreadable, UsageError, WriteFailed
-from ralph.model.servers import LEFT_OUT, Answer, Server, ServerStatus
+from ralph.model.work import UNUSABLE, McpServer, ServerAnswer, ServerStatus
 from ralph.store import files
 
 FILE = "mcp-status.json"
@@ -35,7 +35,7 @@ NO_SDK = "the extra 'mcp' is not installed"
 class Known:
     """A server and what is known of it; `asked` when it was just now, else since `cached_at`."""
 
-    server: Server
+    server: McpServer
     status: ServerStatus
     cached_at: int = 0
     why: str = ""
@@ -44,7 +44,7 @@ class Known:
     @property
     def usable(self) -> bool:
         """Whether an agent is handed this server."""
-        return self.server.trusted and self.status not in LEFT_OUT
+        return self.server.trusted and self.status not in UNUSABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +124,19 @@ def _statuses(known: Sequence[Known]) -> dict[str, object]:
 
 
 def _asked(
-    waiting: Sequence[Server], root: Path, env: Mapping[str, str], seconds: float, needed: bool
-) -> Mapping[str, Answer]:
+    waiting: Sequence[McpServer], root: Path, env: Mapping[str, str], seconds: float, needed: bool
+) -> Mapping[str, ServerAnswer]:
     try:
         from ralph.agents import mcp_client  # noqa: PLC0415  (an extra, and slow to import)
     except ModuleNotFoundError as error:
         if needed:
             hint = "uv tool install 'ralph-memory[mcp]'   (or: pipx install 'ralph-memory[mcp]')"
             raise UsageError(f"`ralph mcp status` needs {NO_SDK[4:]}", hint=hint) from error
-        return {server.name: Answer(ServerStatus.UNKNOWN, NO_SDK) for server in waiting}
+        return {server.name: ServerAnswer(ServerStatus.UNKNOWN, NO_SDK) for server in waiting}
     return mcp_client.ask(waiting, root, env, seconds=seconds)
 
 
-def _known(server: Server, held: Mapping[str, object] | None, now: int) -> Known:
+def _known(server: McpServer, held: Mapping[str, object] | None, now: int) -> Known:
     """What the cache says of a server, where that still counts."""
     said, at = (held or {}).get("status"), (held or {}).get("cachedAt")
     counts = isinstance(at, int) and not isinstance(at, bool) and 0 <= now - at < TTL_MS and server.written <= at
@@ -145,7 +145,7 @@ def _known(server: Server, held: Mapping[str, object] | None, now: int) -> Known
     return Known(server, ServerStatus(str(said)), int(str(at)))
 
 
-def _after(known: Known, answer: Answer | None, now: int, patterns: Sequence[str]) -> Known:
+def _after(known: Known, answer: ServerAnswer | None, now: int, patterns: Sequence[str]) -> Known:
     """A server after it was asked; what it complained of may hold anything."""
     if answer is None:
         return known

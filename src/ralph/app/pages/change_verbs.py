@@ -16,7 +16,7 @@ from ralph.app.pages import detail
 from ralph.app.pages.detail import Action
 from ralph.app.promote import Target
 from ralph.errors import Refused, UsageError
-from ralph.model.kinds import MemoryKind
+from ralph.model.record import MemoryKind
 from ralph.store.library import Stored
 from ralph.store.sources import Format
 

@@ -19,8 +19,7 @@ from ralph.app.lists import RunRow, SessionRow
 from ralph.app.loop_parts import CHECKS
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
-from ralph.model.kinds import ObservationKind, Outcome
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Outcome, Record
 from ralph.model.work import JournalEntry, RunStatus
 
 RUNNING = "running"

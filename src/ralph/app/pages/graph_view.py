@@ -20,7 +20,7 @@ from pathlib import Path
 from ralph.app import graph, index
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.graph import Edge, Node, NodeType, Relation, named, type_named
+from ralph.model.graph import Edge, Node, NodeType, Relation, entity_id, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MOST = 400, 2_000
@@ -72,7 +72,7 @@ class Whole:
     @cached_property
     def records(self) -> frozenset[int]:
         """The nodes that are records."""
-        return frozenset(key for key, node in self.nodes.items() if type_named(node.id) is None)
+        return frozenset(key for key, node in self.nodes.items() if entity_type(node.id) is None)
 
     @cached_property
     def told(self) -> Sequence[Edge]:
@@ -125,7 +125,7 @@ def show(root: Path, wanted: Wanted) -> Part:
     if wanted.task:
         keys &= _about(whole, edges, _of_task(whole, wanted.task))
     if wanted.tag:
-        keys &= _about(whole, edges, _called(whole, named(NodeType.TAG, wanted.tag.lower())))
+        keys &= _about(whole, edges, _called(whole, entity_id(NodeType.TAG, wanted.tag.lower())))
     if wanted.kinds:
         keys = {key for key in keys if whole.nodes[key].type in wanted.kinds}
     if wanted.words.strip():
@@ -185,7 +185,7 @@ def _ends(edges: Iterable[Row]) -> set[int]:
 
 def _of_task(whole: Whole, task: str) -> set[int]:
     own = {key for key, node in whole.nodes.items() if node.task == task}
-    return own | _called(whole, named(NodeType.TASK, task))
+    return own | _called(whole, entity_id(NodeType.TASK, task))
 
 
 def _about(whole: Whole, edges: Sequence[Row], first: set[int]) -> set[int]:

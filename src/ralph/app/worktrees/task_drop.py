@@ -18,8 +18,7 @@ from ralph.app.repository import Repository, first_line, listed
 from ralph.app.worktrees import index_trees, rescue, staging, tree_hold, worktree
 from ralph.app.worktrees.worktree import BRANCH, FOLDER, PRD_BRANCH, TREE, member
 from ralph.errors import NotFound, RalphError, Refused
-from ralph.model.agent import unheard
-from ralph.model.work import Task
+from ralph.model.work import Task, ignore_text
 from ralph.store import files
 
 _MADE = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
@@ -131,7 +130,7 @@ def _is_made(name: str) -> bool:
     )
 
 
-def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = unheard) -> Task:
+def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
     """Remove a task's worktree, and its branch if it was made for it; Refused when more would be lost than `agreed`."""
     with tree_hold.held(root, f"dropping the worktree of {task_id}", tell=tell):
         task = task_file.find(root, task_id).task

@@ -22,8 +22,7 @@ from ralph.app.worktrees.merge_bench import Landing
 from ralph.app.worktrees.worktree import PAGE
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import region
-from ralph.model.agent import unheard
-from ralph.model.work import Task
+from ralph.model.work import Task, ignore_text
 from ralph.store import db, files
 
 _PLAIN = ("-c", "merge.conflictStyle=merge")
@@ -104,7 +103,7 @@ def merge(
     dry_run: bool = False,
     commit: bool = False,
     verify: bool = True,
-    tell: Callable[[str], None] = unheard,
+    tell: Callable[[str], None] = ignore_text,
 ) -> Merged:
     """Merge a task's branch; `commit` commits first what is uncommitted in its worktree, `verify` asks the hooks."""
     with tree_hold.held(root, f"merging {task_id}", tell=tell):

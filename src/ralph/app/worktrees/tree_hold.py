@@ -18,7 +18,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.errors import Conflict
 from ralph.model import ids
-from ralph.model.agent import unheard
+from ralph.model.work import ignore_text
 from ralph.store import files
 
 PATIENCE = 120.0
@@ -29,7 +29,9 @@ _OURS: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 
 
 @contextmanager
-def held(root: Path, what: str, *, tell: Callable[[str], None] = unheard, patience: float = PATIENCE) -> Iterator[None]:
+def held(
+    root: Path, what: str, *, tell: Callable[[str], None] = ignore_text, patience: float = PATIENCE
+) -> Iterator[None]:
     """Hold a project's repository for `what`; Conflict when somebody else has it for too long."""
     state = paths.state_root(root)
     if state in _OURS.get():

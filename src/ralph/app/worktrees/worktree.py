@@ -26,9 +26,8 @@ from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats import region
 from ralph.loop.state import Run
 from ralph.model import ids
-from ralph.model.agent import unheard
 from ralph.model.record import Record
-from ralph.model.work import Task
+from ralph.model.work import Task, ignore_text
 from ralph.store import files
 
 FOLDER = ".worktrees"
@@ -223,7 +222,7 @@ def troubles(root: Path) -> list[Trouble]:
 # --- making it ---------------------------------------------------------------------------------
 
 
-def make(root: Path, task_id: str, *, tell: Callable[[str], None] = unheard) -> Made:
+def make(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> Made:
     """Give a task a worktree; one that is there is taken, and mended where it has to be."""
     with tree_hold.held(root, f"making the worktree of {task_id}", tell=tell):
         return _made(root, task_id)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from ralph.errors import Unreadable
-from ralph.model.kinds import MemoryKind, ObservationKind, Outcome
-from ralph.model.record import Family, Link, Origin, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 
 SESSION_CHARACTERS = 500
 """How much of a LongMemEval session is kept."""

@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from ralph.model.kinds import ObservationKind
-from ralph.model.record import Family, Origin, Record, Scope, Status
+from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 CALLS = 60
 """Tool calls a session."""

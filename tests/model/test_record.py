@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralph.model.kinds import KIND_OF_WORD, SECTIONS, MemoryKind, kind_of, label_of
+from ralph.model.record import KIND_OF_WORD, SECTIONS, MemoryKind, kind_of, label_of
 
 
 def test_every_kind_has_a_section_of_its_own() -> None:
