@@ -37,6 +37,15 @@ NOBODY = 65534
 Start = Callable[..., "Program"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def user_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The user's state folder of this process, which holds the id of the machine: never the developer's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("user-state")
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
     """How often a long test repeats: `rounds(full, reduced)`, full with RALPH_SOAK=1."""

@@ -20,6 +20,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar, overload
 
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
 from ralph.store import locks, watching
@@ -29,6 +30,8 @@ PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
 _UPDATE_TRIES = 20
+
+T = TypeVar("T")
 
 
 def read(path: Path) -> str | None:
@@ -80,19 +83,37 @@ def write(
             raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
 
 
-def update(path: Path, edit: Callable[[str], str], *, root: Path | None = None, mode: int | None = None) -> str:
-    """Read, edit and replace under the lock; `edit` runs again on the new text if somebody changed it meanwhile.
+@overload
+def update(
+    path: Path, change: Callable[[str], tuple[str, T]], *, root: Path | None = None, mode: int | None = None
+) -> T: ...
 
-    A missing file is edited as "". When `edit` returns what it was given, nothing is written.
+
+@overload
+def update(path: Path, change: Callable[[str], str], *, root: Path | None = None, mode: int | None = None) -> str: ...
+
+
+def update(
+    path: Path,
+    change: Callable[[str], str | tuple[str, T]],
+    *,
+    root: Path | None = None,
+    mode: int | None = None,
+) -> str | T:
+    """Read, change and replace a file under its lock; return the result of `change`.
+
+    `change(text)` returns the new text, or the new text and a result. It gets "" for a missing file, and runs again
+    when somebody else changed the file meanwhile. An unchanged text is not written.
     """
     real = target(path, root)
     make_folder(real.parent)
     with lock(real):
         for _ in range(_UPDATE_TRIES):
             before = read(real) or ""
-            after = edit(before)
+            changed = change(before)
+            after, result = changed if isinstance(changed, tuple) else (changed, changed)
             if after == before or _replace(real, after, before, mode):
-                return after
+                return result
     raise Conflict(f"{path}: keeps changing while it is being edited", hint="close the program that rewrites it")
 
 

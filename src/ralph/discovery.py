@@ -1,0 +1,243 @@
+"""Find a project, its git folders and its state folder from any folder inside it.
+
+Git's pointer files are followed without starting git: worktrees, submodules, separate git directories and bare
+repositories with worktrees. State lives in `<git common dir>/ralph/<project>/<machine id>/`, which no clone, checkout
+or clean can touch; the machine id keeps state that came with a copy or an archive apart from our own. Hooks load this
+module, so it works on `str` and imports only `os`.
+
+    location = discovery.locate(discovery.find_root(cwd) or cwd)
+    location.state          # the state folder; log/, cache/ and ralph.db are in it
+
+`ralph.paths` has the same as `Path`s, one function for each file.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
+"""What makes a folder a project. A git checkout without any of them is one for commands, but not for hooks."""
+TREES = ".worktrees"
+"""The folder of a main checkout that holds the worktrees of its tasks, by task id."""
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+_MOST_BYTES = 1 << 16
+
+
+class BrokenCheckout(Exception):
+    """A `.git` file that leads nowhere: the folder belongs to a project that cannot be found."""
+
+    def __init__(self, pointer: str, target: str) -> None:
+        super().__init__(f"{pointer}: points to {target or 'nothing'}, which is no git directory")
+        self.pointer = pointer
+
+
+class Location:
+    """Where a project is: its folders in this checkout, in the main checkout and in the git directory."""
+
+    __slots__ = ("common", "git", "main", "root", "state", "top", "worktree")
+
+    def __init__(self, root: str, top: str, git: str, common: str, main: str, worktree: str) -> None:
+        self.root = root
+        """The project's folder in this checkout."""
+        self.top = top
+        """The top folder of this checkout; "" outside git, as with the next two."""
+        self.git = git
+        """The git directory of this checkout."""
+        self.common = common
+        """The git directory that all checkouts of the repository share."""
+        self.main = main
+        """The project's folder in the main checkout; `root` itself when there is no other."""
+        self.worktree = worktree
+        """Git's name for this linked worktree; "" in a main checkout."""
+        self.state = f"{self.home}/{machine_id()}"
+        """The folder with logs, index, caches and ledger of this machine."""
+
+    @property
+    def inside(self) -> str:
+        """The project's path inside its repository, "" for the top."""
+        return self.root[len(self.top) :].strip("/") if self.top else ""
+
+    @property
+    def home(self) -> str:
+        """The folder with the state of every machine that this copy of the project has been on."""
+        if not self.common or state_home(self.main) == "project":
+            return f"{self.main}/.ralph/local"
+        name = self.inside.replace("%", "%25").replace("/", "%2F")
+        return f"{self.common}/ralph/{'%5F' if name == '_' else name or '_'}"
+
+    @property
+    def index(self) -> str:
+        """The index of this checkout: each worktree has its own, because its files differ."""
+        return f"{self.state}/cache/worktrees/{self.worktree}/ralph.db" if self.worktree else f"{self.state}/ralph.db"
+
+    @property
+    def task(self) -> str:
+        """The id of the task whose worktree this is; "" elsewhere."""
+        folder, _, name = self.top.rpartition("/")
+        if not self.worktree or not folder.endswith(f"/{TREES}"):
+            return ""
+        return name if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}") else ""
+
+
+def find_root(start: str) -> str:
+    """Return the nearest project folder upward from `start`, never above the git checkout; "" when there is none.
+
+    A worktree without Ralph's files belongs to the project if its main checkout has a `.ralph` there.
+    """
+    folder = start.rstrip("/")
+    while True:
+        if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))):
+            return folder or "/"
+        if os.path.exists(f"{folder}/.git"):
+            return _root_by_main(start.rstrip("/"), folder)
+        if not folder:
+            return ""
+        folder = folder.rpartition("/")[0]
+
+
+def _root_by_main(folder: str, top: str) -> str:
+    """Return the folder of a worktree for which the main checkout has a `.ralph`; "" when there is none."""
+    if os.path.isdir(f"{top}/.git"):
+        return ""
+    main = locate(top).main
+    while main != top and len(folder) >= len(top):
+        if os.path.isdir(f"{main}{folder[len(top) :]}/.ralph"):
+            return folder
+        folder = folder.rpartition("/")[0]
+    return ""
+
+
+def find_top(start: str) -> str:
+    """Return the top folder of the git checkout around a folder; "" outside git."""
+    folder = start.rstrip("/")
+    while folder and not os.path.lexists(f"{folder}/.git"):
+        folder = folder.rpartition("/")[0]
+    return folder
+
+
+def locate(root: str) -> Location:
+    """Follow git's pointer files from a project's root; BrokenCheckout when they lead nowhere."""
+    root = root.rstrip("/") or "/"
+    top = find_top(root)
+    if not top:
+        return Location(root, "", "", "", root, "")
+    pointer = f"{top}/.git"
+    if os.path.isdir(pointer):
+        return Location(root, top, pointer, pointer, root, "")
+    key, _, target = read_text(pointer).partition(": ")
+    git = os.path.realpath(os.path.join(top, target)) if key == "gitdir" and "\0" not in target else ""
+    if not target or not os.path.isfile(f"{git}/HEAD"):
+        raise BrokenCheckout(pointer, target)
+    if not os.path.exists(f"{git}/commondir"):  # a submodule or a separate git directory: a main checkout
+        return Location(root, top, git, git, root, "")
+    common = os.path.realpath(os.path.join(git, read_text(f"{git}/commondir")))
+    if not os.path.isfile(f"{common}/HEAD"):
+        raise BrokenCheckout(pointer, common)
+    main = _main_checkout(common)
+    return Location(root, top, git, common, main + root[len(top) :] if main else root, os.path.basename(git))
+
+
+def _main_checkout(common: str) -> str:
+    """Return the top of the main checkout of a repository with linked worktrees; "" when it is bare."""
+    bare, worktree, section = False, "", ""
+    for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split("\n"):
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key.startswith("["):
+            section = key.lower()
+        elif section == "[core]" and key.lower() == "bare":
+            bare = value.lower() in ("true", "yes", "on", "1", "")
+        elif section == "[core]" and key.lower() == "worktree":
+            worktree = value.strip('"')
+    if worktree:
+        return os.path.realpath(os.path.join(common, worktree))
+    return "" if bare or os.path.basename(common) != ".git" else os.path.dirname(common)
+
+
+def worktrees(location: Location) -> dict[str, str]:
+    """Return the project's folder in each linked worktree of its repository, by git's names; a locked one counts."""
+    try:
+        names = sorted(os.listdir(f"{location.common}/worktrees")) if location.common else []
+    except OSError:
+        return {}
+    inside = f"/{location.inside}" if location.inside else ""
+    folders = {}
+    for name in names:
+        git = f"{location.common}/worktrees/{name}"
+        pointer = os.path.normpath(os.path.join(git, read_text(f"{git}/gitdir") or "."))
+        if pointer != git and (os.path.isfile(pointer) or os.path.exists(f"{git}/locked")):
+            folders[name] = os.path.dirname(pointer) + inside
+    return folders
+
+
+def state_home(main: str, env: "Mapping[str, str]" = os.environ) -> str:
+    """Return the setting `state.home` ("git" or "project"), read without a YAML parser and before any cache."""
+    if env.get("RALPH_STATE_HOME"):
+        return env["RALPH_STATE_HOME"]
+    for path in (f"{main}/ralph.local.yml", f"{main}/ralph.yml", f"{user_folder('CONFIG', env)}/config.yml"):
+        value = _home_in(read_text(path))
+        if value:
+            return value
+    return "git"
+
+
+def _home_in(text: str) -> str:
+    """Return the value of `home` in the section `state` of a YAML text, in block or flow style."""
+    if "state" not in text:
+        return ""
+    section = ""
+    for raw in text.split("\n"):
+        line = raw.partition(" #")[0].rstrip()
+        if line and line[0] not in " \t#":
+            section, _, line = line.partition(":")
+            line = line.strip().strip("{}")
+        key, _, value = line.partition(":")
+        if section.strip("\"'") == "state" and key.strip().strip("\"'") == "home":
+            return value.strip().strip("\"'")
+    return ""
+
+
+def user_folder(kind: str, env: "Mapping[str, str]" = os.environ) -> str:
+    """Return Ralph's folder in the user's CONFIG or STATE folder (XDG); "" without a home."""
+    folder = env.get(f"XDG_{kind}_HOME") or ""
+    if not os.path.isabs(folder):
+        if not os.path.isabs(env.get("HOME") or ""):
+            return ""
+        folder = f"{env['HOME']}/{'.config' if kind == 'CONFIG' else '.local/state'}"
+    return f"{folder}/ralph"
+
+
+def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
+    """Return the id of this user on this machine; it is made at the first call ("no-home" when it cannot be kept)."""
+    folder = user_folder("STATE", env)
+    path = f"{folder}/machine-id"
+    name = read_text(path) if folder else ""
+    if not name and folder:
+        draft = f"{path}.{os.getpid()}"
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.write(handle, os.urandom(6).hex().encode())
+            os.close(handle)
+            os.link(draft, path)  # fails when another process was faster: then its id counts
+        except OSError:
+            pass
+        if os.path.lexists(draft):
+            os.unlink(draft)
+        name = read_text(path)
+    return name if name.isalnum() else "no-home"
+
+
+def read_text(path: str) -> str:
+    """Return a small file's text without surrounding blanks; "" when it cannot be read."""
+    try:
+        handle = os.open(path, _READ)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.read(handle, _MOST_BYTES).decode("utf-8", "surrogateescape").strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
