@@ -16,14 +16,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
+from bench.sessions import Words
+
+from bench import speed
 from ralph.app import index, journal, loop, memory, search
 from ralph.app.loop import Wish
 from ralph.app.loop_parts import Teller
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind, Outcome
 from ralph.model.work import Ask, JournalEntry, Reply
-from ralph.search.measure import speed
-from ralph.search.measure.sessions import Words
 from ralph.settings import Config
 from ralph.store import files
 

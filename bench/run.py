@@ -1,7 +1,7 @@
-"""`make bench`: every benchmark, one after the other; exit 1 when a promise is broken.
+"""`make bench`: every benchmark, one after the other; exit 1 when a limit is exceeded.
 
 `python bench/run.py [DIR] [--save]`: DIR holds data sets for retrieval besides our own (or RALPH_BENCH_DATA, or
-`../shared/bench-data` where it is there); `--save` keeps the retrieval results in bench/results.
+`../shared/bench-data` where it is there); `--save` writes the retrieval results to bench/results.
 """
 
 import argparse
@@ -19,8 +19,8 @@ def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=retrieval.DATA)
-    parser.add_argument("--save", action="store_true", help="keep the retrieval results in bench/results")
-    said = parser.parse_args()
+    parser.add_argument("--save", action="store_true", help="write the retrieval results to bench/results")
+    options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     lines: list[str] = []
     for run in (
@@ -30,10 +30,10 @@ def main() -> int:
         graph.run,
         mcp_server.run,
         web.run,
-        partial(retrieval.run, said.data, save=said.save),
+        partial(retrieval.run, options.data, keep=options.save),
     ):
-        print("\n".join(found := ["", *run()]), flush=True)
-        lines += found
+        print("\n".join(table := ["", *run()]), flush=True)
+        lines += table
     return 1 if any(line.endswith("BROKEN") for line in lines) else 0
 
 

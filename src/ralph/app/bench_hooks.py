@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from bench.sessions import Words
+
+from bench import speed
 from ralph import paths
 from ralph.app import check, hook_settings, index, task
 from ralph.config import Loaded
 from ralph.formats import jsonl
-from ralph.search.measure import speed
-from ralph.search.measure.sessions import Words
 from ralph.settings import Config, Privacy
 from ralph.store import files
 

@@ -53,7 +53,6 @@ COMMANDS = {
     "agent": "ralph.cli.agent",
     "mcp": "ralph.cli.mcp",
     "web": "ralph.cli.web",
-    "bench": "ralph.cli.bench",
 }
 """Every command and the module whose `cli` it is."""
 

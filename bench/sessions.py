@@ -1,27 +1,21 @@
-"""Made-up sessions of a coding agent: what capture keeps of sixty tool calls, in words like code.
+"""Made-up sessions of a coding agent, as the event lines that hooks write.
 
-The mix is that of a published count over one developer's 3,853 calls (Bash 36 %, Edit and Write 32 %,
-Read, Grep and Glob 24 %, all others 8 %; 7 % failed); recorded payloads say which members a call has. Of a
-read or a search only the path is kept; of a command the command and its output, of an edit the path and
-the diff, both cut to LIMIT characters with head and tail. Lengths are log-normal: commands about 60
-characters, outputs 300 (one in ten reaches the limit), diffs 400, whole files 1,500. Four prompts (200)
-and four last messages (700) come on top, so that a session is 68 observations of 540 characters on
-average. Nobody's real sessions stand behind the lengths: they are guesses.
-Words are drawn as in natural text (the nth about 1/n as often as the first) from 30,000 everyday words,
-made-up words and identifiers put together from them, half of them from the few that a text is about, and set
-into lines as compilers, test runners, git and logs print them. Compared with this project's own diffs, code
-and command output, a character of them costs the full-text index a little more, not less. The same size
-always gives the same sessions.
+The mix is that of a published count over one developer's 3,853 calls (Bash 36 %, Edit and Write 32 %, Read, Grep
+and Glob 24 %, all others 8 %; 7 % failed); recorded payloads say which members a call has. Lengths are log-normal:
+commands about 60 characters, outputs 300, diffs 400, whole files 1,500, prompts 200, last messages 700; they are
+guesses. Words follow Zipf's law over 30,000 everyday words, made-up words and identifiers, half of them from the
+few that a text is about, set into lines as compilers, test runners, git and logs print them. The same size always
+gives the same sessions.
 """
 
 import itertools
+import json
 import random
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import UUID
-
-from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 CALLS = 60
 """Tool calls a session."""
@@ -30,10 +24,10 @@ TURNS = 4
 """Prompts a session, each with a last message."""
 
 SESSION = CALLS + 2 * TURNS
-"""Observations a session."""
+"""Events a session."""
 
 LIMIT = 2000
-"""Characters that capture keeps of an output or a diff."""
+"""Characters of the longest output or diff, beside its note about what was cut."""
 
 _VOCABULARY = 30_000
 _ROOTS = 9_000
@@ -70,7 +64,7 @@ class Words:
     """A source of text: the same size always gives the same words."""
 
     def __init__(self, size: int) -> None:
-        self.random = random.Random(_SEED + size)  # noqa: S311  (made-up text, no secret)
+        self.random = random.Random(_SEED + size)
         self._words = _vocabulary()
         self._weights = list(itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words))))
         self._files = [self._made_path() for _ in range(_PATHS)]
@@ -78,55 +72,76 @@ class Words:
         self._asked: list[str] = []
         self._turn()
 
-    def session(self, name: str, first: int, count: int, start: datetime) -> Iterator[Record]:
-        """The observations of one session, up to so many, fifteen seconds apart."""
+    def session(self, name: str, count: int, start: datetime, folder: Path) -> Iterator[str]:
+        """Yield up to so many event lines of one session, fifteen seconds apart."""
         turn = SESSION // TURNS
         for number in range(count):
             self._turn()
             if number % turn == 0:
-                kind, title, text, files = self.prompt()
+                event, members, text = self._prompt()
             elif number % turn == turn - 1:
-                kind, title, text, files = self.message()
+                event, members, text = self._message()
             else:
-                kind, title, text, files = self.call()
+                event, members, text = self._call(folder)
             if self.random.random() < 0.01 or len(self._asked) < 10:
                 self._asked.append(text)
             at = start + timedelta(seconds=15 * number, microseconds=self.random.randrange(1_000_000))
-            yield Record(
-                f"obs-{int(at.timestamp())}-{(first + number) % 65536:04x}", kind, text, Family.OBSERVATION,
-                title=title, status=Status.RAW, scope=Scope.SESSION,
-                origin=Origin(by="tool" if title else "human", session=name, files=files),
-                created_at=at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
-                extra={"tool": title.partition(" ")[0]} if title else {},
-            )  # fmt: skip
+            payload = {
+                "session_id": name,
+                "transcript_path": f"/home/dev/.claude/projects/x/{name}.jsonl",
+                "cwd": str(folder),
+                "permission_mode": "default",
+                "hook_event_name": event,
+                **members,
+            }
+            encoded = json.dumps(payload, separators=(",", ":"), ensure_ascii=False)
+            stamp = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+            head = f'{{"v": 1, "type": "event", "at": "{stamp}", "host": "claude", "event": "{event}"'
+            yield f'{head}, "payload": {encoded}}}\n'
 
-    def call(self) -> tuple[ObservationKind, str, str, tuple[str, ...]]:
-        """One tool call as capture keeps it: kind, title, text and files."""
-        shape, failed = self.random.random(), self.random.random() < 0.07
+    def _call(self, folder: Path) -> tuple[str, dict[str, object], str]:
+        """A tool call as a hook records it: the event, the payload's members, and a text to ask about."""
+        share, failed = self.random.random(), self.random.random() < 0.07
         path = self.path()
-        used = ObservationKind.ERROR if failed else ObservationKind.TOOL_USE
-        if shape < 0.24:
+        parameters: dict[str, object] = {"file_path": f"{folder}/{path}"}
+        if share < 0.24:
             tool = self.random.choice(("Read", "Read", "Read", "Grep", "Glob"))
-            return used, f"{tool} {path}", path, (path,)
-        if shape < 0.60:
-            command = self._line(self.random.choice(_COMMANDS))
-            shapes = self.random.sample(_OUTPUT, self.random.randint(1, 3))
-            output = self._lines(self.length(300, 1.5), lambda: self._line(self.random.choice(shapes)))
-            passed = ObservationKind.SUCCESS if not failed and self.random.random() < 0.3 else used
-            return passed, f"Bash {command[:60]}", f"$ {command}\n{output}", ()
-        if shape < 0.92:
+            if tool != "Read":
+                parameters = {"pattern": self._some(1)[0], "path": f"{folder}/{path}"}
+            answer: dict[str, object] = {}  # hooks do not record what was read
+            text = path
+        elif share < 0.60:
+            tool, command = "Bash", self._line(self.random.choice(_COMMANDS))
+            lines = self.random.sample(_OUTPUT, self.random.randint(1, 3))
+            text = self._lines(self.length(300, 1.5), lambda: self._line(self.random.choice(lines)))
+            parameters = {"command": command, "description": self.prose(5)}
+            answer = {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
+            text = f"{command}\n{text}"
+        elif share < 0.92:
             tool, middle = ("Edit", 400) if self.random.random() < 0.79 else ("Write", 1500)
-            diff = self._lines(self.length(middle, 1.0), self._changed)
-            return used, f"{tool} {path}", f"{path}\n{diff}", (path,)
-        return used, "Task " + self.prose(6), self._lines(self.length(200, 1.0), lambda: self.prose(12)), ()
+            text = self._lines(self.length(middle, 1.0), self._changed)
+            hunk = text.split("\n")
+            before, after = ("\n".join(line[1:] for line in hunk if line[:1] != sign) for sign in "+-")
+            edit = {"old_string": before, "new_string": after}
+            parameters |= edit if tool == "Edit" else {"content": after}
+            answer = {"filePath": f"{folder}/{path}", "structuredPatch": [{"oldStart": 1, "lines": hunk}]}
+        else:
+            tool, text = "Task", self._lines(self.length(200, 1.0), lambda: self.prose(12))
+            parameters = {"description": self.prose(6), "prompt": self.prose(20)}
+            answer = {"content": [{"type": "text", "text": text}]}
+        members: dict[str, object] = {"tool_name": tool, "tool_input": parameters}
+        members["tool_use_id"] = f"toolu_{self.random.getrandbits(64):016x}"
+        if failed:
+            return "PostToolUseFailure", {**members, "error": f"Exit code 1\n{text}"}, text
+        return "PostToolUse", {**members, "tool_response": answer}, text
 
-    def prompt(self) -> tuple[ObservationKind, str, str, tuple[str, ...]]:
-        """What somebody asks for."""
-        return ObservationKind.NOTE, "", self._lines(self.length(200, 1.0), lambda: self.prose(14)), ()
+    def _prompt(self) -> tuple[str, dict[str, object], str]:
+        text = self._lines(self.length(200, 1.0), lambda: self.prose(14))
+        return "UserPromptSubmit", {"prompt": text}, text
 
-    def message(self) -> tuple[ObservationKind, str, str, tuple[str, ...]]:
-        """What the agent says at last."""
-        return ObservationKind.NOTE, "", self._lines(self.length(700, 0.8), lambda: self.prose(14)), ()
+    def _message(self) -> tuple[str, dict[str, object], str]:
+        text = self._lines(self.length(700, 0.8), lambda: self.prose(14))
+        return "Stop", {"stop_hook_active": False, "last_assistant_message": text}, text
 
     def name(self) -> str:
         """A session's id, as hosts give them."""
@@ -198,7 +213,7 @@ class Words:
 
 def _vocabulary() -> list[str]:
     """Words by how common they are: everyday ones first, then made-up ones, and identifiers put together from both."""
-    chance = random.Random(_SEED)  # noqa: S311  (made-up text, no secret)
+    chance = random.Random(_SEED)
     roots = list(dict.fromkeys([*_COMMON.split(), *(_root(chance) for _ in range(_ROOTS))]))
     weights = list(itertools.accumulate(1 / (rank + 50) for rank in range(len(roots))))
     found = dict.fromkeys(roots[:200])

@@ -1,9 +1,9 @@
-"""How fast search is, and how large the index: a made-up project of any size, real files, a real index, questions.
+"""How fast search is, and how large the index: a made-up project of any size, a real index, questions.
 
-The project is sessions as `sessions.py` makes them, which says what is realistic about them. A question is
-some words of a record. Each is put to the engine and, in turns on the same connection, as a bare
-`MATCH ... ORDER BY rank LIMIT 10` of the very terms that the engine chose; which ones these are is read
-from the statement that it ran.
+The project is sessions of event lines, as hooks write them (`sessions.py`), so that indexing pays for parsing,
+redaction and rendering. A question is some words of a record. Each is put to the engine and, in turns on the same
+connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the terms that the engine chose; these are read from
+the statement that it ran.
 """
 
 import re
@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from bench.metrics import percentile
+from bench.sessions import SESSION, Words
+
 from ralph import paths
-from ralph.formats import jsonl
+from ralph.app import index as indexes
 from ralph.model.query import Query
-from ralph.search import engine, terms
-from ralph.search.measure.metrics import percentile
-from ralph.search.measure.sessions import SESSION, Words
+from ralph.search import engine
 from ralph.store import files
 from ralph.store.index import Index
 
@@ -55,28 +56,28 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One promise about speed: what was measured, what it may be at most."""
+class SpeedBar:
+    """A limit: what was measured, and the most that it may be."""
 
     what: str
     measured: float
     at_most: float
 
     @property
-    def kept(self) -> bool:
-        """Whether it is kept."""
+    def holds(self) -> bool:
+        """Whether the limit holds."""
         return self.measured <= self.at_most
 
 
-def measure(size: int, folder: Path, *, questions: int = QUESTIONS, recipe: engine.Recipe = engine.STANDARD) -> Speed:
+def measure(size: int, folder: Path, *, questions: int = QUESTIONS) -> Speed:
     """Make a project of so many records in an empty folder, and measure it."""
     words = Words(size)
     logs = write(folder, size, words)
-    index = Index(folder, terms.index_terms)
-    begun = time.perf_counter()
+    index = indexes.of(folder)
+    start = time.perf_counter()
     index.rebuild()
-    rebuild = time.perf_counter() - begun
-    searched, bare, found = _questions(index, [words.question() for _ in range(questions)], recipe)
+    rebuild = time.perf_counter() - start
+    searched, bare, found = _questions(index, [words.question() for _ in range(questions)])
     synced = [_append(index, words, number) for number in range(APPENDS)]
     size_of = [path.stat().st_size for path in index.path.parent.glob(index.path.name + "*")]
     return Speed(
@@ -94,43 +95,39 @@ def measure(size: int, folder: Path, *, questions: int = QUESTIONS, recipe: engi
     )
 
 
-def bars(measured: Sequence[Speed]) -> list[Bar]:
-    """The promises that these sizes can tell about."""
+def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
+    """The limits that apply to the measured sizes."""
     by_size = {each.records: each for each in measured}
-    found = []
+    checked = []
     for size, ratio in ((10_000, 2.0), (100_000, 5.0)):
         if size in by_size:
-            found.append(Bar(f"search p95 / bare match p95 at {size:,}", by_size[size].ratio, ratio))
+            checked.append(SpeedBar(f"search p95 / bare match p95 at {size:,}", by_size[size].ratio, ratio))
     for size, most in ((100_000, 200.0), (100_000, 60.0), (1_000_000, 450.0)):
         if size in by_size:
-            found.append(Bar(f"search p95 in ms at {size:,}", by_size[size].search_p95, most))
+            checked.append(SpeedBar(f"search p95 in ms at {size:,}", by_size[size].search_p95, most))
     if 100_000 in by_size and 1_000_000 in by_size:
         growth = by_size[1_000_000].search_p95 / by_size[100_000].search_p95
-        found.append(Bar("search p95 at 1,000,000 / at 100,000 (linear is 10)", growth, 10.0))
+        checked.append(SpeedBar("search p95 at 1,000,000 / at 100,000 (linear is 10)", growth, 10.0))
     largest = max(measured, key=lambda each: each.records, default=None)
     if largest is not None:  # a small database is mostly its empty pages
         per_thousand = largest.database_bytes / largest.records * SESSION * 1000 / 1e6
-        found.append(Bar(f"database MB for 1,000 sessions, from {largest.records:,}", per_thousand, 100.0))
-    return found
+        checked.append(SpeedBar(f"database MB for 1,000 sessions, from {largest.records:,}", per_thousand, 100.0))
+    return checked
 
 
 def write(folder: Path, size: int, words: Words) -> int:
-    """Session logs of so many observations; how many bytes they have."""
+    """Write session logs of so many events; return their bytes."""
     written = 0
     for first in range(0, size, SESSION):
         session = words.name()
-        created = END - timedelta(minutes=(size - first) / 4)
-        head = {"id": session, "session_id": session, "project_path": str(folder), "mode": "agent",
-                "started_at": _stamp(created), "host": "claude", "summary": words.message()[2]}  # fmt: skip
-        lines = [jsonl.encode_line("session", head)]
-        lines += map(jsonl.encode, words.session(session, first, min(SESSION, size - first), created))
-        text = "".join(lines)
+        start = END - timedelta(minutes=(size - first) / 4)
+        text = "".join(words.session(session, min(SESSION, size - first), start, folder))
         files.append(_log(folder, session), text)
         written += len(text.encode("utf-8"))
     return written
 
 
-def _questions(index: Index, asked: Sequence[str], recipe: engine.Recipe) -> tuple[list[float], list[float], float]:
+def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[float], float]:
     """The times of the engine and of the bare match, in turns, and the share of questions with an answer."""
     searched, bare, found = [], [], 0
     with closing(index.connect()) as connection:
@@ -138,9 +135,9 @@ def _questions(index: Index, asked: Sequence[str], recipe: engine.Recipe) -> tup
             query = Query(text, limit=5)
 
             def search(query: Query = query) -> object:
-                return engine.search(connection, query, today=END.date(), recipe=recipe)
+                return engine.search(connection, query, today=END.date())
 
-            match, hits = chosen_terms(connection, query, END.date(), recipe)
+            match, hits = chosen_terms(connection, query, END.date())
 
             def plain(match: str = match) -> object:
                 return connection.execute(_BARE, (match,)).fetchall()
@@ -153,12 +150,12 @@ def _questions(index: Index, asked: Sequence[str], recipe: engine.Recipe) -> tup
     return searched, bare, found / len(asked)
 
 
-def chosen_terms(connection: sqlite3.Connection, query: Query, today: date, recipe: engine.Recipe) -> tuple[str, int]:
+def chosen_terms(connection: sqlite3.Connection, query: Query, today: date) -> tuple[str, int]:
     """The first full-text expression that the engine asks for, and how many hits it then gives."""
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     try:
-        hits = engine.search(connection, query, today=today, recipe=recipe).hits
+        hits = engine.search(connection, query, today=today).hits
     finally:
         connection.set_trace_callback(None)
     told = [each for each in statements if not each.startswith("--")]  # what FTS5 runs inside is a comment
@@ -169,20 +166,16 @@ def chosen_terms(connection: sqlite3.Connection, query: Query, today: date, reci
 def _append(index: Index, words: Words, number: int) -> float:
     """The time of a sync after one more line in the newest session."""
     session = "newest"
-    (record,) = words.session(session, number, 1, END + timedelta(minutes=number))
-    files.append(_log(index.root, session), jsonl.encode(record))
+    (line,) = words.session(session, 1, END + timedelta(minutes=number), index.root)
+    files.append(_log(index.root, session), line)
     return _timed(index.sync)
 
 
 def _timed(task: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     task()
-    return (time.perf_counter() - begun) * 1000
+    return (time.perf_counter() - start) * 1000
 
 
 def _log(folder: Path, session: str) -> Path:
     return paths.log_folder(folder) / "sessions" / f"{session}.jsonl"
-
-
-def _stamp(when: datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
