@@ -12,7 +12,7 @@ task works on that task (`task_of`); `hooks/place.py` knows it the same way.
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ralph.errors import UsageError
@@ -149,6 +149,16 @@ def ralph_folder(root: Path) -> Path:
     return root / ".ralph"
 
 
+def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
+    """The checkout whose memory files count: a worktree's own or, where it has none of these, the main checkout's."""
+    return root if any(map(os.path.lexists, own_files)) else state_root(root)
+
+
+def knowledge_root(root: Path) -> Path:
+    """The checkout whose knowledge folder counts."""
+    return memory_root(root, knowledge_folder(root).glob("*.md"))
+
+
 def knowledge_folder(root: Path) -> Path:
     """Knowledge entries, one file each."""
     return root / ".ralph" / "knowledge"
@@ -157,6 +167,11 @@ def knowledge_folder(root: Path) -> Path:
 def global_patterns(root: Path) -> Path:
     """Patterns that tasks promoted to the whole project."""
     return root / ".ralph" / "global-patterns.md"
+
+
+def patterns_file(root: Path) -> Path:
+    """The global patterns that count: a worktree's own or, where it has none, the main checkout's."""
+    return global_patterns(memory_root(root, [global_patterns(root)]))
 
 
 def scratchpad(root: Path) -> Path:
@@ -224,11 +239,6 @@ def graph_file(root: Path) -> Path:
 def tree_cache(root: Path, name: str) -> Path:
     """What is made of the files of one worktree, by git's name for it; in the main checkout."""
     return tree_caches(root) / name
-
-
-def begun_file(root: Path) -> Path:
-    """What a worktree began with, as far as it is memory; kept in the main checkout."""
-    return tree_cache(root, worktree_name(root)) / "begun.json"
 
 
 def tree_caches(root: Path) -> Path:

@@ -61,19 +61,19 @@ class Primed:
 def init(library: Library, shelf: Shelf, *, force: bool = False) -> str:
     """Make the shelf's file; over an existing one only by force, which keeps a backup. Says what was done."""
     home = shelf.home
-    check_folders(home, library.root)
+    check_folders(home, shelf.root)
     template = shelf.layout.template()
     if not (home.exists() or home.is_symlink()):
-        files.write(home, template, root=library.root, expect="")
+        files.write(home, template, root=shelf.root, expect="")
         return f"made {home}"
     if not force:
         raise Conflict(f"{home}: is already there", hint="use --force to start anew; the old file is kept as a backup")
-    files.target(home, library.root)  # before the copy: what is refused leaves nothing behind
+    files.target(home, shelf.root)  # before the copy: what is refused leaves nothing behind
     for _ in range(_INIT_TRIES):
         before = files.read(home) or ""
         with contextlib.suppress(Conflict):  # somebody wrote after the copy: copy that, too, and try again
-            copy = backup(home, library.root, before)
-            files.write(home, template, root=library.root, expect=before)
+            copy = backup(home, shelf.root, before)
+            files.write(home, template, root=shelf.root, expect=before)
             return f"made {home} anew; the old one is {copy}"
     raise Conflict(f"{home}: keeps changing", hint="end the program that writes it, and run again")
 
@@ -194,9 +194,7 @@ def search(library: Library, shelf: Shelf, query: Query) -> tuple[SearchResult, 
     """The best entries for a query, and where each stands."""
     from ralph.app import search_files  # noqa: PLC0415  (listing does not pay for it)
 
-    beneath = library.beneath(shelf)
-    places = (*shelf.places, *beneath[1].places) if beneath is not None else shelf.places
-    return search_files.in_files(library.root, places, query)
+    return search_files.in_files(library.root, shelf.places, query)
 
 
 def list_(

@@ -86,16 +86,14 @@ def asked(
     root: Path,
     question: Callable[[sqlite3.Connection, sqlite3.Connection], T],
     progress: Progress | None = None,
-    *,
-    everywhere: bool = False,
 ) -> T:
-    """Ask the graph and the index something, both up to date; `everywhere` with what other worktrees have staged."""
+    """Ask the graph and the index something, both up to date."""
 
     def ask(connection: sqlite3.Connection) -> T:
         with closing(beside(root, connection)) as graph:
             return question(graph, connection)
 
-    return index.ask(root, ask, progress, everywhere=everywhere)
+    return index.ask(root, ask, progress)
 
 
 def beside(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -141,7 +139,7 @@ def related(root: Path, connection: sqlite3.Connection) -> Callable[[Sequence[in
 # --- questions ---------------------------------------------------------------------------------
 
 
-def overview(root: Path, *, task: str = "", everywhere: bool = False) -> Overview:
+def overview(root: Path, *, task: str = "") -> Overview:
     """How large the graph is, or what of it a task may see, and what it hangs on."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Overview:
@@ -151,7 +149,7 @@ def overview(root: Path, *, task: str = "", everywhere: bool = False) -> Overvie
         nodes = stored.nodes(graph, [key for key, _ in busiest])
         return Overview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
 
-    return asked(root, question, everywhere=everywhere)
+    return asked(root, question)
 
 
 def _seen_part(graph: sqlite3.Connection, sight: Sight) -> Overview:
@@ -166,7 +164,7 @@ def _seen_part(graph: sqlite3.Connection, sight: Sight) -> Overview:
     )
 
 
-def show(root: Path, name: str, *, at: str = "", task: str = "", everywhere: bool = False) -> Shown:
+def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
     """A node with all that is said of it, edges that somebody stated first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
@@ -184,7 +182,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "", everywhere: boo
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
         return Shown(nodes[key], _record(connection, nodes[key]), tuple(held))
 
-    return asked(root, question, everywhere=everywhere)
+    return asked(root, question)
 
 
 def neighbors(
@@ -196,7 +194,6 @@ def neighbors(
     relations: Collection[Relation] = (),
     at: str = "",
     task: str = "",
-    everywhere: bool = False,
 ) -> list[Reached]:
     """What is within some hops of a node, the nearest first."""
 
@@ -207,10 +204,10 @@ def neighbors(
             graph, key, hops=hops, types=types, relations=relations, at=at, sight=sight, by=ids.today()
         )
 
-    return asked(root, question, everywhere=everywhere)
+    return asked(root, question)
 
 
-def path(root: Path, start: str, end: str, *, at: str = "", task: str = "", everywhere: bool = False) -> Way:
+def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> Way:
     """A shortest way between two nodes."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Way:
@@ -220,7 +217,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "", ever
         way = walking.path(graph, *keys, at=at, sight=sight, by=ids.today())
         return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
-    return asked(root, question, everywhere=everywhere)
+    return asked(root, question)
 
 
 def search(
@@ -232,7 +229,6 @@ def search(
     hops: int = HOPS,
     limit: int | None = LIMIT,
     task: str = "",
-    everywhere: bool = False,
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
 ) -> Answer:
@@ -254,7 +250,7 @@ def search(
         fit = [each for each in hits if each.score >= _FADED and (not types or each.node.type in types)]
         return Answer(tuple(fit[:limit]), when, tuple(told))
 
-    return asked(root, question, progress, everywhere=everywhere)
+    return asked(root, question, progress)
 
 
 def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranked) -> dict[int, float]:

@@ -13,14 +13,13 @@ from pathlib import Path
 from ralph.app import entries
 from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
-from ralph.app.worktrees import begun
 from ralph.errors import Refused
 from ralph.formats.sections import SectionsDocument, is_sign, parse
 from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import MemoryKind, Record
 from ralph.store import files
-from ralph.store.library import Stored
+from ralph.store.library import Library, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Migrated:
 
 def init(root: Path, *, force: bool = False) -> str:
     """Make guardrails.md."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.init(library, library.guardrails, force=force)
 
 
@@ -60,7 +59,7 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Added:
     """Keep a new guardrail."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.add(
         library, library.guardrails, text, kind, tags, by=by, force=force, allow_secret=allow_secret, patterns=patterns
     )
@@ -68,7 +67,7 @@ def add(
 
 def search(root: Path, query: Query) -> tuple[SearchResult, list[Stored]]:
     """Find guardrails by their words."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.search(library, library.guardrails, query)
 
 
@@ -76,19 +75,19 @@ def list_(
     root: Path, *, kinds: Sequence[MemoryKind] = (), tags: Sequence[str] = (), last: int | None = None
 ) -> list[Stored]:
     """Every guardrail, Signs included, or the newest few."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.list_(library, library.guardrails, kinds=kinds, tags=tags, last=last)
 
 
 def show(root: Path, guardrail_id: str) -> Stored:
     """One guardrail."""
-    library = begun.library(root)
+    library = Library(root)
     return library.find(library.guardrails, guardrail_id)
 
 
 def delete(root: Path, guardrail_id: str) -> Stored:
     """Take a guardrail out of its file."""
-    library = begun.library(root)
+    library = Library(root)
     return library.remove(library.guardrails, guardrail_id)
 
 
@@ -104,7 +103,7 @@ def edit(
     expect: str | None = None,
 ) -> Edited:
     """Correct a guardrail; with `expect`, only if its text is still that one."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.edit(
         library, library.guardrails, guardrail_id,
         text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns, expect=expect,
@@ -113,13 +112,13 @@ def edit(
 
 def retire(root: Path, guardrail_id: str) -> Edited:
     """Offer a guardrail to nobody any more; it stays in its file."""
-    library = begun.library(root)
+    library = Library(root)
     return retiring.retire(library, library.guardrails, guardrail_id)
 
 
 def restore(root: Path, guardrail_id: str) -> Edited:
     """Offer a retired guardrail again."""
-    library = begun.library(root)
+    library = Library(root)
     return retiring.restore(library, library.guardrails, guardrail_id)
 
 
@@ -133,20 +132,20 @@ def prime(
     form: str = "markdown",
 ) -> Primed:
     """Guardrails for an agent within a budget."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.prime(library, library.guardrails, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form)
 
 
 def formats(root: Path) -> list[tuple[Path, str]]:
     """Each place and its format: none, empty, structured, legacy or mixed."""
-    library = begun.library(root)
+    library = Library(root)
     there = {path: document.format for path, document in library.documents(library.guardrails)}
     return [(place, there.get(place, "none")) for place in library.guardrails.places]
 
 
 def migrate(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[Migrated]:
     """Turn every Sign that may be stored into a structured fix; the rest of the file stays, and a backup is kept."""
-    library = begun.library(root)
+    library = Library(root)
     done = []
 
     def cleaned(document: SectionsDocument) -> _Cleaned:

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from ralph import paths
 from ralph.app import logs
-from ralph.app.worktrees import begun, index_trees
+from ralph.app.worktrees import index_trees
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
@@ -30,7 +30,7 @@ from ralph.search import terms
 from ralph.settings import Privacy
 from ralph.store import db, files, rows
 from ralph.store.index import Index, Progress, Synced, in_memory
-from ralph.store.sources import Contents, Interpret, Source, readable, told
+from ralph.store.sources import Contents, Interpret, Source, sources, told
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def _differences(root: Path, connection: sqlite3.Connection) -> Iterator[str]:
     known = {row["path"]: row["key"] for row in connection.execute("SELECT path, key FROM sources")}
     words = rows.fingerprints(connection)
     read = by_todays_rules(root)
-    for source in readable(root):
+    for source in sources(root):
         with closing(in_memory([_told(source, read)], terms.index_terms)) as fresh:
             searchable = rows.fingerprints(fresh)
             said = list(rows.rows_of(fresh, 1))
@@ -191,7 +191,7 @@ def _behind(root: Path, connection: sqlite3.Connection) -> int:
     """How many files are not as the database knows them: changed, new or gone."""
     known = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT path, mtime_ns, size FROM sources")}
     changed = 0
-    for source in readable(root):
+    for source in sources(root):
         now = source.path.stat()
         changed += known.pop(source.name, None) != (now.st_mtime_ns, now.st_size)
     return changed + len(known)
@@ -243,18 +243,8 @@ def ask(
     root: Path,
     question: Callable[[sqlite3.Connection], T],
     progress: Progress | None = None,
-    *,
-    everywhere: bool = False,
 ) -> T:
-    """Ask the up-to-date index something; a damaged one is made again and asked once more.
-
-    With `everywhere`, what is staged in other worktrees answers, too.
-    """
-    if everywhere:
-        from ralph.app.worktrees import elsewhere  # noqa: PLC0415  (few ask for it)
-
-        own = question
-        question = lambda connection: elsewhere.asked(root, connection, own)  # noqa: E731  (what is asked, wider)
+    """Ask the up-to-date index something; a damaged one is made again and asked once more."""
     for _ in range(2):
         with opened(root, progress) as connection:
             try:
@@ -312,13 +302,12 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
     if outside(root) is not None:
         return _from_files(root)
     index = of(root)
-    if not index.path.parent.exists() and not any(True for _ in readable(root)):
+    if not index.path.parent.exists() and not any(True for _ in sources(root)):
         return _from_files(root)  # nothing to remember: leave no trace of having looked
     try:
         looked = _LOOKED.get()
         if looked is None or root not in looked:
             keep_out_of_git(root)
-            begun.refresh(root)
             if index.sync(progress=progress, patience=_PATIENCE.get()).busy and not index.built():
                 index.sync(progress=progress, patience=PATIENCE)
             if looked is not None:
@@ -333,7 +322,7 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
 
 def _from_files(root: Path) -> sqlite3.Connection:
     """An index in memory, for one question."""
-    found, read = list(readable(root)), by_todays_rules(root)
+    found, read = list(sources(root)), by_todays_rules(root)
     return in_memory((_told(each, read) for each in found), terms.index_terms, [source.name for source in found])
 
 
@@ -349,7 +338,6 @@ def _hidden(root: Path, privacy: Privacy | None = None) -> Index:
     """The index of a project, which git does not see."""
     index = of(root, privacy)
     keep_out_of_git(root)
-    begun.refresh(root)
     return index
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import entries
 from ralph.app import feature as features
-from ralph.app.worktrees import begun
 from ralph.capture import privacy, unseen
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Rendered, Titles, Work
@@ -110,10 +109,10 @@ class Edge:
 
 
 def discover(root: Path) -> Discovered:
-    """Read the folder; a file that cannot be read or is no entry is told and stops nobody."""
+    """Read the folder, in a worktree without pages the main checkout's; a file that is no entry is a problem."""
     found: list[Stored] = []
     strangers: list[Stranger] = []
-    for path in sorted(paths.knowledge_folder(root).glob("*.md")):
+    for path in sorted(paths.knowledge_folder(paths.knowledge_root(root)).glob("*.md")):
         try:
             document = _parsed(files.read(path) or "", path.stem)
         except RalphError as error:
@@ -123,17 +122,6 @@ def discover(root: Path) -> Discovered:
         found += (Stored(entry.record, path, entry.line) for entry in document.entries)
         strangers += (Stranger(path, problem) for problem in document.problems if not document.entries)
     return Discovered(tuple(found), tuple(strangers))
-
-
-def seen(root: Path) -> Discovered:
-    """The same for whoever reads: in a worktree also the entries that only the main checkout has, and ever had."""
-    own = discover(root)
-    state = paths.state_root(root)
-    if state == root:
-        return own
-    held = {stored.record.id for stored in own.entries} | begun.known(root).keys()
-    more = [each for each in discover(state).entries if each.record.id not in held]
-    return Discovered((*own.entries, *more), own.strangers)
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -206,6 +194,7 @@ def _keep(root: Path, wanted: Record) -> Written:
     """Write an entry to the file where it belongs."""
     text = knowledge.shorten(wanted.text)
     shortened = text != wanted.text
+    root = paths.knowledge_root(root)
     folder = paths.knowledge_folder(root)
     check_folders(folder / "entry.md", root)
     for _ in range(_TRIES):
@@ -291,7 +280,7 @@ def replaced_bodies(root: Path) -> Path:
 def delete(root: Path, name: str) -> Stored:
     """Delete an entry's file; gives what stood in it."""
     stored = show(root, name)
-    files.target(stored.path, root)
+    files.target(stored.path, paths.knowledge_root(root))
     with files.lock(stored.path):
         document = knowledge.parse(files.read(stored.path) or "", stored.path.stem)
         if not document.entries:  # somebody was faster
@@ -305,7 +294,7 @@ def delete(root: Path, name: str) -> Stored:
 
 def list_(root: Path, *, tags: Sequence[str] = (), feature: str = "") -> Discovered:
     """Every entry, or those with any of these tags and of a feature."""
-    found = seen(root)
+    found = discover(root)
     wanted = set(knowledge.clean_tags(tags))
     called = features.names(root, feature)
     kept = [
@@ -324,7 +313,7 @@ def _feature(record: Record) -> str:
 
 def show(root: Path, name: str) -> Stored:
     """One entry by its id, the name of its file, or its title."""
-    found = seen(root)
+    found = discover(root)
     record = Titles(found.records).find(name.removesuffix(".md"))
     if record is None:
         raise not_found(name, found.records)
@@ -343,7 +332,7 @@ def not_found(name: str, there: Sequence[Record] = ()) -> NotFound:
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
     """The entries that belong to a piece of work, and what they link to, the best first."""
-    return _chosen(seen(root).offered, Work(words, features.names(root, feature), tuple(files)))
+    return _chosen(discover(root).offered, Work(words, features.names(root, feature), tuple(files)))
 
 
 def section(
@@ -358,7 +347,7 @@ def section(
     """What is known for a task, as a section of a prompt; "" when nothing is."""
     told = (task.title, task.description, words) if task is not None else (words,)
     called = features.names(root, feature, (task.feature or "") if task is not None else "")
-    chosen = _chosen(seen(root).offered, Work("\n".join(told), called, tuple(files)))
+    chosen = _chosen(discover(root).offered, Work("\n".join(told), called, tuple(files)))
     return rendered([each.record for each in chosen], budget).text
 
 
@@ -373,7 +362,7 @@ def _chosen(records: Sequence[Record], work: Work) -> list[Match]:
 
 def links(root: Path, name: str = "") -> list[Edge]:
     """Every `[[link]]` between entries; with a name, those from and to this one. Dangling ones have no target."""
-    records = seen(root).records
+    records = discover(root).records
     titles = Titles(records)
     only = show(root, name).record.id if name else ""
     edges = [

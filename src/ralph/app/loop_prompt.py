@@ -23,13 +23,11 @@ from ralph.app import (
     task,
     task_memory,
 )
-from ralph.app.worktrees import begun
 from ralph.context import brief, render, skill
 from ralph.context import journal as rendering
 from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound, RalphError
-from ralph.formats import patterns
+from ralph.errors import NotFound
 from ralph.loop import prompt
 from ralph.loop.prompt import Section
 from ralph.loop.state import Run
@@ -152,31 +150,12 @@ _NOTE = 40
 
 
 def _patterns(root: Path) -> str:
-    """The global patterns without their title and footer: the main checkout's, where tasks leave them.
-
-    In a worktree, with what it has added, and without what it took out since it began.
-    """
-    said = files.read(paths.global_patterns(paths.state_root(root))) or ""
-    if paths.state_root(root) != root:
-        said = _as_seen(root, said)
+    """The global patterns without their title and footer."""
+    said = files.read(paths.patterns_file(root)) or ""
     lines = [line for line in said.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
     bare = "\n".join(lines).strip()
     has_some = any(line.strip() and not line.startswith("#") for line in lines)
     return f"\n{bare}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""
-
-
-def _as_seen(root: Path, text: str) -> str:
-    """The main checkout's patterns as a worktree sees them; those of its own that cannot stand there are left out."""
-    own = patterns.parse(files.read(paths.global_patterns(root)) or "")
-    gone = begun.known(root).keys() - {entry.record.id for entry in own.entries}
-    with suppress(RalphError):
-        document = patterns.parse(text) if text.strip() else own
-        for name in [entry.record.id for entry in document.entries if entry.record.id in gone]:
-            document = document.remove(name)
-        for entry in own.entries:
-            document = document.add(entry.record)
-        return str(document)
-    return text
 
 
 def _skill(config: Config) -> str:

@@ -9,15 +9,14 @@ from pathlib import Path
 from ralph.app import entries
 from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
-from ralph.app.worktrees import begun
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import MemoryKind
-from ralph.store.library import Stored
+from ralph.store.library import Library, Stored
 
 
 def init(root: Path, *, force: bool = False) -> str:
     """Make memories.md."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.init(library, library.memories, force=force)
 
 
@@ -34,7 +33,7 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Added:
     """Keep a new memory."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.add(
         library, library.memories, text, kind, tags,
         by=by, via=via, force=force, allow_secret=allow_secret, patterns=patterns,
@@ -55,7 +54,7 @@ def edit(
     via: str = "",
 ) -> Edited:
     """Correct a memory; with `expect`, only if its text is still that one."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.edit(
         library, library.memories, memory_id,
         text=text, kind=kind, tags=tags, allow_secret=allow_secret, patterns=patterns, expect=expect, by=by, via=via,
@@ -64,7 +63,7 @@ def edit(
 
 def search(root: Path, query: Query) -> tuple[SearchResult, list[Stored]]:
     """Find memories by their words."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.search(library, library.memories, query)
 
 
@@ -72,31 +71,31 @@ def list_(
     root: Path, *, kinds: Sequence[MemoryKind] = (), tags: Sequence[str] = (), last: int | None = None
 ) -> list[Stored]:
     """Every memory, or the newest few."""
-    library = begun.library(root)
+    library = Library(root)
     return entries.list_(library, library.memories, kinds=kinds, tags=tags, last=last)
 
 
 def show(root: Path, memory_id: str) -> Stored:
     """One memory."""
-    library = begun.library(root)
+    library = Library(root)
     return library.find(library.memories, memory_id)
 
 
 def delete(root: Path, memory_id: str, *, expect: str | None = None) -> Stored:
     """Take a memory out of its file; with `expect`, only if its text is still that one."""
-    library = begun.library(root)
+    library = Library(root)
     return library.remove(library.memories, memory_id, expect=expect)
 
 
 def retire(root: Path, memory_id: str) -> Edited:
     """Offer a memory to nobody any more; it stays in its file."""
-    library = begun.library(root)
+    library = Library(root)
     return retiring.retire(library, library.memories, memory_id)
 
 
 def restore(root: Path, memory_id: str) -> Edited:
     """Offer a retired memory again."""
-    library = begun.library(root)
+    library = Library(root)
     return retiring.restore(library, library.memories, memory_id)
 
 
@@ -111,7 +110,7 @@ def prime(
     with_guardrails: bool = False,
 ) -> Primed:
     """Memories for an agent within a budget; with guardrails, these come first and take at most half of it."""
-    library = begun.library(root)
+    library = Library(root)
     if not with_guardrails:
         return entries.prime(library, library.memories, budget=budget, kinds=kinds, tags=tags, recent=recent, form=form)
     guards = library.guardrails

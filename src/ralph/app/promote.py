@@ -22,7 +22,6 @@ from ralph.app import entries, insight, promote_near
 from ralph.app import search as searching
 from ralph.app.insight import Insight
 from ralph.app.promote_near import Near
-from ralph.app.worktrees import begun
 from ralph.capture import privacy
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
@@ -34,7 +33,7 @@ from ralph.formats.patterns import PatternsDocument
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.store import files
-from ralph.store.library import check_folders
+from ralph.store.library import Library, check_folders
 
 LONGEST = 700
 """Characters that stand well in a bullet or a memory; what is longer has to be put into words first."""
@@ -83,7 +82,7 @@ class Promotion:
 
 def promoted(root: Path, task_id: str, *, dry_run: bool = False, patterns: Sequence[str] = ()) -> Promotion:
     """Promote a task's accepted and well-evidenced insights to global-patterns.md."""
-    path = paths.global_patterns(root)
+    path = paths.patterns_file(root)
     due = [each for each in insight.list_(root, task_id=task_id) if insight.is_due(each.record)]
     refused = [(each, _objection(each.record, patterns)) for each in due]
     good = [each for each, why in refused if not why]
@@ -241,7 +240,7 @@ def _place(root: Path, to: Target, record: Record, page: str) -> tuple[Path, Edi
     if to is Target.MEMORY:
         return _memories(root, record)
     if to is Target.PATTERNS:
-        return paths.global_patterns(root), lambda text: _pattern(text, record)
+        return paths.patterns_file(root), lambda text: _pattern(text, record)
     path = _design_page(root, page) if to is Target.DESIGN else root / _PAGES[to]
     return path, lambda text: str(region.parse(text).add(record))
 
@@ -257,7 +256,7 @@ def _pattern(text: str, record: Record) -> str:
 
 def _memories(root: Path, record: Record) -> tuple[Path, Edit]:
     """memories.md with one more memory, which says where it came from."""
-    library = begun.library(root)
+    library = Library(root)
     shelf = library.memories
     others = [stored.record for stored in library.read(shelf) if stored.path != shelf.home]
 
@@ -316,6 +315,7 @@ def _edited(path: Path, edit: Edit, root: Path, *, dry_run: bool) -> str:
             seen[:] = [text]
             return edit(text)
 
+        root = root if path.is_relative_to(root) else paths.state_root(root)
         check_folders(path, root)
         after = files.update(path, noted, root=root)
         return difference(name, seen[0], after)

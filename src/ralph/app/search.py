@@ -23,7 +23,7 @@ from ralph.app import check, graph, index, meaning, outdated, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
-from ralph.model.query import STAGED, Detail, Hit, Query, SearchResult
+from ralph.model.query import Detail, Hit, Query, SearchResult
 from ralph.model.record import Family, Link, Record
 from ralph.search import engine
 from ralph.store import lookup, rows
@@ -42,8 +42,6 @@ LINE, AROUND, PART, FULL = 20, 42, 290, 1000
 A character costs a little more at the beginning of a line than at the beginning of a text: PART leaves room for it.
 """
 
-_WHERE = 10
-"""Tokens more for a line that says in whose worktree the record is."""
 _REACH = 2
 _RELATED = 2
 _ROOM = 4
@@ -92,12 +90,10 @@ def search(
     *,
     embedding: "Embedding | None" = None,
     connected: bool = False,
-    everywhere: bool = False,
 ) -> Answer:
     """The best records for a query, in the detail it asks for; by meaning, too, with the settings for it.
 
-    `connected` also finds what the best of them are near to in the graph, `everywhere` what is staged in other
-    worktrees.
+    `connected` also finds what the best of them are near to in the graph.
     """
 
     asked = _within(root, query)
@@ -125,7 +121,7 @@ def search(
         instead = found.instead if found.hits or not notes else ()  # else they may be the words of another task
         return Answer(replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(told), notes)
 
-    return index.ask(root, question, progress, everywhere=everywhere)
+    return index.ask(root, question, progress)
 
 
 def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
@@ -179,13 +175,12 @@ def timeline(
     until: str = "",
     limit: int = 20,
     task: str = "",
-    everywhere: bool = False,
 ) -> Answer:
     """What happened, in the order it happened: around one record, or in a stretch of time; as far as a task sees it."""
 
     def question(connection: sqlite3.Connection) -> Answer:
         if record_id:
-            around = _around(connection, _by_id(connection, record_id, task)[0], limit // 2, task)
+            around = _around(connection, _by_id(connection, record_id, task), limit // 2, task)
         else:
             keys = rows.newest(connection, Query(since=since, until=until, task=task), limit)
             found = rows.records(connection, keys)
@@ -193,13 +188,11 @@ def timeline(
         shown = tuple(_priced(Hit(record, 0.0), moment(record)) for record in around)
         return Answer(SearchResult(tuple(each.hit for each in shown), len(shown)), shown)
 
-    return index.ask(root, question, everywhere=everywhere)
+    return index.ask(root, question)
 
 
 def _whole(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> Answer:
-    hits = tuple(
-        Hit(record, 1.0, ("id",)) for record_id in record_ids for record in _by_id(connection, record_id, task)
-    )
+    hits = tuple(Hit(_by_id(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
     past = outdated.notes(connection, [hit.record for hit in hits])
     shown = tuple(_shown(connection, hit, layer, whole=True, task=task, past=past) for hit in hits)
     return Answer(SearchResult(hits, len(hits)), shown)
@@ -229,7 +222,7 @@ def _shown(
         lines[lines.index("")] = moment(hit.record, hit.score, count, budget=max(rest, AROUND), note=note)
         text = "\n".join(lines)
     else:
-        text = line(hit.record, hit.score, count, (room or LINE) + (_WHERE if _staged(hit.record) else 0), note)
+        text = line(hit.record, hit.score, count, (room or LINE), note)
     return _priced(hit, text, repeats, note)
 
 
@@ -263,20 +256,13 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
         )
 
 
-def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> list[Record]:
-    """The record with an id; and as it stands in other worktrees, if these were asked, too."""
+def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
+    """The record with an id that a task may see."""
     key = sight.found(connection, record_id, task)
     found = rows.records(connection, [key]) if key is not None else {}
     if key is None or key not in found:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
-    others = rows.records(connection, [other for other in rows.keys_of(connection, record_id) if other != key])
-    return [found[key], *(other for other in others.values() if _staged(other))]
-
-
-def _staged(record: Record) -> str:
-    """A word that says in whose worktree a record is staged; "" for one of this checkout."""
-    name = str(record.extra.get(STAGED, ""))
-    return f"staged:{name.replace(' ', '')}" if name else ""
+    return found[key]
 
 
 def line(record: Record, score: float | None, count: int = 1, budget: int = LINE, note: str = "") -> str:
@@ -288,8 +274,8 @@ def line(record: Record, score: float | None, count: int = 1, budget: int = LINE
     so a line of an id that is too long by itself holds nothing else, and is the only one that costs more.
     """
     named = [record.id, _score(score), _day(record.created_at), f"{count}x" if count > 1 else ""]
-    marks = " ".join(filter(None, (note.partition(" ")[0], _staged(record))))
-    words = f"({marks}) {_words(record)}" if marks else _words(record)
+    mark = note.partition(" ")[0]
+    words = f"({mark}) {_words(record)}" if mark else _words(record)
     for parts in (named, [*named[:2], *named[3:]]):
         head = " ".join(filter(None, parts))
         if _fits(f"{head} {words}", budget) or _fits(head, budget - _ROOM):
@@ -304,8 +290,7 @@ def line(record: Record, score: float | None, count: int = 1, budget: int = LINE
 def moment(record: Record, score: float | None = None, count: int = 1, *, budget: int = AROUND, note: str = "") -> str:
     """A record on one line of layer 2: id, score, when, how often, a note on it, and how it begins."""
     when = record.created_at[:16].replace("T", " ")
-    marks = ", ".join(filter(None, (note, _staged(record))))
-    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "", f"({marks})" if marks else "")
+    named = (record.id, _score(score), when, f"{count}x" if count > 1 else "", f"({note})" if note else "")
     return _begun(" ".join(filter(None, named)), _words(record, budget), budget, mark="…")
 
 

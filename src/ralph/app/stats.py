@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import hook_settings, index, ledger
-from ralph.app.worktrees import begun
 from ralph.errors import Unreadable
 from ralph.model.work import RunStatus
 from ralph.store import rows
+from ralph.store.library import Library
 
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
 _LEDGER = 1 << 28  # bytes of the ledger: all of it, within reason
@@ -170,7 +170,7 @@ def _memories(root: Path, book: ledger.Ledger) -> tuple[tuple[Unused, ...], int]
     tokens: dict[str, int] = {}
     for injection in book.injections:
         tokens[injection.record] = tokens.get(injection.record, 0) + injection.tokens
-    library = begun.library(root)
+    library = Library(root)
     records = [stored.record for shelf in (library.guardrails, library.memories) for stored in library.read(shelf)]
     known = {record.id: record for record in records}
     unused = [

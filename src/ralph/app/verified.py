@@ -14,12 +14,12 @@ from pathlib import Path
 from ralph import paths
 from ralph.context import stale
 from ralph.model.record import Record
-from ralph.store.sources import remembered
+from ralph.store.sources import memory_files
 
 
 def is_due(root: Path) -> bool:
     """Whether somebody wrote to a file with records, or came to another commit, since all was verified."""
-    places = [path for path, _ in remembered(root) if path.is_file()]
+    places = [path for path, _ in memory_files(root) if path.is_file()]
     log = head_log(root)
     try:
         last = cache_file(root).stat().st_mtime_ns

@@ -17,7 +17,6 @@ from ralph.cli.search import said, sight_options
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
-from ralph.model.query import STAGED
 from ralph.search.graph import Reached
 
 _as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
@@ -38,7 +37,7 @@ def cli() -> None:
     file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix.
 
     Whoever works on a task (RALPH_TASK, or in its worktree) sees what the project's records, those of the task, and the
-    journal of finished tasks speak of; whoever has no task everything; --all-tasks also what is staged in worktrees.
+    journal of finished tasks speak of; whoever has no task everything.
 
     \b
     Examples:
@@ -67,10 +66,10 @@ def show(ctx: click.Context, name: str, as_of: str, task: str, all_tasks: bool, 
     call = invocation(ctx)
     root, asking = call.root, call.asking(task, all_tasks)
     if not name.strip():
-        _print_overview(verbs.overview(root, task=asking, everywhere=all_tasks), form)
+        _print_overview(verbs.overview(root, task=asking), form)
         return
     at = when(as_of)
-    shown = verbs.show(root, name, at=at, task=asking, everywhere=all_tasks)
+    shown = verbs.show(root, name, at=at, task=asking)
     if form == "json":
         record = record_json(shown.record) if shown.record is not None else None
         edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in shown.edges]
@@ -104,7 +103,7 @@ def neighbors(
     call = invocation(ctx)
     found = verbs.neighbors(
         call.root, name, hops=hops, types=node_types(types), relations=relations(named),
-        at=when(as_of), task=call.asking(task, all_tasks), everywhere=all_tasks,
+        at=when(as_of), task=call.asking(task, all_tasks),
     )  # fmt: skip
     _print_reached(found[:limit], form, "Nothing is near it.")
     if limit is not None and len(found) > limit:
@@ -127,7 +126,7 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_ta
       ralph graph path src/a.ts src/b.ts --format json
     """
     call = invocation(ctx)
-    way = verbs.path(call.root, start, end, at=when(as_of), task=call.asking(task, all_tasks), everywhere=all_tasks)
+    way = verbs.path(call.root, start, end, at=when(as_of), task=call.asking(task, all_tasks))
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         click.echo(json_text({**ends, "edges": list(map(edge_json, way.edges))}))
@@ -168,7 +167,7 @@ def search(
     with bar("reading the files") as progress:
         answer = verbs.search(
             call.root, said(words), at=when(as_of), types=node_types(types), hops=hops, limit=limit,
-            task=call.asking(task, all_tasks), everywhere=all_tasks, embedding=call.config.embedding, progress=progress,
+            task=call.asking(task, all_tasks), embedding=call.config.embedding, progress=progress,
         )  # fmt: skip
     for warning in answer.warnings:
         warn(warning)
@@ -297,7 +296,6 @@ def _print_shown(shown: Shown, today: str) -> None:
         ("valid from", node.since if node.since != node.recorded else node.valid_from),
         ("valid until", node.valid_until),
         ("holds", _ended(node, today) if not node.holds(today) else ""),
-        ("staged in", str(shown.record.extra.get(STAGED, "")) if shown.record is not None else ""),
     ):
         if value:
             click.echo(f"  {name + ':':12} {one_line(value)}")

@@ -12,7 +12,7 @@ from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
 from ralph.cli.output import ago, hand_over, json_text, one_line, plain, table
 from ralph.cli.progress import bar
-from ralph.model.query import STAGED, Detail, Query
+from ralph.model.query import Detail, Query
 from ralph.model.record import Family
 
 LIMIT = 5
@@ -63,8 +63,8 @@ def cli(
     With - alone the words are read from standard input.
 
     Whoever works on a task (RALPH_TASK, or in its worktree) sees the project's records, those of the task, and the
-    journal and observations of tasks that are done or failed. Whoever has no task sees everything but the memory
-    that is staged in worktrees until it is merged. --all-tasks sees that, too, and says whose it is: staged:t-1a2b3c.
+    journal and observations of tasks that are done or failed. Without a task, and with --all-tasks,
+    everything is searched. The memory files of another worktree are not, until they are merged.
 
     \b
     Examples:
@@ -83,8 +83,7 @@ def cli(
         limit=None if everything else limit, layer=Detail(layer), task=call.asking(task, all_tasks),
     )  # fmt: skip
     with bar("reading the files") as progress:
-        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected,
-                              everywhere=all_tasks)  # fmt: skip
+        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected)
     for warning in answer.warnings:
         warn(warning)
     for note in answer.notes:
@@ -153,5 +152,4 @@ def hit_json(shown: Shown) -> dict[str, object]:
     return {
         **record_json(record), "family": record.family.value, "score": shown.hit.score, "why": list(shown.hit.why),
         "text": shown.text, "tokens": shown.tokens, **({"repeats": list(shown.repeats)} if shown.repeats else {}),
-        **({STAGED: record.extra[STAGED]} if STAGED in record.extra else {}),
     }  # fmt: skip

@@ -23,8 +23,7 @@ def cli(
 ) -> None:
     """Show what happened around a record, or since some time, oldest first.
 
-    Within a task (RALPH_TASK, or in its worktree), without what others are at that are not finished. --all-tasks also
-    shows what is staged in worktrees and not merged.
+    Within a task (RALPH_TASK, or in its worktree), without what others are at that are not finished.
 
     \b
     Examples:
@@ -35,7 +34,5 @@ def cli(
         raise UsageError("there is nothing to look around", hint="name a record's id, or a time with --since 7d")
     call = invocation(ctx)
     asking = call.asking(task, all_tasks)
-    found = verbs.timeline(
-        call.root, record_id, since=when(since), until=when(until), limit=limit, task=asking, everywhere=all_tasks
-    )
+    found = verbs.timeline(call.root, record_id, since=when(since), until=when(until), limit=limit, task=asking)
     show(found, form)

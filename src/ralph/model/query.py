@@ -9,9 +9,6 @@ from enum import IntEnum
 
 from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome, Record, Scope, Status
 
-STAGED = "staged_in"
-"""The member of a hit's `extra` that says in whose worktree the record stands, while it is not merged."""
-
 
 class Detail(IntEnum):
     """How much of a hit is shown: a line, what happened around it, or everything."""

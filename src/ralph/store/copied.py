@@ -17,7 +17,7 @@ from ralph.errors import RalphError
 from ralph.store import db, files
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import Terms
-from ralph.store.sources import SHARED, Contents, Source
+from ralph.store.sources import SHARED, Source
 from ralph.store.writer import Writer
 
 
@@ -46,17 +46,6 @@ def begin(path: Path, main: Path, present: Iterable[Source], terms: Terms) -> bo
         with suppress(RalphError):
             db.remove(fresh)
     return True
-
-
-def widened(connection: sqlite3.Connection, more: Iterable[tuple[str, Contents]], terms: Terms) -> sqlite3.Connection:
-    """A copy of an index in memory that has some more sources, by their names."""
-    copy = db.connect_memory()
-    connection.backup(copy)
-    writer = Writer(copy, terms)
-    with db.atomic(copy):
-        for name, told in more:
-            writer.put(writer.add_source(name, "", (0, 0, 0, "", 0)), told)
-    return copy
 
 
 def _is_sealed(main: Path) -> bool:

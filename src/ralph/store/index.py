@@ -21,7 +21,7 @@ from ralph.errors import Unreadable
 from ralph.store import copied, db, files
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
-from ralph.store.sources import Contents, Format, Interpret, Source, readable, sources
+from ralph.store.sources import Contents, Interpret, Source, sources
 from ralph.store.writer import Writer
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "discard", "in_memory",
@@ -142,35 +142,14 @@ class Index:
                 _create(connection)
             writer = Writer(connection, self._terms, self._interpret)
             known = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
-            present = list(readable(self.root))
+            present = list(sources(self.root))
             missing = [known[name] for name in known.keys() - {source.name for source in present}]
             changed = [source for source in present if _differs(source, known.get(source.name))]
-            again = _read_again(present, changed, missing, known)
-            gone = [row["key"] for row in (*missing, *(known.pop(source.name) for source in again))]
-            changed += again
+            gone = [row["key"] for row in missing]
             if not gone and not changed:
                 return Synced()
             deadline = None if within is None else time.monotonic() + within
             return _apply(writer, gone, changed, known, deadline, progress)
-
-
-def _read_again(
-    present: Sequence[Source], changed: Sequence[Source], missing: Sequence[sqlite3.Row], known: dict[str, sqlite3.Row]
-) -> list[Source]:
-    """Files of the main checkout whose words for a worktree depend on its own files, which have changed.
-
-    They also depend on what the worktree began with.
-    """
-    own = {source.format.value for source in changed if not source.under} | {row["format"] for row in missing}
-    told = {source.name for source in changed}
-    return [
-        source
-        for source in present
-        if source.under
-        and ({source.format.value, Format.BEGUN.value} & own)
-        and source.name in known
-        and source.name not in told
-    ]
 
 
 def discard(path: Path, patience: float = 0.0) -> None:

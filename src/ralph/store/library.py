@@ -4,22 +4,20 @@ A shelf is one kind of file (memories, guardrails) in the places where it may st
 takes every place that exists; a new record goes to the first that exists, else to the default.
 Every change is parse, splice, write under the file's lock, and is applied again to the new
 text if somebody else changed the file meanwhile; the codec refuses a splice that would touch a
-neighbour. In a worktree the main checkout's records are read, too, where its own files do not have them, nor had them
-when it began (`begun`); they are never written from there. Nothing here knows what a record means.
-`tests/store/test_library.py` proves it.
+neighbour. A worktree without such a file reads and writes the main checkout's (`paths.memory_root`).
+Nothing here knows what a record means.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.errors import Conflict, NotFound, RalphError, Refused
+from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
 from ralph.model.record import Record
-from ralph.store import begun, files
+from ralph.store import files
 
 
 class Stored(NamedTuple):
@@ -37,6 +35,8 @@ class Shelf:
     noun: str
     places: tuple[Path, ...]
     layout: Layout
+    root: Path
+    """The checkout that the files belong to."""
 
     @property
     def home(self) -> Path:
@@ -57,8 +57,10 @@ class Library:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.memories = Shelf("memory", paths.memories_files(root), MEMORIES)
-        self.guardrails = Shelf("guardrail", paths.guardrails_files(root), GUARDRAILS)
+        memories = paths.memory_root(root, paths.memories_files(root))
+        guardrails = paths.memory_root(root, paths.guardrails_files(root))
+        self.memories = Shelf("memory", paths.memories_files(memories), MEMORIES, memories)
+        self.guardrails = Shelf("guardrail", paths.guardrails_files(guardrails), GUARDRAILS, guardrails)
 
     def documents(self, shelf: Shelf) -> list[tuple[Path, SectionsDocument]]:
         """Every file of a shelf that exists, parsed; two names of one file count once."""
@@ -72,35 +74,12 @@ class Library:
         return found
 
     def read(self, shelf: Shelf) -> list[Stored]:
-        """Every record of a shelf, in file order; in a worktree also what only the main checkout has."""
-        own = [
+        """Every record of a shelf, in file order."""
+        return [
             Stored(entry.record, path, entry.line)
             for path, document in self.documents(shelf)
             for entry in document.entries
         ]
-        beneath = self.beneath(shelf)
-        if beneath is None:
-            return own
-        held = {stored.record.id for stored in own} | begun.read(paths.begun_file(self.root)).keys()
-        with contextlib.suppress(RalphError):  # what cannot be read there is told there
-            own += [each for each in Library(beneath[0]).read(beneath[1]) if each.record.id not in held]
-        return own
-
-    def beneath(self, shelf: Shelf) -> tuple[Path, Shelf] | None:
-        """The main checkout of a worktree, and this shelf there; None in the main checkout itself."""
-        state = paths.state_root(self.root)
-        if state == self.root:
-            return None
-        main = Library(state)
-        return state, main.memories if shelf.noun == self.memories.noun else main.guardrails
-
-    def _own(self, shelf: Shelf, record_id: str) -> Path:
-        """The file in which a record may be changed; Refused for one that only the main checkout has."""
-        path = self.find(shelf, record_id).path
-        if path not in shelf.places:
-            what = f"{record_id} stands in the main checkout, in {path}"
-            raise Refused(what, hint="it is only read here: change it there, or merge first")
-        return path
 
     def find(self, shelf: Shelf, record_id: str) -> Stored:
         """The one record with this id; NotFound or Conflict otherwise."""
@@ -130,7 +109,7 @@ class Library:
         AlreadyThere carries the first record, if any, of which `unless` is true; then nothing is added.
         """
         home = shelf.home
-        check_folders(home, self.root)
+        check_folders(home, shelf.root)
         elsewhere = replace(shelf, places=tuple(place for place in shelf.places if place != home))
         others = self.read(elsewhere)
         done: list[tuple[Record, SectionsDocument]] = []
@@ -145,13 +124,13 @@ class Library:
             done[:] = [(record, document.add(record))]
             return str(done[0][1])
 
-        files.update(home, edit, root=self.root)
+        files.update(home, edit, root=shelf.root)
         record, document = done[0]
         return Stored(record, home, next(entry.line for entry in document.entries if entry.record.id == record.id))
 
     def replace(self, shelf: Shelf, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` makes of it as it stands under the lock."""
-        path = self._own(shelf, record_id)
+        path = self.find(shelf, record_id).path
         changed: list[Record] = []
 
         def edit(text: str) -> str:
@@ -162,13 +141,13 @@ class Library:
             changed[:] = [change(current)]
             return str(document.replace(record_id, changed[0]) if changed[0] != current else document)
 
-        text = files.update(path, edit, root=self.root)
+        text = files.update(path, edit, root=shelf.root)
         entry = next(entry for entry in parse(text, shelf.layout).entries if entry.record.id == changed[0].id)
         return Stored(entry.record, path, entry.line)
 
     def remove(self, shelf: Shelf, record_id: str, *, expect: str | None = None) -> Stored:
         """Take one record out of its file; gives what was removed. With `expect`, only if that is still its text."""
-        path = self._own(shelf, record_id)
+        path = self.find(shelf, record_id).path
         removed: list[Stored] = []
 
         def edit(text: str) -> str:
@@ -181,7 +160,7 @@ class Library:
             removed[:] = [Stored(current.record, path, current.line)]
             return str(document.remove(record_id))
 
-        files.update(path, edit, root=self.root)
+        files.update(path, edit, root=shelf.root)
         return removed[0]
 
 

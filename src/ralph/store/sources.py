@@ -11,7 +11,7 @@ that a log says the same whether it is read at once or in portions.
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
@@ -21,7 +21,7 @@ from ralph import paths
 from ralph.formats import jsonl, sections
 from ralph.formats.document import Entry
 from ralph.model.record import Record
-from ralph.store import begun, files
+from ralph.store import files
 
 if TYPE_CHECKING:
     from ralph.model.work import Task
@@ -47,7 +47,6 @@ class Format(StrEnum):
     INSIGHTS = "insights"
     TASK = "task"
     LOG = "log"
-    BEGUN = "begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,6 @@ class Source:
     path: Path
     name: str
     format: Format
-    under: tuple[Path, ...] = ()
-    """Of the main checkout's file, as a worktree reads it: its own files, whose records stand for those here."""
-    begun: Path | None = None
-    """Of the same: what the worktree began with (`store/begun.py`); what of that it has no more, it took out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +101,6 @@ def _file(path: str, folders: dict[str, str]) -> str:
     return f"{folders[folder]}{os.sep}{name}"
 
 
-def readable(root: Path) -> Iterator[Source]:
-    """Every source that is read in a checkout: its own and, in a worktree, what the project remembers beyond them.
-
-    That is the memory of the main checkout as it stands there now, committed or not, without what the worktree has
-    taken out since it began; only its own is ever written.
-    """
-    yield from sources(root)
-    state = paths.state_root(root)
-    if state == root:
-        return
-    begun_with = paths.begun_file(root)
-    if begun_with.is_file():  # it says nothing by itself: when it changes, what is below is read again
-        yield Source(begun_with, name_of(begun_with, root), Format.BEGUN)
-    seen = {os.path.realpath(path) for path, _ in remembered(root)}
-    for path, form in remembered(state):
-        real = os.path.realpath(path)
-        if os.path.isfile(real) and real not in seen:  # noqa: PTH113  (never an error, whatever the rights)
-            seen.add(real)
-            own = tuple(each for each, other in remembered(root, path.name) if other is form)
-            yield Source(path, name_of(path, root), form, own, begun_with)
-
-
 def name_of(path: Path, root: Path) -> str:
     """A source's name: relative to the project or, of what all checkouts share, to the main one, so that they agree."""
     text, folder = os.fspath(path), f"{root}{os.sep}"
@@ -145,20 +118,19 @@ def told(source: Source, interpret: Interpret | None = None) -> Contents:
     return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
 
 
-def remembered(root: Path, page: str = "*.md") -> Iterator[tuple[Path, Format]]:
-    """The files that may hold what a project remembers; of knowledge, the page of this name ("": none)."""
-    for path in paths.memories_files(root):
+def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
+    """The files that may hold what a project remembers; a worktree without such a file has the main checkout's."""
+    for path in paths.memories_files(paths.memory_root(root, paths.memories_files(root))):
         yield path, Format.MEMORIES
-    for path in paths.guardrails_files(root):
+    for path in paths.guardrails_files(paths.memory_root(root, paths.guardrails_files(root))):
         yield path, Format.GUARDRAILS
-    folder = paths.knowledge_folder(root)
-    for path in sorted(folder.glob("*.md")) if page == "*.md" else (folder / page,) if page else ():
+    for path in sorted(paths.knowledge_folder(paths.knowledge_root(root)).glob("*.md")):
         yield path, Format.KNOWLEDGE
-    yield paths.global_patterns(root), Format.PATTERNS
+    yield paths.patterns_file(root), Format.PATTERNS
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
-    yield from remembered(root)
+    yield from memory_files(root)
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -177,13 +149,7 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
 
 def contents(source: Source, text: str, interpret: Interpret | None = None) -> Contents:
     """Read a source's text; of a log, a part that begins at a line's start will do."""
-    found = _log(text, interpret) if source.format is Format.LOG else _READERS[source.format](source, text)
-    if not source.under:
-        return found
-    own = (Source(path, "", source.format) for path in source.under)
-    held = {placed.record.id for each in own for placed in told(each).records}
-    held |= begun.read(source.begun).keys() if source.begun is not None else set()
-    return replace(found, records=tuple(placed for placed in found.records if placed.record.id not in held))
+    return _log(text, interpret) if source.format is Format.LOG else _READERS[source.format](source, text)
 
 
 def _placed(entries: tuple[Entry, ...]) -> Contents:
@@ -248,5 +214,4 @@ _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
     Format.PROGRESS: _progress,
     Format.INSIGHTS: _insights,
     Format.TASK: _task,
-    Format.BEGUN: lambda source, text: Contents(),
 }

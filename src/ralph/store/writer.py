@@ -66,9 +66,6 @@ class Writer:
         if start < end or row is None:
             told = contents(source, payload[start:end].decode("utf-8", "surrogateescape"), self._interpret)
             self.put(key, told, lines_before=payload.count(b"\n", 0, start))
-            if source.under:  # what it says here depends on more than its bytes, and who reads the rows has to see it
-                seen = "\n".join(each.record.id for each in told.records).encode("utf-8", "backslashreplace")
-                self.connection.execute("UPDATE sources SET digest = ? WHERE key = ?", (_digest(payload + seen), key))
 
     def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int]) -> int:
         """A row for a source, and its key."""

@@ -222,5 +222,5 @@ def test_a_worktree_that_was_moved_keeps_its_index(checkouts: Checkouts) -> None
     moved = checkouts.main.parent / "elsewhere"
     git(checkouts.main, "worktree", "move", str(checkouts.one), str(moved))
     assert index.prune(checkouts.main) == []
-    assert index.sync(moved).read == 2, "the main checkout's memory and what it began with, named anew from there"
+    assert index.sync(moved).read == 0
     assert found(moved) == checkouts.all[checkouts.one]

@@ -9,6 +9,7 @@ the command that mends it; making the worktree again mends it, too. One process 
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from ralph.app import board, runs, task_file
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line, listed
-from ralph.app.worktrees import begun, rescue, staging, tree_hold
+from ralph.app.worktrees import rescue, staging, tree_hold
 from ralph.app.worktrees.staging import Restored
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
@@ -31,6 +32,7 @@ from ralph.model.work import Task, ignore_text
 from ralph.store import files
 
 FOLDER = ".worktrees"
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 BRANCH = "ralph/"
 TREE = "worktree_state"
 """The member of task.json that says what was made: the commit it began at, the last that was seen, whose branch."""
@@ -351,12 +353,23 @@ def seen(root: Path, task: Task, head: str) -> None:
 
 def witness(root: Path) -> None:
     """After a command in a worktree: note its commit, unless its branch was rewritten; then doctor tells by the old."""
-    head = begun.commit_here(root)
+    head = _current_commit(root)
     task = task_file.find(root, paths.task_of(root)).task if head and paths.task_of(root) else None
     if task is None or head == (tip := member(task, "tip")):
         return
     if not tip or Repository(root).has(head, tip):
         seen(root, task, head)
+
+
+def _current_commit(root: Path) -> str:
+    """The commit that a worktree is on, read from git's files; "" where that takes more (a packed branch)."""
+    folders = paths.git_folders(root)
+    if folders is None:
+        return ""
+    head = (files.read(folders[0] / "HEAD") or "").strip()
+    ref = folders[1] / head.removeprefix("ref: ")
+    commit = head if ref == folders[1] / head else (files.read(ref) or "").strip() if ref.is_file() else ""
+    return commit if _COMMIT.fullmatch(commit) else ""
 
 
 # --- what is in it -----------------------------------------------------------------------------
