@@ -14,7 +14,7 @@ from tests.agents.living import living
 
 from ralph.agents import process
 from ralph.agents.acp import Acp
-from ralph.agents.claude import Claude, settled
+from ralph.agents.claude import Claude, as_claude
 from ralph.agents.codex import Codex
 from ralph.agents.command import Command
 from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
@@ -48,12 +48,12 @@ def test_it_is_an_agent_and_those_that_are_known_can_only_read() -> None:
 
 def test_settings_are_for_claude_by_itself_or_behind_the_protocol_and_for_nobody_else() -> None:
     for agent in (Claude(), Acp(("node", "/opt/claude-agent-acp/dist/index.js"))):
-        taker = settled(agent)
+        taker = as_claude(agent)
         assert taker is not None
         taker.settings = "{}"
         assert agent.settings == "{}"
     for other in (Acp(("gemini", "--acp")), Codex(), Command("cat")):
-        assert settled(other) is None
+        assert as_claude(other) is None
 
 
 REFUSED = {"deniedMcpServers": [{"serverName": "cloned"}]}
@@ -167,6 +167,7 @@ def test_a_program_that_cannot_be_started_is_unavailable(folder: Path, program: 
     assert "there is no such program" in reply.error or "cannot be started" in reply.error
 
 
+@pytest.mark.soak
 def test_ten_megabytes_are_no_problem(folder: Path) -> None:
     assert len(played("shouts", folder).text) == 10_000_000
 
@@ -191,10 +192,13 @@ class TestNothingIsLeftBehind:
         assert heard(folder)["cancelled"] is True
         assert not living(*heard(folder)["pids"])
 
-    def test_a_deaf_agent_is_gone_after_its_time(self, folder: Path) -> None:
-        reply = played("deaf", folder, timeout=3.0)
-        assert reply.stop is StopReason.TIMEOUT
+    def test_an_agent_that_ignores_the_stop_is_killed(self, folder: Path) -> None:
+        reply = played("deaf", folder, stopped=(folder.parent / "heard.json").exists)
+        assert reply.stop is StopReason.CANCELLED
         assert not living(*heard(folder)["pids"])
+
+    def test_a_timeout_ends_it(self, folder: Path) -> None:
+        assert played("hangs", folder, timeout=0.05).stop is StopReason.TIMEOUT
 
     def test_ctrl_c_ends_it_and_is_raised_again(self, folder: Path) -> None:
         def interrupt(text: str) -> None:

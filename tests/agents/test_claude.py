@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agents.players import Player, player
 
-from ralph.agents.claude import Claude, Heard
-from ralph.agents.process import Finished
+from ralph.agents.claude import Claude, ClaudeEventReader
+from ralph.agents.process import ProcessResult
 from ralph.model.work import Agent, Ask, StopReason, ToolCall
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-opus-5-5"}
@@ -100,11 +100,11 @@ class TestHowItIsCalled:
         assert played.seen["cwd"] == str(tmp_path.resolve())
 
     def test_model_and_session_are_named(self, tmp_path: Path) -> None:
-        words = Claude(permission="bypass").words(Ask("p", tmp_path, model="opus", session="s-9"))
+        words = Claude(permission="bypass").command_line(Ask("p", tmp_path, model="opus", session="s-9"))
         assert words[-6:] == ["--permission-mode", "bypassPermissions", "--model", "opus", "--resume", "s-9"]
 
     def test_a_read_only_question_has_only_reading_tools_whatever_the_permission(self, tmp_path: Path) -> None:
-        words = Claude(permission="bypass").words(Ask("p", tmp_path, read_only=True))
+        words = Claude(permission="bypass").command_line(Ask("p", tmp_path, read_only=True))
         assert words[-5:] == ["--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep", "--strict-mcp-config"]
 
     def test_an_enclosing_session_is_left_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ class TestOddOutput:
         )
     )
     def test_no_event_is_a_crash(self, events: list[Event]) -> None:
-        heard = Heard(Ask("p", Path("/p")))
+        heard = ClaudeEventReader(Ask("p", Path("/p")))
         for event in events:
-            heard.line(json.dumps(event))
-        assert heard.reply(Finished(0, "", "")).stop in set(StopReason)
+            heard.read_line(json.dumps(event))
+        assert heard.reply(ProcessResult(0, "", "")).stop in set(StopReason)

@@ -66,12 +66,12 @@ def test_the_prompt_is_standard_input(tmp_path: Path) -> None:
 
 
 def test_model_and_session_are_named_and_options_stand_before_resume(tmp_path: Path) -> None:
-    words = Codex(permission="bypass").words(Ask("p", tmp_path, model="m", session="t-9"))
+    words = Codex(permission="bypass").command_line(Ask("p", tmp_path, model="m", session="t-9"))
     assert words[-7:] == ["--sandbox", "danger-full-access", "--model", "m", "resume", "t-9", "-"]
 
 
 def test_a_read_only_question_runs_in_the_read_only_sandbox_whatever_the_permission(tmp_path: Path) -> None:
-    words = Codex(permission="bypass").words(Ask("p", tmp_path, read_only=True))
+    words = Codex(permission="bypass").command_line(Ask("p", tmp_path, read_only=True))
     assert words[words.index("--sandbox") + 1] == "read-only"
     assert "danger-full-access" not in words
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.command import Command, words
+from ralph.agents.command import Command, split_command
 from ralph.errors import UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason
 
@@ -70,9 +70,9 @@ def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["", "   ", [], "'open"])
 def test_no_command_is_wrong_usage(command: str | list[str]) -> None:
     with pytest.raises(UsageError):
-        words(command)
+        split_command(command)
 
 
 def test_an_empty_shell_line_is_wrong_usage() -> None:
     with pytest.raises(UsageError):
-        words(" ", True)
+        split_command(" ", True)

@@ -16,7 +16,7 @@ SHORT = 0.5
 
 
 def ask(tmp_path: Path, *servers: McpServer, seconds: float = PATIENT) -> dict[str, ServerAnswer]:
-    return mcp_client.ask(servers, tmp_path, os.environ, seconds=seconds)
+    return mcp_client.check_servers(servers, tmp_path, os.environ, seconds=seconds)
 
 
 def one(tmp_path: Path, server: McpServer, seconds: float = PATIENT) -> ServerAnswer:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.agents.living import is_alive, living
 
-from ralph.agents import family, process
-from ralph.agents.process import Finished, run
+from ralph.agents import process
+from ralph.agents.process import ProcessResult, run
 
 PYTHON = sys.executable
 
@@ -78,7 +78,7 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Family]:
 
 def test_what_it_says_and_how_it_ended_are_told(tmp_path: Path) -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
-    assert run(python(code), cwd=tmp_path) == Finished(3, "out\n", "err\n")
+    assert run(python(code), cwd=tmp_path) == ProcessResult(3, "out\n", "err\n")
 
 
 def test_a_signal_is_a_negative_code(tmp_path: Path) -> None:
@@ -252,6 +252,7 @@ class TestNothingIsLeftBehind:
         assert not living(*people.pids)
 
 
+@pytest.mark.soak
 def test_many_programs_at_once_do_not_mix_up_their_ends(tmp_path: Path) -> None:
     found: dict[int, int | None] = {}
 
@@ -269,15 +270,99 @@ def test_many_programs_at_once_do_not_mix_up_their_ends(tmp_path: Path) -> None:
 def test_the_family_is_found_with_ps_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child = subprocess.Popen(python("input()"), stdin=subprocess.PIPE, cwd=tmp_path)
     try:
-        by_proc = {pid for pid, _ in family.below(os.getpid())}
-        monkeypatch.setattr(family, "_PROC", tmp_path)
-        members = family.below(os.getpid())
+        by_proc = {pid for pid, _ in process.find_descendants(os.getpid())}
+        monkeypatch.setattr(process, "_PROC", tmp_path)
+        members = process.find_descendants(os.getpid())
         assert child.pid in {pid for pid, _ in members}
         assert child.pid in by_proc
-        family.kill({(child.pid, "another moment")})
+        process.kill_processes({(child.pid, "another moment")})
         assert child.poll() is None
-        family.kill({member for member in members if member[0] == child.pid})
+        process.kill_processes({member for member in members if member[0] == child.pid})
         assert child.wait() == -signal.SIGKILL
     finally:
         child.kill()
         child.communicate()
+
+
+# --- the processes of this machine -----------------------------------------------------------------
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+WAITING = "print('up', flush=True); input()"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITING}"
+
+
+def start_program(code: str, **variables: str) -> "subprocess.Popen[bytes]":
+    """Start a program that prints a word and then waits."""
+    env = {**os.environ, **variables}
+    program = subprocess.Popen(python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"up\n"
+    return program
+
+
+def wait_for(program: "subprocess.Popen[bytes]") -> int:
+    """Return its exit code; its pipes are closed."""
+    with program:
+        return program.wait(10)
+
+
+def test_process_is_identified_by_number_and_start_time() -> None:
+    pid, started = process.current_process()
+    assert pid == os.getpid()
+    assert process.is_alive(pid, started)
+    assert not process.is_alive(pid, f"{started}0")
+    assert not process.is_alive(pid, "")
+    assert [process.started_at(number) for number in (0, -1, 2**30)] == ["", "", ""]
+
+
+def test_zombie_counts_as_dead() -> None:
+    program = start_program(WAITING)
+    started = process.started_at(program.pid)
+    assert process.is_alive(program.pid, started)
+    program.kill()
+    os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+    assert not process.is_alive(program.pid, started)
+    wait_for(program)
+
+
+def test_a_pid_namespace_is_another_host() -> None:
+    argv = [sys.executable, "-c", "from ralph.agents import process; print(process.process_host())"]
+    same = run(argv, cwd=Path.cwd()).out.strip()
+    assert same == process.process_host()
+    sandboxed = run(["unshare", "--pid", "--fork", "--mount-proc", *argv], cwd=Path.cwd())
+    if sandboxed.code != 0:
+        pytest.skip("no sandbox can be made here")
+    assert sandboxed.out.strip() not in ("", same)
+
+
+@needs_proc
+def test_processes_with_a_variable_are_ended_and_no_others() -> None:
+    polite, other, stubborn = (
+        start_program(WAITING, RALPH_RUN="run-1"),
+        start_program(WAITING, RALPH_RUN="run-12"),
+        start_program(STUBBORN, RALPH_RUN="run-1"),
+    )
+    members = process.find_by_variable("RALPH_RUN", "run-1")
+    assert {pid for pid, _ in members} == {polite.pid, stubborn.pid}
+    process.end_processes(members)
+    assert wait_for(polite) == -signal.SIGTERM
+    assert wait_for(stubborn) == -signal.SIGKILL
+    assert other.poll() is None
+    other.kill()
+    wait_for(other)
+
+
+@needs_proc
+def test_we_and_our_ancestors_are_never_among_them(tmp_path: Path) -> None:
+    code = (
+        "import os\nfrom ralph.agents import process\n"
+        "pids = {pid for pid, _ in process.find_by_variable('RALPH_RUN', 'run-1')}\n"
+        "print(pids & {os.getpid(), os.getppid()})"
+    )
+    outer = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {code!r}], check=True)"
+    assert run([PYTHON, "-c", outer], cwd=tmp_path, env={**os.environ, "RALPH_RUN": "run-1"}).out == "set()\n"
+
+
+def test_a_reused_number_is_not_signalled() -> None:
+    process.end_processes([])
+    process.end_processes([(os.getpid(), "another start")])

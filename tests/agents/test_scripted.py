@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ralph.agents.scripted import load, step_of
+from ralph.agents.scripted import load_script, parse_step
 from ralph.errors import Unreadable, UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 from ralph.testing import ScriptedAgent, Step
@@ -99,7 +99,7 @@ class TestScripts:
             ' "model": "m", "error": "e", "iteration": 2, "when": "w", "read_only": false}]}',
             encoding="utf-8",
         )
-        assert load(path).steps == (
+        assert load_script(path).steps == (
             Step(say="ä", write={"a": "b"}, run=(("true",),), stop=StopReason.REFUSAL, cost=1, model="m", error="e",
                  iteration=2, when="w"),
         )  # fmt: skip
@@ -109,18 +109,18 @@ class TestScripts:
         path = tmp_path / "script.json"
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         with pytest.raises(Unreadable, match="no JSON"):
-            load(path)
+            load_script(path)
 
     def test_a_file_that_is_not_there_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(Unreadable, match="no such script"):
-            load(tmp_path / "none.json")
+            load_script(tmp_path / "none.json")
 
     @pytest.mark.parametrize("text", ["{}", "3", '{"steps": 1}'])
     def test_a_file_without_steps_is_told(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "script.json"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(UsageError, match="holds no steps"):
-            load(path)
+            load_script(path)
 
     @pytest.mark.parametrize(
         ("value", "words"),
@@ -139,5 +139,5 @@ class TestScripts:
     )
     def test_a_wrong_step_is_told_with_its_place(self, value: object, words: str) -> None:
         with pytest.raises(UsageError, match=words) as caught:
-            step_of(value, "s.json: step 3")
+            parse_step(value, "s.json: step 3")
         assert caught.value.message.startswith("s.json: step 3")

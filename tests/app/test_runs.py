@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.app.looping import GOAL, PASSES, Workshop, project, says_done
 
 from ralph import paths
-from ralph.agents import alive
+from ralph.agents import process
 from ralph.app import board, journal, knowledge, runs, task
 from ralph.app.board import status_of
 from ralph.errors import Conflict, NotFound, Refused
@@ -268,7 +268,7 @@ def test_what_a_dead_loop_left_running_is_ended(root: Path) -> None:
         assert orphan.stdout.readline() == b"up\n"
         runs.recover(root)
         assert orphan.wait(10) == -15
-    assert alive.bearing("RALPH_RUN", run.id) == {}
+    assert process.find_by_variable("RALPH_RUN", run.id) == set()
 
 
 # --- records -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pytest
 from tests.cli.runner import Project, executable, terminal
 
 from ralph import paths
-from ralph.agents import alive
+from ralph.agents.process import is_alive, started_at
 from ralph.app import board, runs
 from ralph.loop.state import Run
 from ralph.model.work import RunStatus
@@ -109,7 +109,7 @@ def outcomes(shop: Project, run: Run) -> list[str]:
 def agents_gone(shop: Project) -> bool:
     """Whether every agent that was ever started has ended."""
     pids = shop.read("asked.txt").split()
-    return bool(pids) and not any(alive.born(int(pid)) for pid in pids)
+    return bool(pids) and not any(started_at(int(pid)) for pid in pids)
 
 
 def test_ctrl_c_without_a_terminal_ends_the_agent_and_the_run_and_asks_nobody(shop: Project) -> None:
@@ -275,7 +275,7 @@ def settled(shop: Project, run_id: str, *words: str) -> None:
     assert said.returncode == 0, said.stderr
     for _ in range(PATIENCE * 20):
         run = runs.read(shop.root, run_id)
-        if not alive.lives(run.pid, run.born):
+        if not is_alive(run.pid, run.born):
             return
         time.sleep(0.05)
     raise AssertionError("it does not end")

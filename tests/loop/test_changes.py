@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.process import Finished
+from ralph.agents.process import ProcessResult
 from ralph.agents.process import run as start
 from ralph.loop import changes
 from ralph.loop.changes import Disk, changed
@@ -22,7 +22,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def __call__(self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool]) -> Finished:
+    def __call__(self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
         self.calls.append(list(argv))
         return start(argv, cwd=cwd, timeout=timeout, stopped=stopped)
 

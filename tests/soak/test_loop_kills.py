@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.agents import alive
+from ralph.agents import process
 from ralph.app import board, runs, task
 from ralph.app.board import status_of
 from ralph.formats import jsonl
@@ -132,7 +132,7 @@ def check(loop: Loop) -> None:
     ids = [entry.record.id for entry in document.entries]
     assert len(ids) == len(set(ids)) == len(entries) + 1, "each iteration once, and the run record"
     assert not document.problems
-    assert alive.bearing("RALPH_RUN", run.id) == {}
+    assert process.find_by_variable("RALPH_RUN", run.id) == set()
     assert not list(loop.root.rglob("*.ralph-tmp"))
 
 

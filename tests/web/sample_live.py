@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, Queue
 
 from ralph import config as settings
-from ralph.agents.scripted import played
+from ralph.agents.scripted import play_step
 from ralph.app import loop, runs
 from ralph.app.loop_parts import Teller
 from ralph.loop.state import Run
@@ -48,7 +48,7 @@ class Waiting:
         self.asked.put(ask.environment.get("RALPH_TASK", ""))
         while not ask.stopped():
             try:
-                return played(self.steps.get(timeout=0.05), ask)
+                return play_step(self.steps.get(timeout=0.05), ask)
             except Empty:
                 continue
         return Reply("", StopReason.CANCELLED, error="stopped while waiting")

@@ -1,21 +1,18 @@
-"""Claude Code as an agent: `claude -p`, whose stream of JSON events tells what it says and does.
+"""Claude Code as an agent: `claude -p` with a stream of JSON events.
 
-The prompt is standard input, since a command line has a longest length. The reply's text is everything that the
-main conversation said, not only its last message: a sigil may stand anywhere. Subagents' words are theirs, but
+The reply is all text of the main conversation, since a sigil may be anywhere; text of subagents is left out, but
 their tool calls count, for they change the same files. A message about a failed request looks like the model's
-own words and is told as the error instead. Read-only means that there are no tools but reading ones: plan mode
-alone would leave a shell to a classifier, and its instructions ask for a plan in a file rather than for an answer.
-Proof: `tests/agents/test_claude.py` on recorded events, `tests/e2e/test_agents.py` on the real client.
+text and is reported as the error. Read-only means reading tools alone: plan mode would leave a shell to a
+classifier, and its instructions ask for a plan in a file rather than for an answer.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from ralph.agents import streams, trouble
-from ralph.agents.process import Finished
-from ralph.agents.streams import inner, number, objects, word
-from ralph.agents.surroundings import place
+from ralph.agents import client
+from ralph.agents.client import get_number, get_object, get_objects, get_text
+from ralph.agents.process import ProcessResult
 from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 
 PERMISSION = "acceptEdits"
@@ -31,8 +28,8 @@ _STOPS = {
 
 
 @runtime_checkable
-class Settled(Protocol):
-    """An agent that takes Claude Code's settings, where it is Claude Code: by itself, or behind a protocol."""
+class AcceptsClaudeSettings(Protocol):
+    """An agent that accepts Claude Code's settings if its program is Claude Code, by itself or behind ACP."""
 
     settings: str
 
@@ -42,143 +39,122 @@ class Settled(Protocol):
         ...
 
 
-def settled(agent: Agent) -> Settled | None:
-    """The agent as one that is given settings; None for who would not read them."""
-    return agent if isinstance(agent, Settled) and agent.is_claude else None
+def as_claude(agent: Agent) -> AcceptsClaudeSettings | None:
+    """Return the agent if it is Claude Code, else None."""
+    return agent if isinstance(agent, AcceptsClaudeSettings) and agent.is_claude else None
 
 
 @dataclass(slots=True)
 class Claude:
-    """Claude Code; `permission` is the mode that it works in unattended."""
+    """Claude Code; `permission` is its permission mode for unattended work."""
 
     program: Sequence[str] = ("claude",)
     permission: str = PERMISSION
     name: str = "claude"
     reads_only: bool = True
-    settings: str = ""  # JSON on top of the user's own, for MCP servers that are left out
+    settings: str = ""  # JSON on top of the user's own, to disable MCP servers
 
     @property
     def is_claude(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def run(self, ask: Ask) -> Reply:
-        """One prompt, in a new conversation or in the one it names."""
-        heard = Heard(ask)
-        done = streams.run(self.words(ask), ask, heard.line)
-        return heard.reply(done)
+        """Run one prompt, in a new conversation or in the one it names."""
+        reader = ClaudeEventReader(ask)
+        return reader.reply(client.run_client(self.command_line(ask), ask, reader.read_line))
 
-    def words(self, ask: Ask) -> list[str]:
-        """The command line for a prompt."""
-        words = [*self.program, "-p", "--output-format", "stream-json", "--verbose"]
+    def command_line(self, ask: Ask) -> list[str]:
+        """Return the command line for a prompt, which itself goes to standard input."""
+        argv = [*self.program, "-p", "--output-format", "stream-json", "--verbose"]
         if ask.read_only:
-            words += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS), "--strict-mcp-config"]
+            argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS), "--strict-mcp-config"]
         elif self.permission:
-            words += ["--permission-mode", BYPASS if self.permission == "bypass" else self.permission]
+            argv += ["--permission-mode", BYPASS if self.permission == "bypass" else self.permission]
         if self.settings and not ask.read_only:
-            words += ["--settings", self.settings]
+            argv += ["--settings", self.settings]
         if ask.model:
-            words += ["--model", ask.model]
+            argv += ["--model", ask.model]
         if ask.session:
-            words += ["--resume", ask.session]
-        return words
+            argv += ["--resume", ask.session]
+        return argv
 
 
-class Heard:
-    """What a stream of events has told so far."""
+class ClaudeEventReader(client.EventReader):
+    """Collects the reply from Claude Code's events."""
 
     def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._texts: list[str] = []
+        super().__init__(ask)
         self._calls: dict[str, ToolCall] = {}
         self._model = ask.model
-        self._session = ask.session
         self._result: Mapping[str, object] | None = None
 
-    def line(self, line: str) -> None:
-        """One line of its output."""
-        event = streams.parsed(line)
-        if event is None:
-            self._say(line)
-            return
-        self._session = word(event, "session_id") or self._session
-        kind = word(event, "type")
-        if kind == "system" and word(event, "subtype") == "init":
-            self._model = word(event, "model") or self._model
-        elif kind == "assistant":
-            self._assistant(event)
-        elif kind == "user":
-            self._results(event)
-        elif kind == "result":
-            self._result = event
+    def read_event(self, event: Mapping[str, object]) -> None:
+        """Read one event."""
+        self.session = get_text(event, "session_id") or self.session
+        match get_text(event, "type"):
+            case "system" if get_text(event, "subtype") == "init":
+                self._model = get_text(event, "model") or self._model
+            case "assistant":
+                self._read_message(event)
+            case "user":
+                self._read_tool_results(event)
+            case "result":
+                self._result = event
 
-    def _say(self, text: str) -> None:
-        self._texts.append(text)
-        self._ask.show(text if text.endswith("\n") else f"{text}\n")
-
-    def _assistant(self, event: Mapping[str, object]) -> None:
-        message = inner(event, "message")
-        model = word(message, "model")
-        if model and model != "<synthetic>" and not event.get("parent_tool_use_id"):
+    def _read_message(self, event: Mapping[str, object]) -> None:
+        message = get_object(event, "message")
+        of_subagent = bool(event.get("parent_tool_use_id"))
+        of_error = event.get("is_api_error_message") is True or "error" in event
+        model = get_text(message, "model")
+        if model and model != "<synthetic>" and not of_subagent:
             self._model = model
-        for block in objects(message, "content"):
-            if word(block, "type") == "tool_use":
-                self._calls[word(block, "id") or str(len(self._calls))] = self._call(block)
-            elif word(block, "type") == "text" and word(block, "text") and not _is_aside(event):
-                self._say(word(block, "text"))
+        for block in get_objects(message, "content"):
+            if get_text(block, "type") == "tool_use":
+                arguments, name = get_object(block, "input"), get_text(block, "name") or "tool"
+                paths = [get_text(arguments, key) for key in _PATHS if get_text(arguments, key)]
+                files = dict.fromkeys(client.relative_path(path, self.ask.folder) for path in paths)
+                call = ToolCall(name, tuple(files), writes=name in WRITERS)
+                self._calls[get_text(block, "id") or str(len(self._calls))] = call
+            elif get_text(block, "type") == "text" and get_text(block, "text") and not (of_subagent or of_error):
+                self.add_text(get_text(block, "text"))
 
-    def _call(self, block: Mapping[str, object]) -> ToolCall:
-        given = inner(block, "input")
-        files = [place(word(given, key), self._ask.folder) for key in _PATHS if word(given, key)]
-        name = word(block, "name") or "tool"
-        return ToolCall(name, tuple(dict.fromkeys(files)), writes=name in WRITERS)
-
-    def _results(self, event: Mapping[str, object]) -> None:
-        for block in objects(inner(event, "message"), "content"):
-            call = self._calls.get(word(block, "tool_use_id"))
+    def _read_tool_results(self, event: Mapping[str, object]) -> None:
+        for block in get_objects(get_object(event, "message"), "content"):
+            call = self._calls.get(get_text(block, "tool_use_id"))
             if call is not None and block.get("is_error") is True:
-                self._calls[word(block, "tool_use_id")] = replace(call, ok=False, writes=False)
+                self._calls[get_text(block, "tool_use_id")] = replace(call, ok=False, writes=False)
 
-    def reply(self, done: Finished) -> Reply:
-        """The whole reply, once the program has ended."""
-        stop, error = trouble.forced(done) or self._end(done)
+    def reply(self, process: ProcessResult) -> Reply:
+        """Return the reply, once the program has ended."""
+        stop, error = client.forced_end(process) or self._stop_reason(process)
         result = self._result or {}
-        said = "\n\n".join(self._texts)
-        if not said and not error:
-            said = word(result, "result")
-        cost = number(result, "total_cost_usd")
-        return Reply(said, stop, tuple(self._calls.values()), self._model, cost, self._session, error)
+        text = "\n\n".join(self.texts)
+        if not text and not error:
+            text = get_text(result, "result")
+        cost = get_number(result, "total_cost_usd")
+        return Reply(text, stop, tuple(self._calls.values()), self._model, cost, self.session, error)
 
-    def _end(self, done: Finished) -> tuple[StopReason, str]:
+    def _stop_reason(self, process: ProcessResult) -> tuple[StopReason, str]:
         result = self._result
         if result is None:
-            if done.code == 0 and self._texts:
+            if process.code == 0 and self.texts:
                 return StopReason.END_TURN, ""
-            words = trouble.crash("claude", done)
-            return trouble.judged(words), words
-        subtype = word(result, "subtype")
+            message = client.describe_crash("claude", process)
+            return client.classify_error(message), message
+        subtype = get_text(result, "subtype")
         if subtype == "error_max_turns":
             return StopReason.MAX_TURNS, "it reached its highest number of turns"
         if result.get("is_error") is True or subtype.startswith("error"):
-            words = _complaint(result) or trouble.crash("claude", done)
-            return _judged(result, words), words
-        return _STOPS.get(word(result, "stop_reason"), StopReason.END_TURN), ""
+            message = _error_message(result) or client.describe_crash("claude", process)
+            status = int(get_number(result, "api_error_status"))
+            stop = client.classify_error(message, status)
+            no_answer = get_text(result, "terminal_reason") == "api_error" and not status  # no network or no login
+            return StopReason.UNAVAILABLE if no_answer and stop is StopReason.CRASHED else stop, message
+        return _STOPS.get(get_text(result, "stop_reason"), StopReason.END_TURN), ""
 
 
-def _is_aside(event: Mapping[str, object]) -> bool:
-    """Whether a message is not the main conversation's: a subagent's, or one about a failed request."""
-    return bool(event.get("parent_tool_use_id")) or event.get("is_api_error_message") is True or "error" in event
-
-
-def _complaint(result: Mapping[str, object]) -> str:
+def _error_message(result: Mapping[str, object]) -> str:
     errors = result.get("errors")
-    told = [each for each in errors if isinstance(each, str)] if isinstance(errors, list) else []
-    return (word(result, "result") or "\n".join(told)).strip()[-trouble.TAIL :]
-
-
-def _judged(result: Mapping[str, object], words: str) -> StopReason:
-    status = int(number(result, "api_error_status"))
-    if word(result, "terminal_reason") == "api_error" and not status:
-        found = trouble.judged(words)  # no answer at all: no network, or nobody is logged in
-        return StopReason.UNAVAILABLE if found is StopReason.CRASHED else found
-    return trouble.judged(words, status)
+    messages = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
+    return (get_text(result, "result") or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]

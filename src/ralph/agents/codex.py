@@ -1,18 +1,15 @@
-"""Codex as an agent: `codex exec --json`, whose events tell items as they begin and end.
+"""Codex as an agent: `codex exec --json` with a stream of JSON events.
 
-The prompt is standard input (`-`). Its sandbox is what keeps it from writing: `read-only`, or `workspace-write`
-for work, which is the kernel's doing and needs nobody's consent. It tells neither its model nor what it cost, so
-the model is the one that was asked for and the cost is nothing. Options stand before `resume`, which knows fewer.
-Proof: `tests/agents/test_codex.py` on recorded events, `tests/e2e/test_agents.py` on the real client.
+Its sandbox, which the kernel enforces, keeps it from writing: `read-only`, or `workspace-write` for work. It
+reports neither model nor cost, so the model is the requested one and the cost is zero.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ralph.agents import streams, trouble
-from ralph.agents.process import Finished
-from ralph.agents.streams import inner, objects, word
-from ralph.agents.surroundings import place
+from ralph.agents import client
+from ralph.agents.client import get_object, get_objects, get_text
+from ralph.agents.process import ProcessResult
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 
 SANDBOX = "workspace-write"
@@ -22,7 +19,7 @@ READ_ONLY = "read-only"
 
 @dataclass(slots=True)
 class Codex:
-    """Codex; `permission` is the sandbox that it works in."""
+    """Codex; `permission` is its sandbox."""
 
     program: Sequence[str] = ("codex",)
     permission: str = SANDBOX
@@ -30,78 +27,69 @@ class Codex:
     reads_only: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """One prompt, in a new conversation or in the one it names."""
-        heard = Heard(ask)
-        done = streams.run(self.words(ask), ask, heard.line)
-        return heard.reply(done)
+        """Run one prompt, in a new conversation or in the one it names."""
+        reader = CodexEventReader(ask)
+        return reader.reply(client.run_client(self.command_line(ask), ask, reader.read_line))
 
-    def words(self, ask: Ask) -> list[str]:
-        """The command line for a prompt."""
-        chosen = BYPASS if self.permission == "bypass" else self.permission or SANDBOX
-        words = [*self.program, "exec", "--json", "--skip-git-repo-check"]
-        words += ["--sandbox", READ_ONLY if ask.read_only else chosen]
+    def command_line(self, ask: Ask) -> list[str]:
+        """Return the command line for a prompt, which itself goes to standard input."""
+        sandbox = BYPASS if self.permission == "bypass" else self.permission or SANDBOX
+        argv = [*self.program, "exec", "--json", "--skip-git-repo-check"]
+        argv += ["--sandbox", READ_ONLY if ask.read_only else sandbox]
         if ask.model:
-            words += ["--model", ask.model]
+            argv += ["--model", ask.model]
         if ask.session:
-            words += ["resume", ask.session]
-        return [*words, "-"]
+            argv += ["resume", ask.session]  # it has fewer options, so all others are before it
+        return [*argv, "-"]
 
 
-class Heard:
-    """What a stream of events has told so far."""
+class CodexEventReader(client.EventReader):
+    """Collects the reply from Codex' events."""
 
     def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._texts: list[str] = []
+        super().__init__(ask)
         self._calls: list[ToolCall] = []
-        self._session = ask.session
         self._completed = False
         self._failure = ""
 
-    def line(self, line: str) -> None:
-        """One line of its output."""
-        event = streams.parsed(line)
-        if event is None:
-            self._say(line)
-            return
-        kind = word(event, "type")
-        if kind == "thread.started":
-            self._session = word(event, "thread_id") or self._session
-        elif kind == "item.completed":
-            self._item(inner(event, "item"))
-        elif kind == "turn.completed":
-            self._completed = True
-        elif kind == "turn.failed":
-            self._failure = word(inner(event, "error"), "message") or "the turn failed"
-        elif kind == "error":
-            self._failure = word(event, "message") or "an error without words"
+    def read_event(self, event: Mapping[str, object]) -> None:
+        """Read one event."""
+        match get_text(event, "type"):
+            case "thread.started":
+                self.session = get_text(event, "thread_id") or self.session
+            case "item.completed":
+                self._read_item(get_object(event, "item"))
+            case "turn.completed":
+                self._completed = True
+            case "turn.failed":
+                self._failure = get_text(get_object(event, "error"), "message") or "the turn failed"
+            case "error":
+                self._failure = get_text(event, "message") or "an error without words"
 
-    def _say(self, text: str) -> None:
-        self._texts.append(text)
-        self._ask.show(text if text.endswith("\n") else f"{text}\n")
+    def _read_item(self, item: Mapping[str, object]) -> None:
+        kind, ok = get_text(item, "type"), get_text(item, "status") not in ("failed", "declined")
+        match kind:
+            case "agent_message" if get_text(item, "text"):
+                self.add_text(get_text(item, "text"))
+            case "file_change":
+                paths = [get_text(change, "path") for change in get_objects(item, "changes")]
+                files = dict.fromkeys(client.relative_path(path, self.ask.folder) for path in paths if path)
+                self._calls.append(ToolCall("apply_patch", tuple(files), ok, writes=ok))
+            case "command_execution":
+                self._calls.append(ToolCall("exec_command", ok=ok))
+            case "mcp_tool_call":
+                self._calls.append(ToolCall(f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}", ok=ok))
+            case "web_search":
+                self._calls.append(ToolCall(kind, ok=ok))
 
-    def _item(self, item: Mapping[str, object]) -> None:
-        kind, ok = word(item, "type"), word(item, "status") not in ("failed", "declined")
-        if kind == "agent_message" and word(item, "text"):
-            self._say(word(item, "text"))
-        elif kind == "file_change":
-            files = [place(word(each, "path"), self._ask.folder) for each in objects(item, "changes")]
-            self._calls.append(ToolCall("apply_patch", tuple(dict.fromkeys(filter(None, files))), ok, writes=ok))
-        elif kind == "command_execution":
-            self._calls.append(ToolCall("exec_command", ok=ok))
-        elif kind == "mcp_tool_call":
-            self._calls.append(ToolCall(f"mcp__{word(item, 'server')}__{word(item, 'tool')}", ok=ok))
-        elif kind == "web_search":
-            self._calls.append(ToolCall(kind, ok=ok))
+    def reply(self, process: ProcessResult) -> Reply:
+        """Return the reply, once the program has ended."""
+        stop, error = client.forced_end(process) or self._stop_reason(process)
+        text = "\n\n".join(self.texts)
+        return Reply(text, stop, tuple(self._calls), self.ask.model, session=self.session, error=error)
 
-    def reply(self, done: Finished) -> Reply:
-        """The whole reply, once the program has ended."""
-        stop, error = trouble.forced(done) or self._end(done)
-        text = "\n\n".join(self._texts)
-        return Reply(text, stop, tuple(self._calls), self._ask.model, session=self._session, error=error)
-
-    def _end(self, done: Finished) -> tuple[StopReason, str]:
-        if done.code == 0 and (self._completed or self._texts):
+    def _stop_reason(self, process: ProcessResult) -> tuple[StopReason, str]:
+        if process.code == 0 and (self._completed or self.texts):
             return StopReason.END_TURN, ""
-        words = self._failure[-trouble.TAIL :] or trouble.crash("codex", done)
-        return trouble.judged(words), words
+        message = self._failure[-client.ERROR_LENGTH :] or client.describe_crash("codex", process)
+        return client.classify_error(message), message

@@ -1,11 +1,9 @@
-"""Ask MCP servers whether they work, with the protocol's own SDK (the extra `mcp`).
+"""Check whether MCP servers work, with the protocol's SDK (the extra `mcp`).
 
-To be asked means: connect and shake hands, nothing else; no tool is listed or called. All servers are asked at once,
-each within its own time. asyncio lives in this module alone and is gone when `ask` returns. The SDK's own way to start
-a program leaves those who outlive it, so programs are started as ACP agents are (`acp_program`): in a session of their
-own, ended with all that they started. What an HTTP server said to any request of a handshake is seen by a hook in
-the client, since the SDK hides a 401 behind a general error. Whatever the SDK or a server throws is an answer, too:
-the server failed. Proof: `tests/agents/test_mcp_client.py`, on servers made with the same SDK and on broken ones.
+A check connects and shakes hands; it lists and calls no tool. All servers are checked at once, each within its own
+time. asyncio is used in this module alone and has ended when `check_servers` returns. The SDK's way to start a
+program leaves processes behind and hides a 401 behind a general error, so programs are started by `AsyncProcess`
+and HTTP answers are observed by a hook. Any exception of the SDK means that the server failed.
 """
 
 import asyncio
@@ -24,59 +22,53 @@ from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, Implementa
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ralph import __version__
-from ralph.agents import process
-from ralph.agents.acp_program import Program
-from ralph.agents.surroundings import is_mark
+from ralph.agents import client, process
+from ralph.agents.async_process import AsyncProcess
 from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
 
 SECONDS = 5.0
 """How long one server may take to answer."""
+_CLIENT = Implementation(name="ralph", version=__version__)
 
-_REFUSED = (401, 403)
-_TAIL = 300
-_SAID: Mapping[int, str] = {401: "it wants to know who you are (401)", 403: "it does not let you in (403)"}
+_ERROR_LENGTH = 300
+_NEEDS_AUTH = {401: "it wants to know who you are (401)", 403: "it does not let you in (403)"}
 
-# The SDK tells its log what we tell in the answer; without a handler Python would print it.
+# The SDK logs what we report in the answer; without a handler Python would print it.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
-def ask(
+def check_servers(
     servers: Sequence[McpServer], folder: Path, env: Mapping[str, str], *, seconds: float = SECONDS
 ) -> dict[str, ServerAnswer]:
-    """What each of these servers answers, by name; programs are started in the folder, with this environment."""
-    started: list[Program] = []
-    calls = [_Call(server, folder, _surroundings(env, folder), seconds, started) for server in servers]
+    """Return each server's answer by name; programs are started in the folder, with this environment."""
+    # what Claude Code starts a server with: its own environment and the project's folder
+    env = client.without_session(env) | {"CLAUDE_PROJECT_DIR": str(folder)}
+    checks = [_ServerCheck(server, folder, env, seconds) for server in servers]
     try:
         with asyncio.Runner() as runner:
-            answers = runner.run(_together(calls))
+            runner.run(_run_all(checks))
     finally:
-        for program in started:
-            if program.popen.returncode is None:
-                program.kill()
-    return {server.name: answer for server, answer in zip(servers, answers, strict=True)}
+        for check in checks:
+            check.kill()
+    return {server.name: check.answer() for server, check in zip(servers, checks, strict=True)}
 
 
-def _surroundings(env: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What Claude Code starts a server with: its own environment and the project's folder."""
-    return {name: value for name, value in env.items() if not is_mark(name)} | {"CLAUDE_PROJECT_DIR": str(folder)}
+async def _run_all(checks: "Sequence[_ServerCheck]") -> None:
+    errors = await asyncio.gather(*(check.run() for check in checks), return_exceptions=True)
+    for check, error in zip(checks, errors, strict=True):
+        check.error = error
 
 
-async def _together(calls: "Sequence[_Call]") -> list[ServerAnswer]:
-    ends = await asyncio.gather(*(call.run() for call in calls), return_exceptions=True)
-    return [call.answer(end) for call, end in zip(calls, ends, strict=True)]
+class _ServerCheck:
+    """The check of one server."""
 
-
-class _Call:
-    """One server being asked."""
-
-    def __init__(
-        self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float, started: list[Program]
-    ) -> None:
+    def __init__(self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float) -> None:
+        self.error: BaseException | None = None
         self._server, self._folder, self._env, self._seconds = server, folder, env, seconds
-        self._started = started
-        self._shaken = False
+        self._program: AsyncProcess | None = None
+        self._connected = False
         self._codes: list[int] = []
-        self._complaints = ""
+        self._error_output = ""
 
     async def run(self) -> None:
         """Connect and shake hands."""
@@ -84,66 +76,68 @@ class _Call:
             await self._run_program()
         else:
             with anyio.fail_after(self._seconds):
-                await self._call_address()
+                await self._connect_url()
 
-    def answer(self, end: BaseException | None) -> ServerAnswer:
-        """What came of it; once hands were shaken, trouble at the end does not matter."""
-        if self._shaken:
+    def kill(self) -> None:
+        """Kill the server's program, if an interrupt left it running."""
+        if self._program is not None and self._program.popen.returncode is None:
+            self._program.kill()
+
+    def answer(self) -> ServerAnswer:
+        """Return the result; an error after the handshake does not matter."""
+        if self._connected:
             return ServerAnswer(ServerStatus.RUNNING)
-        refused = next((code for code in self._codes if code in _REFUSED), 0)
-        if refused:
-            return ServerAnswer(ServerStatus.NEEDS_AUTH, _SAID[refused])
-        return ServerAnswer(ServerStatus.FAILED, self._why(end))
+        for code in self._codes:
+            if code in _NEEDS_AUTH:
+                return ServerAnswer(ServerStatus.NEEDS_AUTH, _NEEDS_AUTH[code])
+        return ServerAnswer(ServerStatus.FAILED, self._describe_failure())
 
-    def _why(self, end: BaseException | None) -> str:
-        error = _innermost(end)
-        bad = next((code for code in self._codes if code >= 400), 0)
+    def _describe_failure(self) -> str:
+        error = self.error or RuntimeError("it ended without an answer")
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        bad_code = next((code for code in self._codes if code >= 400), 0)
         if isinstance(error, TimeoutError):
-            words = f"no answer within {self._seconds:g} s"
-        elif bad:
-            words = f"the server answers with {bad}"
+            message = f"no answer within {self._seconds:g} s"
+        elif bad_code:
+            message = f"the server answers with {bad_code}"
         elif self._server.way is Transport.STDIO and isinstance(error, OSError):
-            words = process.not_started(self._server.command, self._folder, error)
+            message = process.describe_start_error(self._server.command, self._folder, error)
         else:
-            words = " ".join(str(error).split()) or type(error).__name__
-        return f"{words}: {self._complaints}"[:_TAIL] if self._complaints else words[:_TAIL]
-
-    # --- programs ------------------------------------------------------------------------------
+            message = " ".join(str(error).split()) or type(error).__name__
+        return (f"{message}: {self._error_output}" if self._error_output else message)[:_ERROR_LENGTH]
 
     async def _run_program(self) -> None:
         env = {**self._env, **dict(self._server.env)}
-        program = Program(self._server.command, self._folder, env)
-        self._started.append(program)
+        program = self._program = AsyncProcess(self._server.command, self._folder, env)
         try:
             with anyio.fail_after(self._seconds):
                 reader, writer = await program.connect()
                 async with (
-                    _lines(reader, writer) as (hear, say),
-                    ClientSession(hear, say, client_info=_me()) as session,
+                    _message_streams(reader, writer) as (incoming, outgoing),
+                    ClientSession(incoming, outgoing, client_info=_CLIENT) as session,
                 ):
-                    await self._shake(session)
+                    await self._initialize(session)
         finally:
             with anyio.CancelScope(shield=True):
                 await program.close()
-                said = "" if self._shaken else await program.complaints()
-                self._complaints = " ".join(said.split())[-_TAIL:]
+                errors = "" if self._connected else await program.error_output()
+                self._error_output = " ".join(errors.split())[-_ERROR_LENGTH:]
 
-    # --- addresses -----------------------------------------------------------------------------
-
-    async def _call_address(self) -> None:
+    async def _connect_url(self) -> None:
         if self._server.way is Transport.SSE:
             async with (
-                sse_client(self._server.url, httpx_client_factory=self._client) as (hear, say),
-                ClientSession(hear, say, client_info=_me()) as session,
+                sse_client(self._server.url, httpx_client_factory=self._client) as (incoming, outgoing),
+                ClientSession(incoming, outgoing, client_info=_CLIENT) as session,
             ):
-                await self._shake(session)
+                await self._initialize(session)
         else:
             async with (
                 self._client() as client,
-                streamable_http_client(self._server.url, http_client=client) as (hear, say),
-                ClientSession(hear, say, client_info=_me()) as session,
+                streamable_http_client(self._server.url, http_client=client) as (incoming, outgoing),
+                ClientSession(incoming, outgoing, client_info=_CLIENT) as session,
             ):
-                await self._shake(session)
+                await self._initialize(session)
 
     def _client(
         self,
@@ -154,38 +148,23 @@ class _Call:
         return httpx2.AsyncClient(
             headers=dict(self._server.headers),
             timeout=httpx2.Timeout(self._seconds),
-            event_hooks={"response": [self._heard]},
+            event_hooks={"response": [self._on_response]},
         )
 
-    async def _heard(self, response: httpx2.Response) -> None:
-        if not self._shaken:
+    async def _on_response(self, response: httpx2.Response) -> None:
+        if not self._connected:
             self._codes.append(response.status_code)
 
-    # --- the handshake -------------------------------------------------------------------------
-
-    async def _shake(self, session: ClientSession) -> None:
-        """The greeting that every server knows, else the one of those who know no other."""
+    async def _initialize(self, session: ClientSession) -> None:
+        """Shake hands in the way that all servers know, else in the way of the newest ones."""
         try:
             await session.initialize()
         except MCPError as error:
             if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
                 raise
             await session.send_discover(LATEST_MODERN_VERSION)
-        self._shaken = True
+        self._connected = True
 
-
-def _me() -> Implementation:
-    return Implementation(name="ralph", version=__version__)
-
-
-def _innermost(error: BaseException | None) -> BaseException:
-    """What went wrong first, out of the groups that it was wrapped into."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error or RuntimeError("it ended without an answer")
-
-
-# --- a program's pipes as the SDK wants them -------------------------------------------------------
 
 _Streams = tuple[
     "anyio.streams.memory.MemoryObjectReceiveStream[SessionMessage | Exception]",
@@ -194,33 +173,33 @@ _Streams = tuple[
 
 
 @contextlib.asynccontextmanager
-async def _lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator[_Streams]:
-    """Messages, one a line; a line that is none (some servers print what they do) is left out."""
-    heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    say, said = anyio.create_memory_object_stream[SessionMessage](0)
+async def _message_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator[_Streams]:
+    """Connect a program's pipes to the SDK, one message per line; lines that are no messages are skipped."""
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 
-    async def listen() -> None:
-        async with heard:
+    async def receive() -> None:
+        async with received:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 while line := await reader.readline():
                     with contextlib.suppress(ValueError):
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                        await heard.send(SessionMessage(message))
+                        await received.send(SessionMessage(message))
 
-    async def speak() -> None:
-        async with said:
-            with contextlib.suppress(OSError):  # it has ended; who listens will see that
-                async for each in said:
-                    line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+    async def send() -> None:
+        async with to_send:
+            with contextlib.suppress(OSError):  # it has ended, which the receiving side notices
+                async for message in to_send:
+                    line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     writer.write(line.encode("utf-8") + b"\n")
                     await writer.drain()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(listen)
-        group.start_soon(speak)
+        group.start_soon(receive)
+        group.start_soon(send)
         try:
-            yield hear, say
+            yield incoming, outgoing
         finally:
             group.cancel_scope.cancel()
-            hear.close()
-            say.close()
+            incoming.close()
+            outgoing.close()

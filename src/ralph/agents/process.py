@@ -1,12 +1,8 @@
-"""Run a program to its end, whatever it does: the one place that starts agents, criteria and git.
+"""Run programs to their end, and find, signal and reap the processes that they started.
 
-A program gets a session of its own, so that a signal reaches all that it started. One thread moves bytes
-through non-blocking pipes in all directions at once: a large prompt, a program that never reads and one that
-closes early are all the same to it. Whoever holds a pipe open after the program has ended is given a moment
-and then ended with its group. At a timeout, a stop or an interrupt the group gets SIGTERM, a short grace, and
-SIGKILL, as do descendants that had left the group (`family`). A detached program that outlives an ordinary end
-is its own master and stays. The leader is left unreaped until its group is gone, so that no signal can reach a
-stranger with a recycled number. Proof: `tests/agents/test_process.py`, by pid and by open descriptors.
+A program gets its own session, so that a signal reaches its whole group. Coding agents start shells in further
+groups, so descendants are looked up as well (`/proc` on Linux, `ps` elsewhere) and ended with it. A process is
+identified by its number and start time: numbers are reused, and they differ between sandboxes and machines.
 """
 
 import codecs
@@ -17,32 +13,38 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO
 
-from ralph.agents import family
 from ralph.model.work import ignore_text, never_stop
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL: a client needs some to end its own children and save its session."""
 
+ORPHAN_GRACE = 1.0
+"""The same for processes of a loop that is gone: nobody waits for what they save."""
+
 LINGER = 1.0
-"""Seconds that somebody may go on holding a pipe after the program has ended."""
+"""Seconds that a child may keep a pipe open after the program has ended."""
 
 LIMIT = 4_000_000
 
 _TICK = 0.05
-_ASK = 0.2
+_STOP_CHECK = 0.2
 _NAP = 0.0002
 _PIECE = 1 << 16
+_PROC = Path("/proc")
+
+ProcessId = tuple[int, str]
+"""A process: its number and when it started, as the system says it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """How a program ended and what it said; `code` is None when it was not started, negative after a signal."""
+class ProcessResult:
+    """Exit code and output of a program; `code` is None when it was not started, negative after a signal."""
 
     code: int | None
     out: str
@@ -63,10 +65,10 @@ def run(
     limit: int = LIMIT,
     on_output: Callable[[str], None] | None = None,
     stopped: Callable[[], bool] = never_stop,
-) -> Finished:
+) -> ProcessResult:
     """Run a program to its end; `env` is its whole environment (None: ours), a `timeout` of 0 is none.
 
-    Standard output is handed to `on_output` as it comes; of either stream `limit` characters are kept.
+    `on_output` receives standard output as it arrives; each result stream is truncated to `limit` characters.
     """
     try:
         process = subprocess.Popen(
@@ -80,14 +82,14 @@ def run(
             start_new_session=True,
         )
     except (OSError, ValueError, IndexError) as error:
-        return Finished(None, "", not_started(argv, cwd, error), missing=True)
-    out, err = _Kept(limit, on_output or ignore_text), _Kept(limit, ignore_text)
-    with contextlib.closing(_Conversation(process, stdin, out, err)) as talk:
-        return talk.finish(timeout, stopped)
+        return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
+    out, err = _BoundedText(limit, on_output or ignore_text), _BoundedText(limit, ignore_text)
+    with contextlib.closing(_RunningProgram(process, stdin, out, err)) as program:
+        return program.finish(timeout, stopped)
 
 
-def not_started(argv: Sequence[str], cwd: Path, error: Exception) -> str:
-    """Why a program could not be started, in words."""
+def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> str:
+    """Describe why a program could not be started."""
     program = argv[0] if argv else ""
     if not program:
         return "no program was named"
@@ -99,12 +101,12 @@ def not_started(argv: Sequence[str], cwd: Path, error: Exception) -> str:
     return f"{program}: cannot be started: {reason}"
 
 
-class _Kept:
+class _BoundedText:
     """The text of one stream: its beginning and its end, up to a limit."""
 
-    def __init__(self, limit: int, heard: Callable[[str], None]) -> None:
+    def __init__(self, limit: int, on_text: Callable[[str], None]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._heard = heard
+        self._on_text = on_text
         self._room = limit - limit // 2
         self._tail_room = limit // 2
         self._head: list[str] = []
@@ -113,11 +115,11 @@ class _Kept:
 
     @property
     def cut(self) -> bool:
-        """Whether something was left out."""
+        """Whether text was dropped."""
         return self._dropped > 0
 
     def add(self, raw: bytes, *, final: bool = False) -> None:
-        """The next bytes; a character may be spread over two calls."""
+        """Append bytes; a character may be spread over two calls."""
         text = self._decoder.decode(raw, final)
         if not text:
             return
@@ -128,28 +130,28 @@ class _Kept:
         if rest:
             self._tail.append(rest)
             self._in_tail += len(rest)
-            self._shorten()
-        self._heard(text)
-
-    def _shorten(self) -> None:
-        while (over := self._in_tail - self._tail_room) > 0:
+        while (excess := self._in_tail - self._tail_room) > 0:
             first = self._tail.popleft()
-            gone = min(over, len(first))
-            if gone < len(first):
-                self._tail.appendleft(first[gone:])
-            self._in_tail -= gone
-            self._dropped += gone
+            dropped = min(excess, len(first))
+            if dropped < len(first):
+                self._tail.appendleft(first[dropped:])
+            self._in_tail -= dropped
+            self._dropped += dropped
+        self._on_text(text)
 
     def text(self) -> str:
-        """What was kept, with a note where something is missing."""
+        """Return the text, with a note where some was dropped."""
         note = f"\n[... {self._dropped} characters left out ...]\n" if self._dropped else ""
         return "".join([*self._head, note, *self._tail])
 
 
-class _Conversation:
-    """A running program and its three pipes."""
+class _RunningProgram:
+    """A running program and its three non-blocking pipes, served by one thread.
 
-    def __init__(self, process: "subprocess.Popen[bytes]", stdin: str, out: _Kept, err: _Kept) -> None:
+    Its process is reaped only when its group is gone, so that no signal can reach a reused number.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", stdin: str, out: _BoundedText, err: _BoundedText) -> None:
         self._process = process
         self._out, self._err = out, err
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
@@ -157,27 +159,27 @@ class _Conversation:
         self._reading = 0
         self._nap = _NAP
         self._over = False
-        for pipe, kept in ((process.stdout, out), (process.stderr, err)):
+        for pipe, text in ((process.stdout, out), (process.stderr, err)):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                self._selector.register(pipe, selectors.EVENT_READ, partial(self._receive, pipe, kept))
+                self._selector.register(pipe, selectors.EVENT_READ, partial(self._receive, pipe, text))
                 self._reading += 1
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             self._selector.register(process.stdin, selectors.EVENT_WRITE, partial(self._send, process.stdin))
 
-    def finish(self, timeout: float, stopped: Callable[[], bool]) -> Finished:
-        """Move bytes until the program has ended or must end; gives how it ended."""
-        ends = time.monotonic() + timeout if timeout > 0 else float("inf")
-        ask = 0.0
+    def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
+        """Move bytes until the program has ended or must end."""
+        deadline = time.monotonic() + timeout if timeout > 0 else float("inf")
+        next_check = 0.0
         timed_out = was_stopped = False
         while not self._ended():
             now = time.monotonic()
-            if now >= ends:
+            if now >= deadline:
                 timed_out = True
                 break
-            if now >= ask:
-                ask = now + _ASK
+            if now >= next_check:
+                next_check = now + _STOP_CHECK
                 if stopped():
                     was_stopped = True
                     break
@@ -185,21 +187,21 @@ class _Conversation:
         if timed_out or was_stopped:
             self._end()
         else:
-            self._linger()
-        code = self._bury()
+            self._drain()
+        code = self._reap()
         cut = self._out.cut or self._err.cut
-        return Finished(code, self._out.text(), self._err.text(), timed_out, was_stopped, cut)
+        return ProcessResult(code, self._out.text(), self._err.text(), timed_out, was_stopped, cut)
 
     def close(self) -> None:
-        """Leave nothing behind, however we got here."""
+        """End the program if it still runs, also after an exception."""
         try:
             if not self._over:
                 self._end()
         finally:
-            self._bury()
+            self._reap()
 
     def _ended(self) -> bool:
-        """Whether the program itself has ended; it is not reaped yet where the system can tell without."""
+        """Whether the program itself has ended; where possible it is not reaped yet."""
         if self._process.returncode is not None:
             return True
         if hasattr(os, "waitid"):
@@ -207,7 +209,7 @@ class _Conversation:
         return self._process.poll() is not None
 
     def _move(self, wait: float) -> None:
-        """Send and receive what can be sent and received; waits at most so long."""
+        """Send and receive what is possible now; wait at most `wait` seconds for it."""
         if not self._selector.get_map():
             time.sleep(min(wait, self._nap))  # all pipes are closed: it has ended, or will soon
             self._nap *= 2
@@ -215,7 +217,7 @@ class _Conversation:
         for key, _ in self._selector.select(wait):
             key.data()
 
-    def _receive(self, pipe: IO[bytes], kept: _Kept) -> None:
+    def _receive(self, pipe: IO[bytes], text: _BoundedText) -> None:
         raw = pipe.read(_PIECE)
         if raw is None:
             return
@@ -223,7 +225,7 @@ class _Conversation:
             self._selector.unregister(pipe)
             pipe.close()
             self._reading -= 1
-        kept.add(raw, final=not raw)
+        text.add(raw, final=not raw)
 
     def _send(self, pipe: IO[bytes]) -> None:
         try:
@@ -236,46 +238,180 @@ class _Conversation:
             self._selector.unregister(pipe)
             pipe.close()
 
-    def _pump(self, seconds: float, until: Callable[[], bool]) -> bool:
-        """Go on moving bytes until something is so; False when it did not come to that in time."""
-        ends = time.monotonic() + seconds
-        while not until():
-            if time.monotonic() >= ends:
-                return False
+    def _pump(self, seconds: float, until: Callable[[], bool]) -> None:
+        """Move bytes until a condition holds, for at most `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not until() and time.monotonic() < deadline:
             self._move(_TICK)
-        return True
 
-    def _linger(self) -> None:
-        """The program has ended: read what is left, and end those of its group who are still there."""
+    def _drain(self) -> None:
+        """Read the rest of an ended program's output and kill what remains of its group."""
         self._pump(LINGER, lambda: not self._reading)
         self._signal(signal.SIGKILL)
         self._over = True
         self._pump(LINGER, lambda: not self._reading)
 
     def _end(self) -> None:
-        """End the program and all that it started."""
-        known = family.below(self._process.pid)
+        """End the program and all that it started: SIGTERM, a grace period, SIGKILL."""
+        members = find_descendants(self._process.pid)
         try:
             self._signal(signal.SIGTERM)
             self._pump(GRACE, self._ended)
         finally:
-            known |= family.below(self._process.pid)
+            members |= find_descendants(self._process.pid)
             self._signal(signal.SIGKILL)
-            family.kill(known)
+            kill_processes(members)
             self._over = True
         self._pump(LINGER, lambda: self._ended() and not self._reading)
 
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies is forbidden
-            os.killpg(self._process.pid, number)
+        signal_group(self._process.pid, number)
 
-    def _bury(self) -> int | None:
-        """Reap the program and close what is open; gives its exit code."""
+    def _reap(self) -> int | None:
+        """Close the pipes, reap the program and return its exit code."""
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None and not pipe.closed:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside of the kernel
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside the kernel
             self._process.wait(GRACE)
         return self._process.returncode
+
+
+# --- the processes of this machine -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ProcessEntry:
+    """One row of the system's process table."""
+
+    pid: int
+    parent: int
+    group: int
+    started: str
+    zombie: bool
+
+
+def started_at(pid: int) -> str:
+    """Return when a process started; "" when it does not exist or is a zombie."""
+    if pid <= 0:
+        return ""
+    entry = _read_proc(pid) if _has_proc() else next(_read_ps("-p", str(pid)), None)
+    return "" if entry is None or entry.zombie else entry.started
+
+
+def is_alive(pid: int, started: str) -> bool:
+    """Whether this very process lives."""
+    return bool(started) and started_at(pid) == started
+
+
+def current_process() -> ProcessId:
+    """Return number and start time of this process."""
+    return os.getpid(), started_at(os.getpid())
+
+
+def process_host() -> str:
+    """Return where process numbers mean the same: this machine and, on Linux, this PID namespace."""
+    try:
+        return f"{os.uname().nodename} {(_PROC / 'self' / 'ns' / 'pid').readlink()}"
+    except OSError:
+        return os.uname().nodename
+
+
+def find_descendants(pid: int) -> set[ProcessId]:
+    """Return every descendant of a process and every member of its group, without itself."""
+    children: dict[int, list[_ProcessEntry]] = {}
+    members: set[_ProcessEntry] = set()
+    for entry in _list_processes():
+        children.setdefault(entry.parent, []).append(entry)
+        if entry.group == pid != entry.pid:
+            members.add(entry)
+    pending = [pid, *(entry.pid for entry in members)]
+    while pending:
+        for entry in children.get(pending.pop(), ()):
+            if entry not in members:
+                members.add(entry)
+                pending.append(entry.pid)
+    return {(entry.pid, entry.started) for entry in members}
+
+
+def find_by_variable(name: str, value: str) -> set[ProcessId]:
+    """Return this user's processes with an environment variable, except us and our ancestors (Linux only)."""
+    variable = os.fsencode(f"{name}={value}")
+    parents = {entry.pid: entry.parent for entry in _list_processes()} if _has_proc() else {}
+    ancestor, ancestors = os.getpid(), {0}
+    while ancestor not in ancestors:
+        ancestors.add(ancestor)
+        ancestor = parents.get(ancestor, 0)
+    members: set[ProcessId] = set()
+    for pid in parents.keys() - ancestors:
+        with contextlib.suppress(OSError):
+            if variable in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                members.add((pid, started_at(pid)))
+    return {member for member in members if member[1]}
+
+
+def kill_processes(members: Iterable[ProcessId]) -> None:
+    """Kill those processes that still live."""
+    _signal_processes(members, signal.SIGKILL)
+
+
+def end_processes(members: Iterable[ProcessId]) -> None:
+    """End processes that are not our children: SIGTERM, a short grace period, SIGKILL."""
+    members = set(members)
+    _signal_processes(members, signal.SIGTERM)
+    deadline = time.monotonic() + ORPHAN_GRACE
+    while any(is_alive(*member) for member in members) and time.monotonic() < deadline:
+        time.sleep(_TICK)  # the system offers nothing to wait on
+    kill_processes(members)
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process group, if it exists."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies is forbidden
+        os.killpg(pid, number)
+
+
+def _signal_processes(members: Iterable[ProcessId], number: signal.Signals) -> None:
+    for pid, started in members:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if is_alive(pid, started):
+                os.kill(pid, number)
+
+
+def _has_proc() -> bool:
+    return (_PROC / "self" / "stat").exists()
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()[:8]
+
+
+def _list_processes() -> Iterator[_ProcessEntry]:
+    if not _has_proc():
+        return _read_ps("-A")
+    entries = (_read_proc(int(folder.name)) for folder in _PROC.glob("[0-9]*"))
+    return (entry for entry in entries if entry is not None)
+
+
+def _read_proc(pid: int) -> _ProcessEntry | None:
+    try:
+        # the name in parentheses may contain anything, so fields are counted from behind it
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        started = f"{_boot_id()}-{fields[19].decode()}"
+        return _ProcessEntry(pid, int(fields[1]), int(fields[2]), started, fields[0] in (b"Z", b"X"))
+    except (OSError, IndexError):
+        return None
+
+
+def _read_ps(*selection: str) -> Iterator[_ProcessEntry]:
+    argv = ["ps", *selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
+    try:
+        output = subprocess.run(argv, capture_output=True, check=False, timeout=5, encoding="utf-8").stdout
+    except (OSError, subprocess.SubprocessError):
+        return
+    for line in output.splitlines():
+        pid, parent, group, state, *started = line.split()
+        yield _ProcessEntry(int(pid), int(parent), int(group), "-".join(started), state.startswith("Z"))

@@ -1,33 +1,30 @@
-"""An agent that plays a script: the same prompt at the same iteration gets the same reply, every time.
+"""An agent that plays a script: the same prompt at the same iteration gets the same reply.
 
-It ships with the product, for the demo, for tests, and for whoever wants to see a loop without paying for it. A
-step says something, writes files and runs commands, for real and inside of the folder only. Steps that name an
-iteration, a text of the prompt or a read-only question are looked at first, in their order; the others are played
-one an iteration. The iteration is the loop's own (`RALPH_ITERATION`) where there is one, so that a run which was
-killed goes on with the right step; else the calls are counted. In Python a step may be a function as well.
-Proof: `tests/agents/test_scripted.py`.
+It ships with the product, for the demo, for tests, and to try a loop without a model. A step prints text, writes
+files and runs commands, inside the folder only. Steps that name an iteration, a text of the prompt or a read-only
+question are tried first; the others are played one per iteration. The iteration is the loop's (`RALPH_ITERATION`)
+where there is one, so that a resumed run goes on with the right step. In Python a step may be a function.
 """
 
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ralph.agents import process, trouble
-from ralph.agents.surroundings import environment
+from ralph.agents import client, process
 from ralph.errors import Refused, Unreadable, UsageError
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.store import files
 
 TASK = "{task}"
-"""Stands in what is said for the id of the task that the loop has assigned."""
+"""Replaced in `say` by the id of the task that the loop has assigned."""
 _SLICE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply: what is said and done, and for which prompt it is meant (nothing named: for the next one)."""
+    """One reply, and the prompt it is for (by default the next one)."""
 
     say: str = ""
     write: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -47,7 +44,7 @@ class Step:
         return not (self.iteration or self.when or self.read_only)
 
     def fits(self, ask: Ask, iteration: int) -> bool:
-        """Whether it is meant for this prompt."""
+        """Whether it is for this prompt."""
         return (
             ask.read_only == self.read_only
             and self.iteration in (0, iteration)
@@ -59,7 +56,7 @@ Play = Step | Callable[[Ask], Reply]
 
 
 class Scripted:
-    """An agent that plays steps; `asks` are the prompts that it was given."""
+    """An agent that plays steps; `asks` are the prompts it received."""
 
     def __init__(self, steps: Sequence[Play], *, name: str = "scripted", reads_only: bool = True) -> None:
         self.name = name
@@ -69,15 +66,15 @@ class Scripted:
         self._played = 0
 
     def run(self, ask: Ask) -> Reply:
-        """Play the step that is meant for this prompt."""
+        """Play the step for this prompt."""
         self.asks.append(ask)
         if not ask.read_only:
             self._played += 1
-        given = ask.environment.get("RALPH_ITERATION", "")
-        step = self._step(ask, int(given) if given.isdecimal() else self._played)
+        iteration = ask.environment.get("RALPH_ITERATION", "")
+        step = self._step(ask, int(iteration) if iteration.isdecimal() else self._played)
         if step is None:
             return Reply("", StopReason.CRASHED, error="the script has no step for this prompt")
-        return played(step, ask) if isinstance(step, Step) else step(ask)
+        return play_step(step, ask) if isinstance(step, Step) else step(ask)
 
     def _step(self, ask: Ask, iteration: int) -> Play | None:
         for step in self.steps:
@@ -87,43 +84,44 @@ class Scripted:
         return queue[iteration - 1] if not ask.read_only and 0 < iteration <= len(queue) else None
 
 
-def played(step: Step, ask: Ask) -> Reply:
-    """Say, wait, write and run, in this order; a stop or the end of the time is heard in between."""
-    ends = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
+def play_step(step: Step, ask: Ask) -> Reply:
+    """Print, wait, write and run, in this order, unless a stop or the timeout comes first."""
+    deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
     model, session = step.model or ask.model or "script", ask.session or "scripted"
     step = replace(step, say=step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK)))
     if step.say:
         ask.show(step.say if step.say.endswith("\n") else f"{step.say}\n")
-    cut = _wait(step.delay, ends, ask)
+    cut = _wait(step.delay, deadline, ask)
     if cut is not None:
         return Reply(step.say, cut, model=model, session=session, error=f"ended while waiting ({cut})")
-    calls = [_written(path, text, ask) for path, text in step.write.items()]
+    calls = [_write_file(path, text, ask) for path, text in step.write.items()]
     for argv in step.run:
-        left = max(ends - time.monotonic(), _SLICE) if ask.timeout > 0 else 0.0
-        done = process.run(argv, cwd=ask.folder, env=environment(ask), timeout=left, stopped=ask.stopped)
-        calls.append(ToolCall("run", ok=done.code == 0))
-        forced = None if done.missing else trouble.forced(done)
+        timeout = max(deadline - time.monotonic(), _SLICE) if ask.timeout > 0 else 0.0
+        env = client.agent_environment(ask)
+        result = process.run(argv, cwd=ask.folder, env=env, timeout=timeout, stopped=ask.stopped)
+        calls.append(ToolCall("run", ok=result.code == 0))
+        forced = None if result.missing else client.forced_end(result)
         if forced is not None:
             return Reply(step.say, forced[0], tuple(calls), model, step.cost, session, forced[1])
     return Reply(step.say, step.stop, tuple(calls), model, step.cost, session, step.error)
 
 
-def _wait(seconds: float, ends: float, ask: Ask) -> StopReason | None:
-    """Wait for so long; gives what cut it short."""
+def _wait(seconds: float, deadline: float, ask: Ask) -> StopReason | None:
+    """Wait; return what cut it short, if anything."""
     until = time.monotonic() + seconds
     while True:
         if ask.stopped():
             return StopReason.CANCELLED
         now = time.monotonic()
-        if now >= ends:
+        if now >= deadline:
             return StopReason.TIMEOUT
         if now >= until:
             return None
         time.sleep(min(_SLICE, until - now))
 
 
-def _written(path: str, text: str, ask: Ask) -> ToolCall:
-    """Write one file; a read-only question and a path that leads outside write nothing."""
+def _write_file(path: str, text: str, ask: Ask) -> ToolCall:
+    """Write one file, unless the prompt is read-only or the path leads outside the folder."""
     if ask.read_only:
         return ToolCall("write", (path,), ok=False)
     try:
@@ -133,8 +131,8 @@ def _written(path: str, text: str, ask: Ask) -> ToolCall:
     return ToolCall("write", (path,), writes=True)
 
 
-def load(path: Path) -> Scripted:
-    """The agent of a script in a JSON file: a list of steps, or an object with `steps`."""
+def load_script(path: Path) -> Scripted:
+    """Return the agent of a JSON file: a list of steps, or an object with `steps`."""
     text = files.read(path)
     if text is None:
         raise Unreadable(f"{path}: there is no such script", hint="name a JSON file with a list of steps")
@@ -145,45 +143,45 @@ def load(path: Path) -> Scripted:
     steps = value.get("steps") if isinstance(value, dict) else value
     if not isinstance(steps, list):
         raise UsageError(f"{path}: holds no steps", hint='for example [{"say": "done", "write": {"a.txt": "hello"}}]')
-    return Scripted([step_of(each, f"{path}: step {place}") for place, each in enumerate(steps, 1)])
+    return Scripted([parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)])
 
 
-def step_of(value: object, where: str = "step") -> Step:
-    """A step from its JSON; UsageError says what is wrong with it, and where."""
+_FIELDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "say": (str, "a text"),
+    "write": (dict, "an object"),
+    "run": (list, "a list"),
+    "delay": ((int, float), "a number"),
+    "stop": (str, "a text"),
+    "cost": ((int, float), "a number"),
+    "model": (str, "a text"),
+    "error": (str, "a text"),
+    "iteration": (int, "a whole number"),
+    "when": (str, "a text"),
+    "read_only": (bool, "true or false"),
+}
+_HINT = "a step has: " + ", ".join(_FIELDS)
+
+
+def parse_step(value: object, where: str = "step") -> Step:
+    """Return a step from its JSON; UsageError says what is wrong, and where."""
     if not isinstance(value, dict):
-        raise UsageError(f"{where} is no object", hint=_known())
-    shape = dict(value)
-    for key, wanted in _SHAPES.items():
-        if key in shape and (not isinstance(shape[key], wanted) or (wanted is not bool and shape[key] is True)):
-            raise UsageError(f"{where}: {key!r} is not {_WORDS[wanted]}", hint=_known())
-    unknown = [key for key in shape if key not in _SHAPES]
-    if unknown:
-        raise UsageError(f"{where}: {unknown[0]!r} is unknown", hint=_known())
-    if any(not isinstance(text, str) for text in shape.get("write", {}).values()):
-        raise UsageError(f"{where}: 'write' holds a file without a text", hint=_known())
-    shape["run"] = tuple(_argv(each, where) for each in shape.get("run", ()))
+        raise UsageError(f"{where} is no object", hint=_HINT)
+    members = dict(value)
+    for key, member in members.items():
+        if key not in _FIELDS:
+            raise UsageError(f"{where}: {key!r} is unknown", hint=_HINT)
+        expected, description = _FIELDS[key]
+        if not isinstance(member, expected) or (isinstance(member, bool) and expected is not bool):
+            raise UsageError(f"{where}: {key!r} is not {description}", hint=_HINT)
+    if any(not isinstance(text, str) for text in members.get("write", {}).values()):
+        raise UsageError(f"{where}: 'write' holds a file without a text", hint=_HINT)
+    for argv in members.get("run", ()):
+        if not isinstance(argv, list) or not argv or any(not isinstance(argument, str) for argument in argv):
+            message = f"{where}: 'run' holds a command that is no list of words"
+            raise UsageError(message, hint='for example [["make", "x"]]')
+    members["run"] = tuple(tuple(argv) for argv in members.get("run", ()))
     try:
-        shape["stop"] = StopReason(shape.get("stop", StopReason.END_TURN))
+        members["stop"] = StopReason(members.get("stop", StopReason.END_TURN))
     except ValueError as error:
         raise UsageError(f"{where}: {error}", hint="one of: " + ", ".join(StopReason)) from error
-    return Step(**shape)
-
-
-def _argv(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or any(not isinstance(each, str) for each in value):
-        raise UsageError(f"{where}: 'run' holds a command that is no list of words", hint='for example [["make", "x"]]')
-    return tuple(value)
-
-
-_WORDS: dict[object, str] = {
-    str: "a text", dict: "an object", list: "a list", (int, float): "a number", int: "a whole number",
-    bool: "true or false",
-}  # fmt: skip
-_SHAPES: dict[str, type | tuple[type, ...]] = {
-    "say": str, "write": dict, "run": list, "delay": (int, float), "stop": str, "cost": (int, float), "model": str,
-    "error": str, "iteration": int, "when": str, "read_only": bool,
-}  # fmt: skip
-
-
-def _known() -> str:
-    return "a step has: " + ", ".join(each.name for each in fields(Step))
+    return Step(**members)

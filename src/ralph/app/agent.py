@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ralph.agents import claude, codex, process, scripted
-from ralph.agents.command import Command, words
+from ralph.agents.command import Command, split_command
 from ralph.errors import UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason
 
@@ -67,17 +67,17 @@ def named(
     if in_shell and name != "command":
         raise UsageError(f"the agent {name!r} is never started through a shell", hint="leave the shell out")
     if name == "claude":
-        return claude.Claude(words(command) if command else ("claude",), permission or claude.PERMISSION)
+        return claude.Claude(split_command(command) if command else ("claude",), permission or claude.PERMISSION)
     if name == "codex":
-        return codex.Codex(words(command) if command else ("codex",), permission or codex.SANDBOX)
+        return codex.Codex(split_command(command) if command else ("codex",), permission or codex.SANDBOX)
     if name == "acp":
-        return _acp(words(command) if command else (ACP_PROGRAM,), permission)
+        return _acp(split_command(command) if command else (ACP_PROGRAM,), permission)
     if name == "command":
         return Command(command, in_shell)
     if name == "scripted":
         if script is None:
             raise UsageError("the agent 'scripted' needs a script", hint="name a JSON file with a list of steps")
-        return scripted.load(script)
+        return scripted.load_script(script)
     raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join((AUTO, *NAMES))}")
 
 

@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ralph.agents.claude import settled
-from ralph.agents.command import words as words_of
+from ralph.agents.claude import as_claude
+from ralph.agents.command import split_command
 from ralph.app import agent as agents
 from ralph.app.hosts import mcp_status
 from ralph.errors import RalphError, UsageError
@@ -25,7 +25,7 @@ def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) 
     """The agent that the config names; UsageError when its program is not there, since waiting would not bring it."""
     if loop.agent == "scripted":
         return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
-    program = words_of(loop.agent_command)[0] if loop.agent_command else _PROGRAMS.get(loop.agent, "")
+    program = split_command(loop.agent_command)[0] if loop.agent_command else _PROGRAMS.get(loop.agent, "")
     if program and shutil.which(str(root / program) if "/" in program else program) is None:
         hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
         raise UsageError(f"{program}: there is no such program", hint=hint)
@@ -33,7 +33,7 @@ def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) 
     others = "" if loop.permission == Loop().permission else loop.permission  # the usual one is Claude Code's own word
     permission = loop.permission if name == "claude" else others
     found = agents.named(name, command=loop.agent_command, permission=permission)
-    if (taker := settled(found)) is not None:
+    if (taker := as_claude(found)) is not None:
         taker.settings = _left_out(root, tell)
     return found
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph.agents import alive, process
+from ralph.agents import process
 from ralph.app import insight, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory
 from ralph.app.task_claims import LEASE
 from ralph.app.worktrees import staging, worktree
@@ -192,7 +192,9 @@ class Workbench:
         began = time.monotonic()
         reply = self.agent.run(ask)
         if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
-            alive.end(alive.bearing("RALPH_RUN", self.run.id))  # what the agent put into the background, too
+            process.end_processes(
+                process.find_by_variable("RALPH_RUN", self.run.id)
+            )  # what the agent put into the background, too
         seconds = time.monotonic() - began
         after = self.disk.look()
         self._head = after.head
@@ -349,7 +351,7 @@ class Workbench:
     def _run(
         self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool],
         env: Mapping[str, str] | None = None,
-    ) -> process.Finished:  # fmt: skip
+    ) -> process.ProcessResult:  # fmt: skip
         return process.run(argv, cwd=cwd, timeout=timeout, stopped=stopped, env=env)
 
     @property

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ralph.agents import process
-from ralph.agents.process import Finished
+from ralph.agents.process import ProcessResult
 from ralph.errors import Refused
 
 _SAFE = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", "core.quotePath=false")
@@ -46,7 +46,7 @@ class Repository:
         """Whether the time is over: then no answer counts."""
         return self._until is not None and time.monotonic() >= self._until
 
-    def ask(self, *words: str, stdin: str = "", index: Path | None = None) -> Finished:
+    def ask(self, *words: str, stdin: str = "", index: Path | None = None) -> ProcessResult:
         """Look at something; with `index`, through an index of our own instead of the checkout's."""
         safe = [word for each in _SAFE for word in ("-c", each)]
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs", *safe, *words]
@@ -54,7 +54,7 @@ class Repository:
         rest = _LOOKING if self._until is None else max(0.01, self._until - time.monotonic())
         return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=rest)
 
-    def tell(self, *words: str, stdin: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Finished:
+    def tell(self, *words: str, stdin: str = "", env: Mapping[str, str] = MappingProxyType({})) -> ProcessResult:
         """Do something, as the user would; `env` are further variables."""
         argv = ["git", "--no-pager", *words]
         return process.run(argv, cwd=self.folder, stdin=stdin, env={**_environment(), **env}, timeout=_DOING)
@@ -108,7 +108,7 @@ class Repository:
         return ran.out if ran.code == 0 and not ran.cut else None
 
 
-def first_line(ran: Finished) -> str:
+def first_line(ran: ProcessResult) -> str:
     """Why git did not do it, in its own words."""
     said = [line for line in f"{ran.err}\n{ran.out}".splitlines() if line.strip()]
     told = next((line for line in said if line.startswith(("fatal:", "error:"))), said[0] if said else "")

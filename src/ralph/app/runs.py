@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents import alive
+from ralph.agents import process
 from ralph.app import index, journal, knowledge, task
 from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Unreadable, WriteFailed
 from ralph.formats import jsonl, sigils
@@ -159,8 +159,8 @@ def _from_index(root: Path, sql: str) -> list[str]:
 
 def mine(run: Run) -> Run:
     """The run as one of this process."""
-    pid, born = alive.here()
-    return replace(run, pid=pid, born=born, host=alive.place())
+    pid, born = process.current_process()
+    return replace(run, pid=pid, born=born, host=process.process_host())
 
 
 def beat(root: Path, run: Run) -> None:
@@ -182,8 +182,8 @@ def lives(root: Path, run: Run) -> bool:
     """Whether the process of a run is there: by its number and birth here, by its heartbeat elsewhere."""
     if run.status is not RunStatus.RUNNING:
         return False
-    if run.host == alive.place():
-        return alive.lives(run.pid, run.born)
+    if run.host == process.process_host():
+        return process.is_alive(run.pid, run.born)
     try:
         at = datetime.fromisoformat(last_beat(root, run.id) or run.started_at)
     except ValueError:
@@ -227,8 +227,8 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
         before = read(root, run_id)
         if before.status is not RunStatus.RUNNING or lives(root, before):
             return None
-        if before.host == alive.place():
-            alive.end(alive.bearing("RALPH_RUN", run_id))
+        if before.host == process.process_host():
+            process.end_processes(process.find_by_variable("RALPH_RUN", run_id))
         at = last_beat(root, run_id) or ids.timestamp()
         run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
         with suppress(NotFound, Unreadable):  # whoever deleted or broke a task keeps it that way

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents.process import Finished
+from ralph.agents.process import ProcessResult
 from ralph.app import index, session
 from ralph.app.logs import log_file
 from ralph.app.session import Summarized
@@ -45,7 +45,7 @@ _MOST_OBSERVATIONS = 2_000
 _OUTPUT = 200_000
 
 
-Run = Callable[..., Finished]
+Run = Callable[..., ProcessResult]
 """Runs a program to its end, as `agents/process.run` does."""
 
 
@@ -145,7 +145,7 @@ def answer(out: str, before: str, patterns: Sequence[str]) -> str:
 
 
 def refused(
-    ended: Finished, text: str, program: str, timeout: float, patterns: Sequence[str], *, longest: int = LONGEST
+    ended: ProcessResult, text: str, program: str, timeout: float, patterns: Sequence[str], *, longest: int = LONGEST
 ) -> str:
     """Why an answer does not count, on one line; "" when it does."""
     if ended.timed_out:

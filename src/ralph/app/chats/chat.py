@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents.claude import Claude, settled
+from ralph.agents.claude import Claude, as_claude
 from ralph.app import agent as agents
 from ralph.app import session as sessions
 from ralph.app import task_file
@@ -195,7 +195,9 @@ def agent_of(root: Path, config: Config, wish: Wish) -> Agent:
     found = agents.named(name, command=command, permission=wish.permission)
     if isinstance(found, Claude):
         found = replace(found, permission=wish.permission or loop.permission or found.permission)
-    if (taker := settled(found)) is not None:  # nobody is asked whether what a repository brought along may be started
+    if (
+        taker := as_claude(found)
+    ) is not None:  # nobody is asked whether what a repository brought along may be started
         taker.settings = mcp_status.refusal(mcp_status.strangers(root, os.environ))
     return found
 

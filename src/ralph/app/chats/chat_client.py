@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph.agents import claude, codex, surroundings
+from ralph.agents import claude, client, codex
 from ralph.app.chats import chat, chat_record
 from ralph.app.chats.chat import Wish
 from ralph.app.chats.chat_log import Chat, Mode, folder_of
@@ -48,7 +48,7 @@ def _opening(root: Path, found: Chat, agent: Agent, *, is_new: bool) -> Opening:
     folder = folder_of(root, found)
     ask = Ask("", folder, environment=chat.environment(found))
     words = _words(found, agent, is_new)
-    return Opening(found, words, folder, surroundings.environment(ask), chat_record.stamp())
+    return Opening(found, words, folder, client.agent_environment(ask), chat_record.stamp())
 
 
 def _words(found: Chat, agent: Agent, is_new: bool) -> tuple[str, ...]:

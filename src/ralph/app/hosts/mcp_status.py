@@ -133,7 +133,7 @@ def _asked(
             hint = "uv tool install 'ralph-memory[mcp]'   (or: pipx install 'ralph-memory[mcp]')"
             raise UsageError(f"`ralph mcp status` needs {NO_SDK[4:]}", hint=hint) from error
         return {server.name: ServerAnswer(ServerStatus.UNKNOWN, NO_SDK) for server in waiting}
-    return mcp_client.ask(waiting, root, env, seconds=seconds)
+    return mcp_client.check_servers(waiting, root, env, seconds=seconds)
 
 
 def _known(server: McpServer, held: Mapping[str, object] | None, now: int) -> Known:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ralph.agents.process import Finished
+from ralph.agents.process import ProcessResult
 from ralph.app.repository import Repository, first_line
 from ralph.errors import RalphError, Refused
 from ralph.store import files
@@ -65,7 +65,7 @@ def _concluded(bench: Repository, words: str, env: Mapping[str, str], is_asked: 
         raise refused(ran, "the merge", "nothing was merged")
 
 
-def refused(ran: Finished, what: str, so: str) -> Refused:
+def refused(ran: ProcessResult, what: str, so: str) -> Refused:
     """That git, or a hook, did not commit something, with what was said about it and what can be done."""
     said = [line.rstrip()[:_WIDTH] for line in f"{ran.out}\n{ran.err}".splitlines() if line.strip()]
     why = first_line(ran)

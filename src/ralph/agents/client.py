@@ -1,0 +1,237 @@
+"""What the agents have in common: environment, paths, JSON lines, and why a client failed.
+
+A user's key must reach the agent, so it gets our environment, without the variables of an enclosing Claude Code
+session: with them the inner client would take itself for a part of the outer one. Clients describe failures in
+words that change with every version, so an HTTP status decides where one is reported, else a list of regexes.
+What is not recognised is a crash: the loop goes on with the next attempt instead of waiting for a better time.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ralph.agents import process
+from ralph.agents.process import ProcessResult
+from ralph.model.work import Ask, StopReason
+
+ERROR_LENGTH = 2000
+"""Characters of a program's error output that are reported."""
+
+LONGEST_LINE = 1 << 27
+"""Characters; no client prints a longer line, only a program that has run wild."""
+
+_OUTPUT_LIMIT = 4000
+"""Characters of either stream: standard output is parsed as it arrives, and of the errors the end matters."""
+
+_SESSION_VARIABLES = {
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_EFFORT",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+}
+_SESSION_PREFIXES = ("CLAUDE_CODE_MESSAGING_", "CLAUDE_CODE_SESSION_", "CLAUDE_PLUGIN_")
+
+_RETRY_STATUS = {401, 402, 403, 404, 407, 408, 425, 429}
+_STATUS = re.compile(r"(?:status:?|API Error:?|HTTP|rejected)\s*\(?(\d{3})\b")
+_TOO_LONG = re.compile(r"prompt is too long|context (?:window|length)|too many tokens|request too large", re.I)
+_UNAVAILABLE = re.compile(
+    r"not logged in|log ?in required|please (?:run /login|log ?in)|authenticat|unauthori[sz]ed|api key"
+    r"|credit balance|quota|usage limit|rate.?limit|overloaded|high demand|retry limit|temporarily"
+    r"|connection (?:refused|reset|error|failed|closed)|ECONN|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|network|fetch failed"
+    r"|stream disconnected|error sending request|timed out|dns|model.{0,60}(?:not found|not exist|not supported)",
+    re.I,
+)
+
+
+# --- environment and paths -------------------------------------------------------------------------
+
+
+def without_session(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables of an enclosing Claude Code session."""
+    return {
+        name: value
+        for name, value in env.items()
+        if name not in _SESSION_VARIABLES and not name.startswith(_SESSION_PREFIXES)
+    }
+
+
+def agent_environment(ask: Ask) -> dict[str, str]:
+    """Return the environment for an agent: ours, and on top of it the prompt's."""
+    return without_session(os.environ) | dict(ask.environment)
+
+
+def relative_path(path: str, folder: Path) -> str:
+    """Return a path relative to the folder where it lies inside, else as the agent wrote it."""
+    if not path or "\0" in path:
+        return path
+    absolute = Path(os.path.normpath(folder / path))
+    real_folder = Path(os.path.realpath(folder))
+    for candidate, root in (
+        (absolute, folder),
+        (absolute, real_folder),
+        (Path(os.path.realpath(absolute)), real_folder),
+    ):
+        if candidate.is_relative_to(root):
+            return candidate.relative_to(root).as_posix()
+    return path
+
+
+def is_inside(path: str, folder: Path) -> bool:
+    """Whether a file lies in the folder, links followed."""
+    if not path or "\0" in path:
+        return False
+    return Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(folder))
+
+
+# --- failures --------------------------------------------------------------------------------------
+
+
+def classify_error(message: str, status: int = 0) -> StopReason:
+    """Return what a client's error message means; `status` is the model API's, if it is known."""
+    match = _STATUS.search(message)
+    status = status or (int(match[1]) if match else 0)
+    if _TOO_LONG.search(message):
+        return StopReason.MAX_TOKENS
+    if status in _RETRY_STATUS or status >= 500 or (status == 0 and _UNAVAILABLE.search(message)):
+        return StopReason.UNAVAILABLE
+    return StopReason.CRASHED
+
+
+def forced_end(result: ProcessResult) -> tuple[StopReason, str] | None:
+    """Return why a program could not end by itself, and a message; None when it did."""
+    if result.missing:
+        return StopReason.UNAVAILABLE, result.err
+    if result.stopped:
+        return StopReason.CANCELLED, "it was stopped"
+    if result.timed_out:
+        return StopReason.TIMEOUT, "it took too long and was ended"
+    return None
+
+
+def describe_crash(name: str, result: ProcessResult) -> str:
+    """Describe how a program died, with the end of its error output."""
+    code = result.code
+    how = f"was ended by signal {-code}" if code is not None and code < 0 else f"exited with {code}"
+    errors = result.err.strip()[-ERROR_LENGTH:]
+    return f"{name} {how}: {errors}" if errors else f"{name} {how}"
+
+
+# --- JSON lines ------------------------------------------------------------------------------------
+
+
+def run_client(argv: Sequence[str], ask: Ask, on_line: Callable[[str], None]) -> ProcessResult:
+    """Run a client with the prompt as its standard input; `on_line` gets each line of its output."""
+    lines = LineBuffer(on_line)
+    result = process.run(
+        argv,
+        cwd=ask.folder,
+        stdin=ask.prompt,
+        env=agent_environment(ask),
+        timeout=ask.timeout,
+        limit=_OUTPUT_LIMIT,
+        on_output=lines.add,
+        stopped=ask.stopped,
+    )
+    if not (result.stopped or result.timed_out):  # else the last line is incomplete
+        lines.flush()
+    return result
+
+
+class LineBuffer:
+    """Joins pieces of output to lines; a line of many megabytes costs no more than its length."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """Append output and pass on the lines that are complete."""
+        first, *others = text.split("\n")
+        self._append(first)
+        for piece in others:
+            self.flush()
+            self._append(piece)
+
+    def flush(self) -> None:
+        """Pass on what remains as a line."""
+        line = "".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        if line.strip():
+            self._on_line(line.removesuffix("\r"))
+
+    def _append(self, piece: str) -> None:
+        if piece and self._size + len(piece) <= LONGEST_LINE:
+            self._pieces.append(piece)
+            self._size += len(piece)
+
+
+def parse_object(line: str) -> Mapping[str, object] | None:
+    """Return the JSON object on a line, or None when there is none."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def get_object(value: object, *keys: str) -> Mapping[str, object]:
+    """Return the object below these keys, or an empty one."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def get_text(value: Mapping[str, object], key: str) -> str:
+    """Return the text at a key, or an empty one."""
+    text = value.get(key)
+    return text if isinstance(text, str) else ""
+
+
+def get_number(value: Mapping[str, object], key: str) -> float:
+    """Return the number at a key, or zero."""
+    number = value.get(key)
+    return float(number) if isinstance(number, int | float) and not isinstance(number, bool) else 0.0
+
+
+def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, object]]:
+    """Yield the objects in the list at a key."""
+    items = value.get(key)
+    yield from (item for item in (items if isinstance(items, list) else ()) if isinstance(item, Mapping))
+
+
+class EventReader:
+    """Collects a reply from a client's JSON events; a line that is not JSON counts as text of the reply."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.session = ask.session
+        self.texts: list[str] = []
+
+    def read_line(self, line: str) -> None:
+        """Read one line of output."""
+        event = parse_object(line)
+        if event is None:
+            self.add_text(line)
+        else:
+            self.read_event(event)
+
+    def read_event(self, event: Mapping[str, object]) -> None:
+        """Read one event."""
+        raise NotImplementedError
+
+    def add_text(self, text: str) -> None:
+        """Add and show text of the reply."""
+        self.texts.append(text)
+        self.ask.show(text if text.endswith("\n") else f"{text}\n")
