@@ -8,7 +8,7 @@ from bench.timing import Bar, best, report
 
 from bench import big
 from ralph.app import memory
-from ralph.formats.sections import parse
+from ralph.formats.memories import parse_memories
 from ralph.model.query import Query
 
 COUNT = 20_000
@@ -32,14 +32,14 @@ def run() -> list[str]:
         half, whole = (Path(folder) / name for name in ("half", "whole"))
         small, path = big.write(half, COUNT // 2), big.write(whole, COUNT)
         text = read(path)
-        records = [entry.record for entry in parse(text).entries]
+        records = [entry.record for entry in parse_memories(text).entries]
         built = first_search(whole)
         times = best(
             {
                 "read and split into lines": lambda: path.open(encoding="utf-8", newline="").read().splitlines(),
                 "lowercase and split into words": lambda: text.lower().split(),
-                "parse": lambda: parse(read(path)),
-                "parse, half the file": lambda: parse(read(small)),
+                "parse": lambda: parse_memories(read(path)),
+                "parse, half the file": lambda: parse_memories(read(small)),
                 "list": lambda: memory.list_(whole),
                 "prime, budget 2000": lambda: memory.prime(whole, budget=2000),
                 "prime, no budget": lambda: memory.prime(whole),

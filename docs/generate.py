@@ -14,7 +14,7 @@ import click
 from ralph.cli.loop import codes
 from ralph.cli.main import cli
 from ralph.config import KEYS, TRUSTED, as_json
-from ralph.formats.keys import Key
+from ralph.formats.config_files import ConfigKey
 
 DOCS = Path(__file__).parent
 INTRO = """\
@@ -27,11 +27,11 @@ Exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted. Every
 """
 
 
-def _default(key: Key) -> str:
+def _default(key: ConfigKey) -> str:
     return json.dumps(as_json(key.default)).strip('"')
 
 
-def _limit(key: Key) -> str:
+def _limit(key: ConfigKey) -> str:
     if not key.personal:
         return ""
     return "In a project's files only after `ralph trust`." if key.name in TRUSTED else "Not in a project's files."

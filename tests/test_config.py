@@ -15,7 +15,7 @@ from tests.formats.laws import messy
 from ralph.app.config import template
 from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, load
 from ralph.errors import ConfigError, UsageError
-from ralph.formats.settings import parse_yaml
+from ralph.formats.config_files import parse_yaml
 from ralph.model.record import MemoryKind
 from ralph.settings import Config, Criterion, CriterionType, Embedding, Inject
 

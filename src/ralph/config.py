@@ -24,9 +24,18 @@ from typing import Any
 
 from ralph import paths
 from ralph.errors import ConfigError, UsageError
-from ralph.formats import settings
-from ralph.formats.keys import Key, Kind, Mismatch, check
-from ralph.formats.settings import Node
+from ralph.formats.config_files import (
+    ConfigKey,
+    ConfigNode,
+    ValueMismatch,
+    ValueType,
+    check_value,
+    config_node,
+    parse_scalar,
+    parse_shell,
+    parse_toml,
+    parse_yaml,
+)
 from ralph.settings import Config, Criterion, CriterionType
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
@@ -45,7 +54,7 @@ class Layer(StrEnum):
     FLAG = "flag"
 
 
-def _keys(tree: Any, prefix: str = "") -> Iterator[Key]:
+def _keys(tree: Any, prefix: str = "") -> Iterator[ConfigKey]:
     for part in fields(tree):
         meta, limits = part.metadata, dict(part.metadata.get("limits", {}))
         if "section" in meta:
@@ -54,7 +63,7 @@ def _keys(tree: Any, prefix: str = "") -> Iterator[Key]:
         limits.pop("trusted", None)
         if "parts" in limits:
             limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
-        yield Key(prefix + part.name, meta["kind"], part.default, meta["doc"], **limits)
+        yield ConfigKey(prefix + part.name, meta["kind"], part.default, meta["doc"], **limits)
 
 
 def _trusted(tree: Any, prefix: str = "") -> Iterator[tuple[str, Callable[[object], bool]]]:
@@ -74,11 +83,11 @@ def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
     return type(tree)(**made)
 
 
-_LEARN = Key("execution.learn", Kind.FLAG, True, "Accepted and ignored: learning is on.", ignored=True)
+_LEARN = ConfigKey("execution.learn", ValueType.FLAG, True, "Accepted and ignored: learning is on.", ignored=True)
 KEYS = (*_keys(Config()), _LEARN)
 """Every key, in the order of the classes."""
 
-BY_NAME: Mapping[str, Key] = MappingProxyType({key.name: key for key in KEYS})
+BY_NAME: Mapping[str, ConfigKey] = MappingProxyType({key.name: key for key in KEYS})
 TRUSTED: Mapping[str, Callable[[object], bool]] = MappingProxyType(dict(_trusted(Config())))
 """The keys with values that count in a project's file only once its user trusts them, and which values these are."""
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
@@ -172,7 +181,7 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
     for name, value in flags.items():
         if value is not None:
             key = key_named(name)
-            node = from_text(key, value) if isinstance(value, str) else settings.node_of(value)
+            node = from_text(key, value) if isinstance(value, str) else config_node(value)
             loading.put(key, node, Place(Layer.FLAG))
     config: Config = _build(Config(), loading.values)
     loading.complaints += _too_much(loading)
@@ -209,7 +218,7 @@ class _Loading:
         self.origins = dict.fromkeys(self.values, Place(Layer.DEFAULT))
         self.complaints: list[Complaint] = []
 
-    def put(self, key: Key, node: Node, place: Place) -> None:
+    def put(self, key: ConfigKey, node: ConfigNode, place: Place) -> None:
         if key.name in TRUSTED and place.layer in _FILES:
             value = checked(key, node, place)
             if TRUSTED[key.name](value) and not self.name(key, value, place).trusted:
@@ -224,7 +233,7 @@ class _Loading:
             self.values[key.name] = checked(key, node, place)
             self.origins[key.name] = place
 
-    def name(self, key: Key, value: object, place: Place) -> Named:
+    def name(self, key: ConfigKey, value: object, place: Place) -> Named:
         """What the project's file names here, with whether it is trusted; the trust file is read only for this."""
         text = _read(self.trust_file, Place(Layer.USER, str(self.trust_file))) if self.trust_file else None
         named = Named(key.name, value, place, trusted=False)
@@ -252,7 +261,7 @@ class _Loading:
     def file(self, place: Place, text: str) -> None:
         if place.layer is Layer.SHELL:
             return self.shell(place, text)
-        parse = settings.parse_toml if place.layer is Layer.TOML else settings.parse_yaml
+        parse = parse_toml if place.layer is Layer.TOML else parse_yaml
         try:
             parsed = parse(text, place.where)
         except ConfigError as error:
@@ -263,7 +272,7 @@ class _Loading:
                 self.complaints.append(Complaint(replace(place, line=problem.line), _printable(problem.what)))
         return self.table(place, parsed.entries, "")
 
-    def table(self, file: Place, entries: Mapping[str, Node], prefix: str) -> None:
+    def table(self, file: Place, entries: Mapping[str, ConfigNode], prefix: str) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
             if name in BY_NAME:
@@ -274,11 +283,11 @@ class _Loading:
             elif isinstance(node.value, Mapping):
                 self.table(file, node.value, name + ".")
             elif node.value is not None:
-                raise _wrong(name, Mismatch("a section of `key: value` lines", node), place)
+                raise _wrong(name, ValueMismatch("a section of `key: value` lines", node), place)
 
     def shell(self, file: Place, text: str) -> None:
         names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
-        for name, node in settings.parse_shell(text):
+        for name, node in parse_shell(text):
             place = replace(file, line=node.line)
             if name in names and isinstance(node.value, str):
                 self.words(names[name], node.value, place)
@@ -295,7 +304,7 @@ class _Loading:
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
                 self.complaints.append(Complaint(Place(Layer.ENVIRONMENT), _unknown(name, names)))
 
-    def words(self, key: Key, text: str, place: Place) -> None:
+    def words(self, key: ConfigKey, text: str, place: Place) -> None:
         """A value in words; an empty one says nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self.put(key, from_text(key, text), place)
@@ -310,32 +319,32 @@ def _too_much(loading: _Loading) -> Iterator[Complaint]:
         yield Complaint(said[-1], f"context.shares add up to {total:g}: the window has no more than 1")
 
 
-def from_text(key: Key, text: str) -> Node:
+def from_text(key: ConfigKey, text: str) -> ConfigNode:
     """A value from a variable or the command line; a list is JSON or separated by commas."""
     word = text.strip()
     if isinstance(key.default, tuple):
         if word.startswith("["):
             with contextlib.suppress(ValueError, RecursionError):
-                return settings.node_of(json.loads(word))
-        return Node(tuple(Node(part.strip()) for part in word.split(",") if part.strip()))
-    if key.kind is Kind.FLAG and word in ("0", "1"):
-        return Node(word == "1")
-    return Node(text if key.kind is Kind.TEXT else settings.scalar(word), source=text)
+                return config_node(json.loads(word))
+        return ConfigNode(tuple(ConfigNode(part.strip()) for part in word.split(",") if part.strip()))
+    if key.kind is ValueType.FLAG and word in ("0", "1"):
+        return ConfigNode(word == "1")
+    return ConfigNode(text if key.kind is ValueType.TEXT else parse_scalar(word), source=text)
 
 
-def checked(key: Key, node: Node, place: Place) -> object:
+def checked(key: ConfigKey, node: ConfigNode, place: Place) -> object:
     """The value for a key; ConfigError that says where it is wrong."""
     try:
-        value = check(key, node)
-    except Mismatch as error:
+        value = check_value(key, node)
+    except ValueMismatch as error:
         raise _wrong(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():
         if isinstance(item, Criterion) and item.type is CriterionType.CUSTOM and not item.command:
-            raise _wrong(key.name, Mismatch("a command for the type custom", Node(None)), place)
+            raise _wrong(key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place)
     return value
 
 
-def _wrong(name: str, error: Mismatch, place: Place) -> Complaint:
+def _wrong(name: str, error: ValueMismatch, place: Place) -> Complaint:
     hint = "correct the value; `ralph config path` lists the files that are read"
     return Complaint(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
 
@@ -354,7 +363,7 @@ def _read(path: Path, place: Place) -> str | None:
         raise Complaint(replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint) from error
 
 
-def key_named(name: str) -> Key:
+def key_named(name: str) -> ConfigKey:
     """The key of that name; UsageError with the nearest one otherwise."""
     key = BY_NAME.get(name)
     if key is None or key.ignored:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TypeVar
 
-from ralph.formats.keys import Kind
+from ralph.formats.config_files import ValueType
 from ralph.model.record import MemoryKind
 
 T = TypeVar("T")
@@ -76,12 +76,16 @@ def a_command(value: object) -> bool:
     return isinstance(value, tuple) and any(isinstance(each, Criterion) and each.command for each in value)
 
 
-def setting(default: T, doc: str, kind: Kind | None = None, **limits: object) -> T:
+def setting(default: T, doc: str, kind: ValueType | None = None, **limits: object) -> T:
     """A field that is a key; its kind follows from the default unless it is named."""
     inferred = (
-        (bool, Kind.FLAG), (int, Kind.NUMBER), (float, Kind.FRACTION), (Enum, Kind.CHOICE), (str, Kind.TEXT),
-        (tuple, Kind.CHOICES if "choices" in limits else Kind.TEXTS),
-    )  # fmt: skip
+        (bool, ValueType.FLAG),
+        (int, ValueType.NUMBER),
+        (float, ValueType.FRACTION),
+        (Enum, ValueType.CHOICE),
+        (str, ValueType.TEXT),
+        (tuple, ValueType.CHOICES if "choices" in limits else ValueType.TEXTS),
+    )
     kind = kind or next(found for python, found in inferred if isinstance(default, python))
     return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
 
@@ -130,7 +134,7 @@ class Loop:
     success_criteria: tuple[Criterion, ...] = setting(
         (),
         "What must hold before the work is done; commands in a project's files only after `ralph trust`.",
-        Kind.TABLES,
+        ValueType.TABLES,
         parts=Criterion,
         trusted=a_command,
     )
@@ -188,7 +192,7 @@ class Context:
 class Privacy:
     """The section `privacy`."""
 
-    patterns: tuple[str, ...] = setting((), "Text that matches one of these is never stored.", Kind.PATTERNS)
+    patterns: tuple[str, ...] = setting((), "Text that matches one of these is never stored.", ValueType.PATTERNS)
     paths: tuple[str, ...] = setting((), "Nothing about files that match one of these globs is stored.")
 
 

@@ -10,7 +10,8 @@ from tests.cli.runner import Block, page
 
 from ralph import paths
 from ralph.app import index, journal, task
-from ralph.formats import insights, jsonl
+from ralph.formats.log import encode_line, encode_record
+from ralph.formats.work import render_insights
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
@@ -80,20 +81,20 @@ def both(root: Path) -> Both:
     one, two = (task.add(root, f"Grease the frobnicator, part {number}").task.id for number in (1, 2))
     write(root / ".agent" / "memories.md", page(Block(words(PROJECT), "mem-1705751401-a001", created="2026-11-10")))
     logs = paths.log_folder(root) / "sessions"
-    write(logs / "s-one.jsonl", jsonl.encode(observed(1, ONE_SEEN, "s-one", one)))
-    chat = jsonl.encode_line("session", {"id": "s-chat", "task_id": one, "updated_at": "2026-11-13T10:05:00Z"})
-    write(logs / "s-chat.jsonl", chat + jsonl.encode(observed(2, ONE_CHAT, "s-chat")))
-    write(logs / "s-two.jsonl", jsonl.encode(observed(3, TWO_SEEN, "s-two", two)))
+    write(logs / "s-one.jsonl", encode_record(observed(1, ONE_SEEN, "s-one", one)))
+    chat = encode_line("session", {"id": "s-chat", "task_id": one, "updated_at": "2026-11-13T10:05:00Z"})
+    write(logs / "s-chat.jsonl", chat + encode_record(observed(2, ONE_CHAT, "s-chat")))
+    write(logs / "s-two.jsonl", encode_record(observed(3, TWO_SEEN, "s-two", two)))
     journal.append(root, entry(ONE_ENTRY, one))
     log = journal.run_file(root, "run-0001")
     summed = replace(observed(4, ONE_RUN, ""), id="run-0001", kind=Outcome.DONE, family=Family.JOURNAL, label="run",
                      origin=Origin("agent", run="run-0001"))  # fmt: skip
-    write(log, log.read_text(encoding="utf-8") + jsonl.encode(summed))
+    write(log, log.read_text(encoding="utf-8") + encode_record(summed))
     folder = paths.tasks_folder(root) / one
     patterns = f"## Codebase Patterns\n- {words(ONE_PATTERN)}\n---\n\n"
     block = f"## It works\n{words(ONE_BLOCK)}\n**Learnings:**\n- Fix: {words(ONE_LEARNING)}\n---\n"
     write(folder / "progress.txt", patterns + block)
-    write(folder / "memory" / "insights.json", insights.render(insight(ONE_INSIGHT, 1)))
-    write(paths.tasks_folder(root) / two / "memory" / "insights.json", insights.render(insight(TWO_INSIGHT, 2)))
+    write(folder / "memory" / "insights.json", render_insights(insight(ONE_INSIGHT, 1)))
+    write(paths.tasks_folder(root) / two / "memory" / "insights.json", render_insights(insight(TWO_INSIGHT, 2)))
     index.sync(root)
     return Both(root, one, two)

@@ -14,7 +14,7 @@ from ralph import paths
 from ralph.app import briefing, index, ledger
 from ralph.context import render, shares
 from ralph.context.tokens import estimate
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.settings import Config, Filter, Inject, Memories, Shares, Trimming
 from ralph.settings import Context as Window
@@ -117,7 +117,7 @@ def test_a_very_long_session_is_summed_up_from_both_ends(root: Path) -> None:
 
 
 def test_what_is_going_on_is_told(root: Path) -> None:
-    run = jsonl.encode_line("run", {"id": "r-1", "goal": "ship it", "status": "running", "iterations": 3})
+    run = encode_line("run", {"id": "r-1", "goal": "ship it", "status": "running", "iterations": 3})
     write(root / ".ralph" / "log" / "runs" / "r-1.jsonl", run)
     task = '{"id": "t-7", "title": "Write the docs", "status": "in_progress"}'
     write(paths.tasks_folder(root) / "t-7" / "task.json", task)
@@ -222,7 +222,7 @@ def test_a_record_that_was_found_by_a_files_name_says_so(root: Path) -> None:
                origin=Origin(by="tool", session=f"old-{n // 2}", files=("src/gateway.ts",)))
         for n in range(4)
     ]  # fmt: skip
-    put(root, "old", *map(jsonl.encode, edits))
+    put(root, "old", *map(encode_record, edits))
     prompt = "please think again about how reconciliation retries behave across regions, starting in gateway.ts"
     reasons = briefing.for_prompt(root, PLAIN, prompt).reasons
     assert {reason.id for reason in reasons} == {record.id for record in edits}

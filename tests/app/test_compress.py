@@ -15,7 +15,7 @@ from ralph.app import compress, index, logs, session, status
 from ralph.app.summary import Improved
 from ralph.app.worth import MOST, worth
 from ralph.errors import Refused
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.model import ids
 from ralph.model.record import Family, ObservationKind, Origin, Outcome, Record
 
@@ -50,7 +50,7 @@ def busy(name: str, reads: int = 40) -> list[Record]:
 
 
 def recorded(root: Path, name: str, *more: str, records: list[Record] | None = None) -> Path:
-    put(root, name, *map(jsonl.encode, busy(name) if records is None else records), *more)
+    put(root, name, *map(encode_record, busy(name) if records is None else records), *more)
     return root / ".ralph" / "log" / "sessions" / f"{name}.jsonl"
 
 
@@ -99,7 +99,7 @@ def test_the_stored_summary_is_kept_when_it_is_the_last_word(tmp_path: Path) -> 
     recorded(tmp_path, "aaaa", about("aaaa", summary="Older."), about("aaaa", summary="Best.", summary_by="command"))
     recorded(tmp_path, "bbbb", records=busy("bbbb")[:5])
     with (tmp_path / ".ralph/log/sessions/bbbb.jsonl").open("a", encoding="utf-8", newline="") as file:
-        file.write(about("bbbb", summary="Early.") + "".join(map(jsonl.encode, busy("bbbb")[5:])))
+        file.write(about("bbbb", summary="Early.") + "".join(map(encode_record, busy("bbbb")[5:])))
     compress.compress(tmp_path, OLD, really=True)
     assert session.summary(tmp_path, "aaaa").text == "Best."
     assert '"summary_by":"command"' in (tmp_path / ".ralph/log/sessions/aaaa.jsonl").read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def test_a_session_that_went_on_later_is_compressed_again_when_that_is_old(tmp_p
     compress.compress(tmp_path, OLD, really=True)
     more = [happened("aaaa", 2_000 + n, "t", "again " * 30, f"Read b{n}.ts", "Read") for n in range(30)]
     with log.open("a", encoding="utf-8", newline="") as file:
-        file.write("".join(map(jsonl.encode, more)))
+        file.write("".join(map(encode_record, more)))
     compress.compress(tmp_path, OLD, really=True)
     last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
     assert last["compressed_from"] == 46 + 30
@@ -169,11 +169,11 @@ def test_raw_events_become_observations_of_today_s_rules(tmp_path: Path) -> None
 
 
 def test_everything_else_in_a_log_stays_to_the_letter(tmp_path: Path) -> None:
-    journal = jsonl.encode(Record("jrn-1", Outcome.DONE, "done", Family.JOURNAL, created_at="2026-09-01T00:00:00Z"))
+    journal = encode_record(Record("jrn-1", Outcome.DONE, "done", Family.JOURNAL, created_at="2026-09-01T00:00:00Z"))
     newer = '{"v": 9, "type": "observation", "id": "obs-9", "kind": "dream", "what": "?"}\n'
     torn, other = (
         '{"v": 1, "type": "observation", "id": "obs-h\n',
-        jsonl.encode(happened("bbbb", 5, "p", "hi", "prompt")),
+        encode_record(happened("bbbb", 5, "p", "hi", "prompt")),
     )
     log = recorded(tmp_path, "aaaa", journal, newer, torn, other, "no json at all")
     compress.compress(tmp_path, OLD, really=True)
@@ -184,7 +184,7 @@ def test_everything_else_in_a_log_stays_to_the_letter(tmp_path: Path) -> None:
 
 
 def test_a_log_that_somebody_writes_to_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    late = jsonl.encode(happened("aaaa", 900, "p", "wait", "prompt"))
+    late = encode_record(happened("aaaa", 900, "p", "wait", "prompt"))
     log = recorded(tmp_path, "aaaa", '{"v": 1, "type": "event", "at": "2026-09-01T00:00:00Z"}\n')
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ralph.app import entries, guardrails, memory
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, Refused, UsageError
-from ralph.formats.sections import parse
+from ralph.formats.memories import parse_memories
 from ralph.model import ids
 from ralph.model.query import Query
 from ralph.model.record import Link, MemoryKind, Record
@@ -138,7 +138,7 @@ def test_an_entry_that_comes_while_init_copies_is_in_the_backup(
     monkeypatch.setattr(files, "backup", copy_slowly)
     told = entries.init(library, library.memories, force=True)
     kept = Path(told.rpartition(" ")[2])
-    assert [entry.record.text for entry in parse(kept.read_text(encoding="utf-8")).entries] == ["One", "Late"]
+    assert [entry.record.text for entry in parse_memories(kept.read_text(encoding="utf-8")).entries] == ["One", "Late"]
     assert entries.list_(library, library.memories) == []
 
 
@@ -192,7 +192,7 @@ def test_prime_tells_what_it_shows_and_how_many_there_are(library: Library) -> N
     assert primed.total == 20
     assert 0 < len(primed.records) < 20
     assert estimate(primed.text) <= 400
-    assert [entry.record for entry in parse(primed.text).entries] == list(primed.records)
+    assert [entry.record for entry in parse_memories(primed.text).entries] == list(primed.records)
     whole = entries.prime(library, library.memories)
     assert (len(whole.records), whole.total) == (20, 20)
 
@@ -288,7 +288,7 @@ def test_kinds_are_named_in_any_case_and_wrong_ones_with_the_valid_ones() -> Non
 
 def test_json_holds_what_the_file_holds() -> None:
     comment = "<!-- tags: a | created: 2025-01-01 | valid-until: 2030-01-01 | by: human | ticket: 7 -->"
-    shape = entries.record_json(parse(f"## Fixes\n\n### mem-1-a\n> x\n{comment}\n").entries[0].record)
+    shape = entries.record_json(parse_memories(f"## Fixes\n\n### mem-1-a\n> x\n{comment}\n").entries[0].record)
     assert shape == {
         "id": "mem-1-a", "type": "fix", "content": "x", "tags": ["a"], "created": "2025-01-01",
         "label": "fix", "title": "", "valid_until": "2030-01-01", "by": "human", "extra": {"ticket": "7"},

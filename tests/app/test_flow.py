@@ -20,7 +20,8 @@ from ralph.app import insight, search, task_file, task_memory
 from ralph.app.loop import Wish
 from ralph.app.worktrees import task_drop, task_merge, worktree
 from ralph.capture.insights import places
-from ralph.formats import patterns, progress, region
+from ralph.formats.pages import parse_patterns, parse_region
+from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.loop.state import Run
 from ralph.model.query import Query
 from ralph.model.record import Family, Status
@@ -151,13 +152,13 @@ def test_nothing_of_one_task_is_found_in_the_other_one_before_it_is_done(both: B
 def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_hit(both: Both) -> None:
     side, run = both.sides[0], both.runs[0]
     text = (paths.tasks_folder(both.root) / side.task / "progress.txt").read_text(encoding="utf-8")
-    document = progress.parse(text)
+    document = parse_progress(text)
     blocks = [each.record for each in document.entries if each.record.family is Family.JOURNAL]
     assert text.startswith("## Codebase Patterns\n")
     assert [block.extra["thread"] for block in blocks] == ["ralph://session/scripted"] * 2
     assert [block.extra["journal"] for block in blocks] == [f"jrn-{run.id}-1", f"jrn-{run.id}-2"]
     assert all(LESSONS["refunds"] in block.text for block in blocks)
-    patterns = [each.record.text for each in document.entries if progress.is_pattern(each.record)]
+    patterns = [each.record.text for each in document.entries if is_progress_pattern(each.record)]
     assert LESSONS["refunds"] in patterns
     assert any(KNOWLEDGE["refunds"][1] in each for each in patterns)
     hits = search.search(both.root, Query(text="worked on refunds", families=(Family.JOURNAL,))).found.hits
@@ -167,7 +168,7 @@ def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_h
 
 def promoted(both: Both) -> list[str]:
     """What stands in the project's patterns."""
-    document = patterns.parse(paths.global_patterns(both.root).read_text(encoding="utf-8"))
+    document = parse_patterns(paths.global_patterns(both.root).read_text(encoding="utf-8"))
     return sorted(entry.record.text for entry in document.entries)
 
 
@@ -202,7 +203,7 @@ def test_what_was_learned_is_merged_into_agents_md(both: Both) -> None:
     page = (both.root / "AGENTS.md").read_text(encoding="utf-8")
     assert page.startswith("# Working here\n\nBe kind.\n")
     assert page.count("ralph:start") == 1
-    held = [entry.record.text for entry in region.parse(page).entries]
+    held = [entry.record.text for entry in parse_region(page).entries]
     assert len(held) == len(set(held))
     for side in both.sides:
         assert LESSONS[side.title] in held

@@ -17,7 +17,7 @@ from ralph.app.forgetting import Wanted
 from ralph.app.search import search
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, NotFound, UsageError
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Query
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Record, Status
 from ralph.search import terms
@@ -50,7 +50,7 @@ def seen(number: int, words: str, name: str = "s1", day: int = 10, **extra: obje
         f"obs-{number}", ObservationKind.TOOL_USE, words, Family.OBSERVATION,
         origin=Origin(by="tool", session=name), created_at=f"2026-11-{day:02}T10:00:{number:02}Z", extra=extra,
     )  # fmt: skip
-    return jsonl.encode(record)
+    return encode_record(record)
 
 
 def raw(words: str, name: str = "s1", day: int = 10, at: int = 30) -> str:
@@ -62,11 +62,11 @@ def raw(words: str, name: str = "s1", day: int = 10, at: int = 30) -> str:
 
 def injected(record: str, name: str = "s1", day: int = 10) -> str:
     value = {"at": f"2026-11-{day:02}T10:00:00Z", "session": name, "event": "SessionStart", "record": record}
-    return jsonl.encode_line("injection", value)
+    return encode_line("injection", value)
 
 
 def about(name: str, **said: object) -> str:
-    return jsonl.encode_line("session", {"id": name, **said})
+    return encode_line("session", {"id": name, **said})
 
 
 def forgotten(root: Path, **wanted: object) -> Plan:
@@ -200,9 +200,9 @@ class TestLogs:
         other = Record(
             "ret-2", MemoryKind.CONTEXT, "kept", status=Status.RETIRED, links=(Link("superseded_by", "know-x"),)
         )
-        log = put(tmp_path, ".ralph/log/runs/r1.jsonl", "".join(map(jsonl.encode, (old, same, other))))
+        log = put(tmp_path, ".ralph/log/runs/r1.jsonl", "".join(map(encode_record, (old, same, other))))
         forgotten(tmp_path, ids=("know-jwt",))
-        assert log.read_text(encoding="utf-8") == jsonl.encode(other)
+        assert log.read_text(encoding="utf-8") == encode_record(other)
         assert SECRET.encode() not in everything(tmp_path)
 
     def test_a_raw_event_goes_whole_by_the_id_of_what_it_means(self, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ralph.app import forget, journal, task
 from ralph.app.forgetting import Wanted
 from ralph.app.loop import Wish
 from ralph.errors import NotFound
-from ralph.formats import progress
+from ralph.formats.progress import parse_progress
 from ralph.testing import Step
 
 
@@ -41,7 +41,7 @@ def entry(shop: Workshop, iteration: int) -> str:
 def test_the_block_of_the_iteration_goes_with_its_entry_and_every_other_byte_stays(shop: Workshop) -> None:
     path = progress_file(shop)
     before = path.read_bytes().decode()
-    blocks = {each.record.extra.get("journal"): each for each in progress.parse(before).entries}
+    blocks = {each.record.extra.get("journal"): each for each in parse_progress(before).entries}
     gone = blocks[entry(shop, 2)]
     made = forget.plan(shop.root, Wanted(ids=(entry(shop, 2),)))
     assert path.read_bytes().decode() == before, "a plan changes nothing"

@@ -11,7 +11,7 @@ from tests.store.test_index import put
 from ralph.app import graph, index, meaning
 from ralph.app.graph_export import export
 from ralph.errors import NotFound
-from ralph.formats import graphiti
+from ralph.formats.graphiti import parse_edges, parse_embeddings, parse_nodes
 from ralph.settings import Embedding
 from ralph.testing import HashEmbedder
 
@@ -49,13 +49,13 @@ def test_a_part_holds_what_is_the_tasks_own_and_what_that_touches_never_what_is_
     assert [(each.task, each.changed) for each in done] == [("t-1", True), ("t-2", True)]
     files = held(root, "t-1")
     assert list(files) == ["edges.json", "nodes.json"]
-    nodes = graphiti.parse_nodes(files["nodes.json"].decode())
+    nodes = parse_nodes(files["nodes.json"].decode())
     assert {node.id for node in nodes} == {
         "ins-1-a", MEM, "file:src/a.ts", "tag:db", "session:s-ins-1-a", "task:t-1", "task:t-2",
     }  # fmt: skip
     assert {node.text for node in nodes if node.text} == {"Private to one", "Project wide"}
     assert b"Private to two" not in b"".join(files.values())
-    edges = graphiti.parse_edges(files["edges.json"].decode())
+    edges = parse_edges(files["edges.json"].decode())
     names = {node.id for node in nodes}
     assert all(edge.source in names and edge.target in names for edge in edges)
     assert ("task:t-2", "task:t-1") in {(edge.source, edge.target) for edge in edges}
@@ -85,8 +85,8 @@ def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(root: Path, mon
     assert export(root, task="t-1", embedding=Embedding())[0].vectors == 2
     assert len(embedder.texts) == asked
     files = held(root, "t-1")
-    nodes = graphiti.parse_nodes(files["nodes.json"].decode())
-    found = graphiti.parse_embeddings(files["embeddings.bin"])
+    nodes = parse_nodes(files["nodes.json"].decode())
+    found = parse_embeddings(files["embeddings.bin"])
     assert (found.model, found.dimensions, found.count) == ("hash:8", 8, len(nodes))
     for number, node in enumerate(nodes):
         row = struct.unpack_from("<8f", found.rows, 32 * number)

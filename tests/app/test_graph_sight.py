@@ -10,7 +10,8 @@ from tests.app.side_by_side import ONE_INSIGHT, TWO_INSIGHT, Both, entry, insigh
 from ralph import paths
 from ralph.app import graph, journal, task
 from ralph.errors import NotFound
-from ralph.formats import insights, jsonl
+from ralph.formats.log import encode_record
+from ralph.formats.work import render_insights
 from ralph.model.record import Origin
 
 SHARED, MINE, TOUCHED, READ = "src/shared.py", "src/mine.py", "src/touched.py", "src/read.py"
@@ -26,8 +27,8 @@ def both(tmp_path: Path) -> Both:
         insight(ONE_INSIGHT, 1, f"See {MINE}#grease {ONE_INSIGHT}"), tags=("secret",), origin=Origin(files=(SHARED,))
     )
     two = replace(insight(TWO_INSIGHT, 2), tags=("open",), origin=Origin(files=(SHARED,)))
-    write(folder / made.one / "memory" / "insights.json", insights.render(one))
-    write(folder / made.two / "memory" / "insights.json", insights.render(two))
+    write(folder / made.one / "memory" / "insights.json", render_insights(one))
+    write(folder / made.two / "memory" / "insights.json", render_insights(two))
     journal.append(tmp_path, replace(entry("x", made.one, 2), files=(TOUCHED, SHARED)))
     read = replace(
         observed(9, "y", "s-one", made.one),
@@ -35,7 +36,7 @@ def both(tmp_path: Path) -> Both:
         origin=Origin("tool", session="s-one", task=made.one, files=(READ,)),
     )
     log = paths.log_folder(tmp_path) / "sessions" / "s-one.jsonl"
-    write(log, log.read_text(encoding="utf-8") + jsonl.encode(read))
+    write(log, log.read_text(encoding="utf-8") + encode_record(read))
     return made
 
 

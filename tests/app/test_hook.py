@@ -14,7 +14,7 @@ from ralph.app import hook, hook_settings, index, ledger, pause
 from ralph.capture.event import Happening
 from ralph.context import render
 from ralph.errors import Unreadable
-from ralph.formats import jsonl
+from ralph.formats.log import parse_log
 from ralph.model.marks import INJECTED, NOTE
 from ralph.store import db
 
@@ -77,13 +77,13 @@ def stopped(here: World, message: str = "Done.", session: str = SESSION, event: 
 
 def lines(here: World, kind: str, session: str = SESSION) -> list[dict[str, object]]:
     path = here.root / ".ralph" / "log" / "sessions" / f"{session}.jsonl"
-    found = jsonl.parse(path.read_text(encoding="utf-8"))
+    found = parse_log(path.read_text(encoding="utf-8"))
     return [dict(line.value) for line in found.lines if line.type == kind]
 
 
 def notes(here: World, session: str = SESSION) -> list[str]:
     path = here.root / ".ralph" / "log" / "sessions" / f"{session}.jsonl"
-    found = jsonl.parse(path.read_text(encoding="utf-8"))
+    found = parse_log(path.read_text(encoding="utf-8"))
     return [entry.record.text for entry in found.entries if entry.record.kind == "note"]
 
 

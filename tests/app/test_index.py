@@ -22,7 +22,7 @@ from tests.store.test_index import LOG, ended, put, seen
 from ralph import paths
 from ralph.app import index, memory
 from ralph.app.search import search
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.query import Query
 from ralph.model.record import Outcome
@@ -37,7 +37,7 @@ def project(root: Path) -> Path:
     blocks = [Block(f"alpha number {n} of the authentication", numbered(n), "one, two") for n in range(40)]
     put(root, ".agent/memories.md", page(*blocks, Block("数据库连接池", numbered(99))))
     put(root, ".ralph/guardrails.md", page(Block("never alpha", numbered(41)), title="Guardrails"))
-    session = jsonl.encode_line("session", {"id": "s1", "project_path": str(root)})
+    session = encode_line("session", {"id": "s1", "project_path": str(root)})
     lines = "".join(seen(f"ran pytest number {n}, read src/db/schema.ts", n) for n in range(60))
     put(root, LOG, session + lines)
     put(root, ".ralph/log/runs/r1.jsonl", "".join(ended(out, n, f"number {n}") for n, out in enumerate(Outcome)))

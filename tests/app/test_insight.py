@@ -12,8 +12,9 @@ from ralph import paths
 from ralph.app import insight, journal, knowledge, on_record, task
 from ralph.capture.insights import evidence, is_well_evidenced, places
 from ralph.errors import Conflict, NotFound, Unreadable, UsageError
-from ralph.formats import insights, jsonl
+from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
+from ralph.formats.work import parse_insights
 from ralph.model.record import Outcome, Record, Status
 from ralph.model.work import JournalEntry
 from ralph.store import files
@@ -49,7 +50,7 @@ def observe(root: Path, records: list[Record], session_id: str, task_id: str = "
     for record in records:
         origin = replace(record.origin, session=session_id, task=task_id)
         files.append(
-            paths.log_folder(root) / "sessions" / f"{session_id}.jsonl", jsonl.encode(replace(record, origin=origin))
+            paths.log_folder(root) / "sessions" / f"{session_id}.jsonl", encode_record(replace(record, origin=origin))
         )
 
 
@@ -319,6 +320,6 @@ def test_what_is_written_reads_back(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     added = insight.extract(root, name).added
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
-    assert insights.parse(path.read_text(encoding="utf-8")).problems == ()
+    assert parse_insights(path.read_text(encoding="utf-8")).problems == ()
     assert insight.shape(insight.list_(root)[0])["well_evidenced"] is False
     assert insight.shape(insight.list_(root)[0])["id"] == added[0].id

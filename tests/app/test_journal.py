@@ -17,8 +17,7 @@ from ralph import paths
 from ralph.app import index, journal
 from ralph.app.journal import Which
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats import jsonl
-from ralph.formats.journal import record_of
+from ralph.formats.log import encode_line, encode_record, journal_record, parse_log
 from ralph.model.record import Family, Origin, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.store import db, files
@@ -92,7 +91,7 @@ def test_an_entry_is_recognised_also_far_up_in_a_long_log(tmp_path: Path) -> Non
     path = journal.run_file(tmp_path, "run-a")
     written(tmp_path, entry("run-a", 1, "first"), entry("run-a", 2, "second"))
     for _ in range(8):
-        files.append(path, jsonl.encode_line("run", {"id": "run-a", "context_snapshots": "x" * 100_000}))
+        files.append(path, encode_line("run", {"id": "run-a", "context_snapshots": "x" * 100_000}))
     assert not journal.append(tmp_path, entry("run-a", 2, "second"))
     assert not journal.append(tmp_path, entry("run-a", 1, "first"))
     assert [each.notes for each in journal.recent(tmp_path, "run-a")] == ["first", "second"]
@@ -100,7 +99,7 @@ def test_an_entry_is_recognised_also_far_up_in_a_long_log(tmp_path: Path) -> Non
 
 def test_half_an_entry_is_none_and_a_whole_one_without_its_line_end_gets_it(tmp_path: Path) -> None:
     path = journal.run_file(tmp_path, "run-a")
-    line = jsonl.encode(record_of(entry("run-a", 1, "noted")))
+    line = encode_record(journal_record(entry("run-a", 1, "noted")))
     path.parent.mkdir(parents=True)
     path.write_text(line[:-20], encoding="utf-8")
     assert journal.append(tmp_path, entry("run-a", 1, "noted"))
@@ -111,7 +110,7 @@ def test_half_an_entry_is_none_and_a_whole_one_without_its_line_end_gets_it(tmp_
 
 def test_an_entry_that_two_writers_wrote_all_the_same_is_told_once(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "parser noted"))
-    files.append(journal.run_file(tmp_path, "run-a"), jsonl.encode(record_of(entry("run-a", 1, "parser again"))))
+    files.append(journal.run_file(tmp_path, "run-a"), encode_record(journal_record(entry("run-a", 1, "parser again"))))
     assert [each.notes for each in journal.recent(tmp_path, "run-a")] == ["parser noted"]
     assert journal.list_(tmp_path)[1] == 1
     assert len(journal.matches(tmp_path, "run-b", "parser")) == 1
@@ -177,9 +176,9 @@ def test_what_has_no_notes_or_sums_up_a_run_is_no_match(tmp_path: Path) -> None:
     )
     origin = Origin(run="run-b")
     summed = Record("run-b", Outcome.DONE, "parser fixed", Family.JOURNAL, "run", origin=origin)
-    files.append(journal.run_file(tmp_path, "run-b"), jsonl.encode(summed))
+    files.append(journal.run_file(tmp_path, "run-b"), encode_record(summed))
     files.append(
-        journal.run_file(tmp_path, "run-b"), jsonl.encode(replace(summed, id="x", origin=replace(origin, iteration=3)))
+        journal.run_file(tmp_path, "run-b"), encode_record(replace(summed, id="x", origin=replace(origin, iteration=3)))
     )
     assert journal.matches(tmp_path, "run-a", "fix the parser") == ()
     assert journal.list_(tmp_path)[1] == 2
@@ -358,7 +357,7 @@ def test_a_killed_loop_loses_no_entry_and_writes_none_twice(
         time.sleep(random.uniform(0, 0.02))  # at any moment of what it does now
         done += [int(words[1]) for words in keeper.kill_child() if words[0] == "did"]
     saved = int(state_file(tmp_path).read_text(encoding="utf-8"))
-    document = jsonl.parse(journal.run_file(tmp_path, RUN).read_text(encoding="utf-8"))
+    document = parse_log(journal.run_file(tmp_path, RUN).read_text(encoding="utf-8"))
     found = [entry.record.origin.iteration for entry in document.entries]
     assert found in (list(range(1, saved + 1)), list(range(1, saved + 2)))
     assert set(done) <= set(found)

@@ -15,8 +15,8 @@ from ralph.app.knowledge import Change
 from ralph.app.search import search
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, Refused, UsageError, WriteFailed
-from ralph.formats import jsonl
-from ralph.formats.sigils import KnowledgeSigil, read
+from ralph.formats.log import parse_log
+from ralph.formats.sigils import KnowledgeSigil, read_sigils
 from ralph.model.query import Query
 from ralph.model.record import Link, Record, Status
 from ralph.model.work import Task
@@ -43,7 +43,7 @@ def names(root: Path) -> list[str]:
 
 def retired(root: Path) -> list[Record]:
     log = root / LOG
-    return [each.record for each in jsonl.parse(log.read_text(encoding="utf-8")).entries] if log.exists() else []
+    return [each.record for each in parse_log(log.read_text(encoding="utf-8")).entries] if log.exists() else []
 
 
 def everything(root: Path) -> bytes:
@@ -214,7 +214,7 @@ def test_a_folder_that_leads_outside_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_one_bad_entry_never_stops_the_others(tmp_path: Path) -> None:
-    said = read(
+    said = read_sigils(
         '<knowledge title="One" tags="a">First.</knowledge><knowledge title="None">No tags.</knowledge>'
         '<knowledge tags="x">No title.</knowledge><knowledge title="Empty" tags="x"> </knowledge>'
         '<knowledge title="Half" tags="x">a\ud83db</knowledge><knowledge title="one" tags="b">Second.</knowledge>'

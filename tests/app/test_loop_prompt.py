@@ -9,7 +9,7 @@ from tests.app.looping import Workshop, project
 from ralph import paths
 from ralph.app import feature, guardrails, knowledge, loop_prompt, memory, scratchpad, task
 from ralph.context.tokens import estimate
-from ralph.formats import sigils
+from ralph.formats.sigils import read_sigils
 from ralph.loop.state import Run
 from ralph.model.record import MemoryKind
 from ralph.model.work import Task
@@ -40,7 +40,7 @@ def shop(tmp_path: Path) -> Workshop:
     memory.add(root, "the cart keeps integer cents", MemoryKind.DECISION)
     scratchpad.set_(root, "half way there")
     said = '<knowledge tags="cart" title="Rounding of the cart">banker rounding</knowledge>'
-    knowledge.learn(root, sigils.read(said).knowledge, run="run-00000002")
+    knowledge.learn(root, read_sigils(said).knowledge, run="run-00000002")
     paths.global_patterns(root).parent.mkdir(parents=True, exist_ok=True)
     paths.global_patterns(root).write_text("# Global Patterns\n\n## Tests\n- run them twice\n", encoding="utf-8")
     return made

@@ -10,7 +10,7 @@ from ralph.app import briefing, insight, ledger, memory, pause, preview, task, t
 from ralph.app.ledger import Injection
 from ralph.app.preview import Event, Preview
 from ralph.errors import NotFound, UsageError
-from ralph.formats import insights
+from ralph.formats.work import parse_insights
 from ralph.model.record import MemoryKind, Origin, Record, Scope, Status
 from ralph.settings import Config, Filter, Inject
 from ralph.store import files
@@ -92,7 +92,7 @@ class TestPrompt:
             scope=Scope.TASK, origin=Origin(task=other),
         )  # fmt: skip
         path = root / ".ralph" / "tasks" / other / "memory" / "insights.json"
-        files.write(path, str(insights.parse("").add(record)), root=root)
+        files.write(path, str(parse_insights("").add(record)), root=root)
         assert [each.record.id for each in insight.list_(root)] == [record.id]
         assert [item.id for item in asked(root, task=other).items] == [record.id]
         found = asked(root, task=mine)

@@ -12,8 +12,7 @@ from ralph import paths
 from ralph.app import insight, memory, promote, task
 from ralph.app.promote import Target
 from ralph.errors import NotFound, Refused, UsageError
-from ralph.formats import patterns, region
-from ralph.formats.region import END, START
+from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
 from ralph.model.record import MemoryKind, Record, Status
 from ralph.store import files
 
@@ -57,7 +56,7 @@ def test_a_task_that_is_done_leaves_what_is_well_evidenced_and_what_was_accepted
     insight.accept(root, by_text(root, name, "vite").id)
     done = promote.promoted(root, name)
     assert len(done.added) == 3
-    document = patterns.parse(written(root))
+    document = parse_patterns(written(root))
     assert sorted(entry.record.label for entry in document.entries) == ["Conventions", "Gotchas", "Gotchas"]
     assert f"by {name}_" in written(root)
     for each in stored(root, name):
@@ -247,18 +246,18 @@ def test_a_memory_an_observation_and_a_journal_entry_climb_too(root: Path, name:
 
 def test_only_the_marked_region_of_somebodys_page_changes(root: Path, name: str) -> None:
     before, after = "# Rules\r\n\r\nOurs.\r\n", "\r\n## More\r\n\tkeep me  "
-    files.write(root / "AGENTS.md", f"{before}{START}\r\n- old\r\n{END}{after}")
+    files.write(root / "AGENTS.md", f"{before}{REGION_START}\r\n- old\r\n{REGION_END}{after}")
     promote.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
     text = (root / "AGENTS.md").read_bytes().decode()
-    assert text.startswith(f"{before}{START}\r\n- old\r\n- The cache")
-    assert text.endswith(f"\r\n{END}{after}")
+    assert text.startswith(f"{before}{REGION_START}\r\n- old\r\n- The cache")
+    assert text.endswith(f"\r\n{REGION_END}{after}")
 
 
 def test_a_page_whose_marks_do_not_pair_is_left_alone(root: Path, name: str) -> None:
-    files.write(root / "AGENTS.md", f"# A\n{START}\n- old\n")
+    files.write(root / "AGENTS.md", f"# A\n{REGION_START}\n- old\n")
     with pytest.raises(Refused, match=r"AGENTS\.md: line 2"):
         promote.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
-    assert (root / "AGENTS.md").read_text(encoding="utf-8") == f"# A\n{START}\n- old\n"
+    assert (root / "AGENTS.md").read_text(encoding="utf-8") == f"# A\n{REGION_START}\n- old\n"
     assert by_text(root, name, "vite").extra["promoted_to"] is None
 
 
@@ -267,7 +266,7 @@ def test_a_page_that_is_a_link_to_another_is_written_there(root: Path, name: str
     (root / "CLAUDE.md").symlink_to("AGENTS.md")
     promote.promote(root, by_text(root, name, "vite").id, Target.CLAUDE)
     assert (root / "CLAUDE.md").is_symlink()
-    assert START in (root / "AGENTS.md").read_text(encoding="utf-8")
+    assert REGION_START in (root / "AGENTS.md").read_text(encoding="utf-8")
 
 
 def test_the_design_page_is_the_only_one_or_the_named_one(root: Path, name: str) -> None:
@@ -278,7 +277,7 @@ def test_the_design_page_is_the_only_one_or_the_named_one(root: Path, name: str)
     with pytest.raises(UsageError, match=r"api.md, db.md"):
         promote.promote(root, found, Target.DESIGN)
     assert promote.promote(root, found, Target.DESIGN, page="db.md").path.name == "db.md"
-    assert len(region.parse((root / "specs/design/db.md").read_text(encoding="utf-8")).entries) == 1
+    assert len(parse_region((root / "specs/design/db.md").read_text(encoding="utf-8")).entries) == 1
     for page in ("../x.md", "a/b.md", ".hidden"):
         with pytest.raises(UsageError):
             promote.promote(root, found, Target.DESIGN, page=page)

@@ -7,8 +7,8 @@ import pytest
 from ralph import paths
 from ralph.app import memory, promote, task
 from ralph.app.promote import Target
-from ralph.formats import insights, patterns, region
-from ralph.formats.region import END, START
+from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
+from ralph.formats.work import render_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status
 
 FIRST = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
@@ -30,7 +30,7 @@ def kept(root: Path, text: str) -> str:
 
 def bullets(root: Path, to: Target) -> list[str]:
     text = (root / PAGES[to]).read_text(encoding="utf-8")
-    document = patterns.parse(text) if to is Target.PATTERNS else region.parse(text)
+    document = parse_patterns(text) if to is Target.PATTERNS else parse_region(text)
     return [entry.record.text for entry in document.entries]
 
 
@@ -64,7 +64,7 @@ def test_the_same_words_are_never_added_twice_and_other_thoughts_always(root: Pa
 
 
 def test_what_a_person_wrote_around_the_region_counts_and_code_does_not(root: Path) -> None:
-    page = f"# Ours\n\n```\n- {OTHER}\n```\n\n* {AGAIN}\n\n{START}\n{END}\n"
+    page = f"# Ours\n\n```\n- {OTHER}\n```\n\n* {AGAIN}\n\n{REGION_START}\n{REGION_END}\n"
     (root / "AGENTS.md").write_text(page, encoding="utf-8", newline="")
     done = promote.promote(root, kept(root, FIRST), Target.AGENTS)
     assert done.near is not None
@@ -97,7 +97,7 @@ def test_an_insight_that_was_not_added_stays_a_proposal(root: Path) -> None:
     promote.promote(root, kept(root, FIRST), Target.AGENTS)
     work = task.add(root, "protobuf").task
     said = Record("ins-1791000000-a3f81c", MemoryKind.FIX, AGAIN, status=Status.PROPOSED, scope=Scope.TASK)
-    proposed = insights.render(said)
+    proposed = render_insights(said)
     place = paths.tasks_folder(root) / work.id / "memory" / "insights.json"
     place.parent.mkdir(parents=True)
     place.write_text(proposed, encoding="utf-8", newline="")

@@ -13,7 +13,7 @@ from ralph.app import guardrails, memory
 from ralph.app import search as verbs
 from ralph.context import tokens
 from ralph.errors import NotFound
-from ralph.formats import jsonl
+from ralph.formats.log import decode_record, encode_line, encode_record
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record
 
@@ -180,11 +180,11 @@ def test_an_id_that_nobody_has_is_told(tmp_path: Path) -> None:
 
 
 def test_around_an_observation_is_its_session_in_its_order(tmp_path: Path) -> None:
-    lines = [jsonl.decode(seen(f"step {n}", n)) for n in range(9)]
+    lines = [decode_record(seen(f"step {n}", n)) for n in range(9)]
     same_time = "2025-03-01T00:00:00Z"
     shuffled = random.Random(3).sample(range(9), 9)
     text = "".join(
-        jsonl.encode(type(line)(**{**vars(line), "id": f"obs-{shuffled[n]}-x", "created_at": same_time}))
+        encode_record(type(line)(**{**vars(line), "id": f"obs-{shuffled[n]}-x", "created_at": same_time}))
         for n, line in enumerate(lines)
     )
     put(tmp_path, LOG, text)
@@ -223,7 +223,7 @@ def test_each_of_two_records_with_one_id_stands_in_its_own_place(tmp_path: Path)
 def test_the_project_filter_knows_the_root_a_folder_below_and_elsewhere(tmp_path: Path) -> None:
     put(tmp_path, ".agent/memories.md", page(Block("alpha learned")))
     for name, path in (("s1", tmp_path), ("s2", tmp_path / "web"), ("s3", Path("/elsewhere"))):
-        session = jsonl.encode_line("session", {"id": name, "project_path": str(path)})
+        session = encode_line("session", {"id": name, "project_path": str(path)})
         put(tmp_path, f".ralph/log/sessions/{name}.jsonl", session + seen(f"alpha in {name}", int(name[1]), name))
 
     def found(project: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from ralph.app import session
 from ralph.errors import Conflict, NotFound
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Detail
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
@@ -18,12 +18,12 @@ def line(name: str, number: int, words: str, kind: ObservationKind = Observation
         f"obs-{1_700_000_000 + number}-{sum(name.encode()) % 9}{number:03x}", kind, words, Family.OBSERVATION,
         origin=Origin(by=by, session=name), created_at=at,
     )  # fmt: skip
-    return jsonl.encode(record)
+    return encode_record(record)
 
 
 def about(name: str, **said: object) -> str:
     """A line about a session itself."""
-    return jsonl.encode_line("session", {"id": name, **said})
+    return encode_line("session", {"id": name, **said})
 
 
 def put(root: Path, name: str, *lines: str) -> None:

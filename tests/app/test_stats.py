@@ -7,7 +7,7 @@ import pytest
 from ralph.app import ledger, stats
 from ralph.app.ledger import Injection
 from ralph.app.stats import EventStats, Hooks, Loops
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, ObservationKind, Record
 
 NOON = "2026-11-15T12:00:00Z"
@@ -64,8 +64,8 @@ def test_never_used_are_memories_that_are_still_there_the_most_often_handed_firs
 
 
 def test_recorded_events_are_raw_lines_and_observations_and_nothing_else(tmp_path: Path) -> None:
-    observation = jsonl.encode(Record("obs-1", ObservationKind.NOTE, 'says "type":"event"', Family.OBSERVATION))
-    session = jsonl.encode_line("session", {"id": "s-1"})
+    observation = encode_record(Record("obs-1", ObservationKind.NOTE, 'says "type":"event"', Family.OBSERVATION))
+    session = encode_line("session", {"id": "s-1"})
     _put(tmp_path, "sessions/s-1.jsonl", RAW + session + observation + "half a line\n" + RAW[:-1])
     _put(tmp_path, "sessions/s-2.jsonl", RAW)
     assert stats.hooks(tmp_path) == Hooks(recorded=4)
@@ -94,8 +94,8 @@ def test_a_damaged_count_of_failures_is_no_error(tmp_path: Path, text: str) -> N
 
 
 def _run(root: Path, name: str, status: str, iterations: int) -> None:
-    began = jsonl.encode_line("run", {"id": name, "goal": "g", "status": "running", "started_at": NOON})
-    ended = jsonl.encode_line("run", {"id": name, "status": status, "iterations": iterations})
+    began = encode_line("run", {"id": name, "goal": "g", "status": "running", "started_at": NOON})
+    ended = encode_line("run", {"id": name, "status": status, "iterations": iterations})
     _put(root, f"runs/{name}.jsonl", began + ended)
 
 

@@ -8,8 +8,7 @@ import pytest
 from ralph.app import board, feature, task
 from ralph.app.task_file import ALLOWED, KEPT
 from ralph.errors import NotFound, RalphError, Refused, Unreadable
-from ralph.formats import journal
-from ralph.formats.jsonl import encode
+from ralph.formats.log import encode_record, journal_record
 from ralph.formats.work import render_task
 from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry, Task, TaskStatus
@@ -337,7 +336,7 @@ def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: 
     other = JournalEntry("run-1", 2, Outcome.DONE, task="t-other", notes="green", created_at="2999-01-01T00:00:00Z")
     log = tmp_path / ".ralph" / "log" / "runs" / "run-1.jsonl"
     log.parent.mkdir(parents=True)
-    log.write_text("".join(encode(journal.record_of(each)) for each in (entry, other)), encoding="utf-8")
+    log.write_text("".join(encode_record(journal_record(each)) for each in (entry, other)), encoding="utf-8")
     events = task.log(tmp_path, name)
     assert [(event.what, event.by, event.note) for event in events] == [
         ("added", "", ""),

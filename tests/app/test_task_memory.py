@@ -17,7 +17,7 @@ from ralph.app.task_memory import Knowledge
 from ralph.capture.insights import places
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
-from ralph.formats import progress
+from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.model.query import Query
 from ralph.model.record import Family, Outcome
 from ralph.model.work import Ask, JournalEntry, Reply
@@ -57,7 +57,7 @@ def text(root: Path, work: str) -> str:
 
 
 def patterns(root: Path, work: str) -> list[str]:
-    return [each.record.text for each in progress.parse(text(root, work)).entries if progress.is_pattern(each.record)]
+    return [each.record.text for each in parse_progress(text(root, work)).entries if is_progress_pattern(each.record)]
 
 
 # --- the PRD -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: s
         work = task.add(root, "refunds").task
         for number, said in ((1, noted()), (2, notes), (3, "## x\n---\n```\n<!--\n")):
             task_memory.append(root, entry(work.id, number, said), [Knowledge(title, notes, "x")])
-        blocks = [each.record for each in progress.parse(text(root, work.id)).entries if "journal" in each.record.extra]
+        blocks = [each.record for each in parse_progress(text(root, work.id)).entries if "journal" in each.record.extra]
         assert [block.extra["journal"] for block in blocks] == [f"jrn-run-00000001-{number}" for number in (1, 2, 3)]
         assert LESSON in blocks[0].text
 

@@ -31,7 +31,7 @@ from ralph.app import briefing, index, insight, journal, search, session, task
 from ralph.app.chats import chat_turns
 from ralph.app.search import Answer
 from ralph.errors import NotFound
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
 from ralph.settings import Config, Memories
@@ -108,7 +108,7 @@ def test_an_index_made_anew_gives_the_same_answers(here: Both) -> None:
 def test_what_happened_around_a_record_is_only_what_the_task_may_see(here: Both) -> None:
     mixed = observed(5, ONE_SEEN, "s-two", here.one)
     log = paths.log_folder(here.root) / "sessions" / "s-two.jsonl"
-    write(log, log.read_text(encoding="utf-8") + jsonl.encode(mixed))
+    write(log, log.read_text(encoding="utf-8") + encode_record(mixed))
     assert told(found(here, here.two, TWO_SEEN, Detail.TIMELINE)) == {TWO_SEEN}
     assert told(found(here, "", TWO_SEEN, Detail.TIMELINE)) >= {TWO_SEEN, ONE_SEEN}
     around = search.timeline(here.root, "ins-2", task=here.two)
@@ -234,7 +234,7 @@ def test_the_brief_of_a_session_in_a_task_tells_of_no_other(here: Both) -> None:
 def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(here: Both) -> None:
     for number in range(6, 40):
         log = paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl"
-        write(log, jsonl.encode(observed(number, ONE_SEEN, f"s-{number}", here.one)))
+        write(log, encode_record(observed(number, ONE_SEEN, f"s-{number}", here.one)))
     assert seen(briefing.at_start(here.root, PLAIN, "now", task=here.two).text) == {PROJECT, TWO_SEEN}
 
 
@@ -253,12 +253,12 @@ def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> N
 @pytest.mark.parametrize("mostly_theirs", [True, False])
 def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both, mostly_theirs: bool) -> None:
     made = observed(6, ONE_SEEN, "s-one", here.one)
-    lines = [jsonl.encode(replace(made, id=f"obs-{number}", text=f"{ASKED} {ONE_SEEN}")) for number in range(400)]
+    lines = [encode_record(replace(made, id=f"obs-{number}", text=f"{ASKED} {ONE_SEEN}")) for number in range(400)]
     write(paths.log_folder(here.root) / "sessions" / "s-one.jsonl", "".join(lines))
     write(paths.tasks_folder(here.root) / here.two / "memory" / "insights.json", "")
     write(here.root / ".agent" / "memories.md", page())
     for number in range(0 if mostly_theirs else 9):
-        line = jsonl.encode_line("session", {"id": f"s-{number}", "updated_at": "2026-11-13T10:05:00Z"})
+        line = encode_line("session", {"id": f"s-{number}", "updated_at": "2026-11-13T10:05:00Z"})
         write(paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl", line)
         journal.append(here.root, entry("nothing", "", number, run="run-0009"))
     hidden = index.ask(here.root, lambda connection: lookup.beside(connection, here.two))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.capture.insights import evidence, is_well_evidenced, propose
-from ralph.formats import sigils
+from ralph.formats.sigils import read_sigils
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.search.terms import query_terms
 
@@ -86,10 +86,10 @@ def record_of(value: dict[str, Any], number: int) -> Record:
     words, command, tool = value.get("text") or "", value.get("command") or "", value.get("tool") or ""
     origin = Origin("agent", value["session"], task=value["task"], files=files)
     if value["type"] == "journal":
-        said = sigils.read(words).journal or words
+        said = read_sigils(words).journal or words
         return Record(name, Outcome.DONE, said, Family.JOURNAL, origin=origin, created_at=value["at"])
     if value["type"] in ("knowledge", "learning"):
-        told = sigils.read(words).knowledge
+        told = read_sigils(words).knowledge
         title, tags, text = (told[0].title, told[0].tags, told[0].text) if told else ("", (), words)
         return Record(
             name, MemoryKind.CONTEXT, text, label=value["type"], title=title, tags=tags, status=Status.PROPOSED,

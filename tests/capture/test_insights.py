@@ -20,7 +20,7 @@ from ralph.capture.insights import (
     propose,
     sightings,
 )
-from ralph.formats.journal import record_of
+from ralph.formats.log import journal_record
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
@@ -39,7 +39,7 @@ def learning(text: str, place: str = "s1", number: int = 0) -> Record:
 def noted(text: str, iteration: int = 1, session: str = "") -> Record:
     """An entry of the journal."""
     at = f"2026-10-01T11:{iteration:02d}:00Z"
-    return record_of(
+    return journal_record(
         JournalEntry("run-1", iteration, Outcome.DONE, "t-0001aa", notes=text, session=session, created_at=at)
     )
 

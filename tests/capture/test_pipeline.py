@@ -14,7 +14,7 @@ from ralph.capture.event import Event
 from ralph.capture.hosts import event_of
 from ralph.capture.pipeline import interpret, observe, without_injected
 from ralph.capture.trim import LIMIT
-from ralph.formats import jsonl
+from ralph.formats.log import decode_record, encode_line, encode_record
 from ralph.model import ids
 from ralph.model.marks import INJECTED, NOTE
 from ralph.model.record import Family, ObservationKind, Record, Scope, Status
@@ -32,7 +32,7 @@ def kept(found: Event | None, **rules: tuple[str, ...]) -> Record:
 
 def everything(record: Record) -> str:
     """Every field of a record, as it would reach the disk and as it is in memory."""
-    return jsonl.encode(record) + repr(record)
+    return encode_record(record) + repr(record)
 
 
 # --- what is recorded ---------------------------------------------------------------------------
@@ -410,11 +410,11 @@ def test_any_object_is_read_and_what_comes_of_it_can_be_written(
     line = {"v": 1, "type": "event", "at": at, "host": host, "event": name, "payload": {"session_id": "s", **payload}}
     records, session = interpret(line, patterns=("a+",) if rules else (), paths=("*.env",) if rules else ())
     for record in records:
-        assert jsonl.decode(jsonl.encode(record)) == record
+        assert decode_record(encode_record(record)) == record
         assert len(record.text) <= LIMIT
         assert "\n" not in record.title
     if session is not None:
-        assert jsonl.encode_line("session", session)
+        assert encode_line("session", session)
     assert interpret(line, patterns=("a+",) if rules else (), paths=("*.env",) if rules else ()) == (records, session)
 
 

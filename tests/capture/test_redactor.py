@@ -9,7 +9,7 @@ from tests.capture.samples import TOKENS
 
 from ralph.capture.pipeline import interpret
 from ralph.capture.redactor import Astray, Redactor, mapped, named_secrets
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 
 PRIVATE = "marmalade"
 TOKEN = TOKENS["github token"][0]
@@ -20,7 +20,7 @@ def told(payload: Mapping[str, object], event: str = "PostToolUse") -> str:
     value = {"payload": {"session_id": "s", "cwd": "/p", **payload}, "host": "claude", "event": event,
              "at": "2026-11-15T12:00:00Z"}  # fmt: skip
     records, session = interpret(value)
-    return "\n".join(map(jsonl.encode, records)) + repr((records, session))
+    return "\n".join(map(encode_record, records)) + repr((records, session))
 
 
 @pytest.mark.parametrize(

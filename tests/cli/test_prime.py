@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, Project, executable, numbered, page
 
 from ralph.context.tokens import estimate
-from ralph.formats.sections import parse
+from ralph.formats.memories import parse_memories
 
 MARKER = "<!-- truncated: budget exceeded -->"
 KINDS = ("pattern", "decision", "fix", "context")
@@ -45,7 +45,7 @@ def exact(text: str) -> int:
 
 def ids_in(text: str) -> list[str]:
     """The entries that a reader of the printed text finds."""
-    return [entry.record.id for entry in parse(text).entries]
+    return [entry.record.id for entry in parse_memories(text).entries]
 
 
 # --- without a budget -----------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_no_kind_starves_and_the_newest_of_each_goes_first(ralph: Project) -> No
     others = [Block(f"a {KINDS[n % 4]}", numbered(100 + n), created="2024-01-01", kind=KINDS[n % 4]) for n in (1, 2, 3)]
     ralph.memories(*patterns, *others)
     shown = ralph("memory", "prime", "--budget", "450", "--format", "markdown").out
-    kinds = [entry.record.kind.value for entry in parse(shown).entries]
+    kinds = [entry.record.kind.value for entry in parse_memories(shown).entries]
     assert set(kinds) == set(KINDS)
     assert patterns[-1].text in shown
     assert patterns[0].text not in shown

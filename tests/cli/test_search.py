@@ -9,7 +9,7 @@ import pytest
 from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal
 from tests.store.test_index import LOG, ended, seen
 
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Outcome
 
@@ -25,7 +25,7 @@ def project(ralph: Project) -> Project:
         Block("parseHttpHeader splits at the first colon", numbered(3), "http", "2025-01-03"),
         Block(LONG, numbered(4), "", "2025-01-04", "context"),
     )
-    session = jsonl.encode_line("session", {"id": "s1", "project_path": str(ralph.root)})
+    session = encode_line("session", {"id": "s1", "project_path": str(ralph.root)})
     ralph.put(LOG, session + "".join(seen(f"ran pytest for the JWT tests, step {n}", n) for n in range(3)))
     ralph.put(".ralph/log/runs/r.jsonl", "".join(ended(out, n, f"jwt notes {n}") for n, out in enumerate(Outcome)))
     return ralph

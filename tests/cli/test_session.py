@@ -9,7 +9,7 @@ from tests.app.test_compress import busy
 from tests.app.test_session import about, line
 from tests.cli.runner import Project
 
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 
 LOG = ".ralph/log/sessions/{}.jsonl"
 
@@ -131,7 +131,7 @@ def test_without_a_command_or_with_one_that_nobody_trusts_nothing_is_run(recorde
 
 def test_old_sessions_are_compressed_after_a_preview(ralph: Project) -> None:
     for name in ("aaaa", "bbbb"):
-        ralph.put(LOG.format(name), "".join(map(jsonl.encode, busy(name))))
+        ralph.put(LOG.format(name), "".join(map(encode_record, busy(name))))
     before = ralph.read(LOG.format("aaaa"))
     said = ralph("session", "compress")
     assert said.code == 0
@@ -153,7 +153,7 @@ def test_old_sessions_are_compressed_after_a_preview(ralph: Project) -> None:
 def test_a_session_is_compressed_with_the_commands_summary_or_not_at_all(
     ralph: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ralph.put(LOG.format("aaaa"), "".join(map(jsonl.encode, busy("aaaa"))))
+    ralph.put(LOG.format("aaaa"), "".join(map(encode_record, busy("aaaa"))))
     before = ralph.read(LOG.format("aaaa"))
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("pass"))
     said = ralph("session", "compress", "--improve", "--yes")

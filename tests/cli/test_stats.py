@@ -5,7 +5,7 @@ from tests.cli.runner import Block, Project, numbered
 
 from ralph.app import ledger
 from ralph.app.ledger import Injection
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 
 NOON = "2026-11-15T12:00:00Z"
 
@@ -73,7 +73,7 @@ def test_failures_of_hooks_are_told_and_a_rate_is_never_rounded_up_to_all(ralph:
 
 def _run(ralph: Project, number: int, status: str, iterations: int) -> None:
     line = {"id": f"run-{number}", "goal": "g", "status": status, "iterations": iterations}
-    ralph.put(f".ralph/log/runs/run-{number}.jsonl", jsonl.encode_line("run", line))
+    ralph.put(f".ralph/log/runs/run-{number}.jsonl", encode_line("run", line))
 
 
 def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:

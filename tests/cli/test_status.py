@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.runner import Project, command
 
 from ralph.app import hook_settings
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
 
@@ -89,7 +89,7 @@ def test_a_session_that_the_rules_recorded_is_told_with_its_host(ralph: Project)
     record = Record(
         "obs-1", ObservationKind.NOTE, "x", Family.OBSERVATION, origin=origin, created_at="2026-11-15T12:00:00Z"
     )
-    ralph.put(".ralph/log/sessions/3f2a.jsonl", jsonl.encode(record))
+    ralph.put(".ralph/log/sessions/3f2a.jsonl", encode_record(record))
     said = ralph("status", "--format", "json").json["last_session"]
     assert said == {"id": "3f2a", "at": "2026-11-15T12:00:00Z", "host": "claude"}
 

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from ralph.context.knowledge import HEADING, Match, Titles, Work, expand, match, render
 from ralph.context.tokens import estimate
-from ralph.formats import knowledge
-from ralph.formats.sigils import Sigils, read
+from ralph.formats.knowledge import as_entry, clean_tags, slug_for
+from ralph.formats.sigils import Sigils, read_sigils
 from ralph.model.record import MemoryKind, Record
 
 
 def entry(title: str, *tags: str, text: str = "Words.") -> Record:
     """An entry as its file gives it."""
     wanted = Record("", MemoryKind.CONTEXT, text, label="knowledge", title=title, tags=tags or ("none",))
-    return knowledge.as_entry(wanted, knowledge.slug_for(title, {}))
+    return as_entry(wanted, slug_for(title, {}))
 
 
 def scores(found: list[Match]) -> dict[str, float]:
@@ -229,14 +229,14 @@ def test_nothing_that_a_host_or_a_terminal_obeys_is_handed_over() -> None:
 def test_what_the_section_holds_is_not_learned_from_an_echo_of_it() -> None:
     held = entry("Sigils", "x", text='Write <knowledge title="T" tags="a">like this</knowledge>, then <promise>.')
     prompt = render([held]).text
-    assert read(prompt, echo=prompt) == Sigils()
+    assert read_sigils(prompt, echo=prompt) == Sigils()
 
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)
 titles = words.map(lambda text: " ".join(text.split())).filter(bool)
 tags = st.lists(titles, min_size=1, max_size=3)
 entries_drawn = st.lists(
-    st.builds(lambda title, tags, text: entry(title, *tags, text=text), titles, tags.filter(knowledge.clean_tags),
+    st.builds(lambda title, tags, text: entry(title, *tags, text=text), titles, tags.filter(clean_tags),
               st.lists(words | st.sampled_from(["[[a]]", "# x", "```", "~~~", "\n"]), max_size=8).map("\n".join)
               .filter(lambda text: bool(text.replace("\r\n", "\n").strip()))),
     max_size=6, unique_by=lambda record: record.id,

@@ -15,7 +15,7 @@ from ralph.capture.pipeline import Rules, no_machine_prompts
 from ralph.context import recall, render, shares
 from ralph.context.recall import Told, Wanted
 from ralph.context.tokens import estimate
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
 from ralph.store import reading
@@ -59,7 +59,7 @@ def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowle
         log = root / ".ralph" / "log" / "sessions" / f"{record.origin.session}.jsonl"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8", newline="") as file:
-            file.write(jsonl.encode(record))
+            file.write(encode_record(record))
     Index(root, terms.index_terms).sync()
 
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ralph.formats.document import Document
+from ralph.formats.text import Document
 
 HERE = Path(__file__).parent.parent / "golden"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from ralph.formats.document import Document
+from ralph.formats.text import Document
 from ralph.model.record import Record
 
 Parse = Callable[[str], Document]

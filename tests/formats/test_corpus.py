@@ -7,7 +7,7 @@ import pytest
 from tests.formats.golden import text_of
 
 from ralph.errors import Conflict
-from ralph.formats.sections import GUARDRAILS, MEMORIES, SectionsDocument, is_sign, parse, render
+from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, is_sign, parse_memories, render_memories
 from ralph.model.record import MemoryKind, Record
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
@@ -20,8 +20,8 @@ pytestmark = [
 ]
 
 
-def read(path: Path) -> SectionsDocument:
-    return parse(text_of(path), GUARDRAILS if path.parent.name == "guardrails" else MEMORIES)
+def read(path: Path) -> MemoriesDocument:
+    return parse_memories(text_of(path), GUARDRAILS if path.parent.name == "guardrails" else MEMORIES)
 
 
 def test_a_real_file_is_kept_byte_for_byte(path: Path) -> None:
@@ -61,7 +61,9 @@ def test_each_entry_of_a_real_file_can_be_edited_and_removed(path: Path) -> None
 def test_the_records_of_a_real_file_read_back_when_rendered(path: Path) -> None:
     document = read(path)
     found = [entry.record for entry in document.entries]
-    again = [entry.record for entry in parse(render(found, document.layout.kinds), document.layout).entries]
+    again = [
+        entry.record for entry in parse_memories(render_memories(found, document.layout.kinds), document.layout).entries
+    ]
     assert sorted((record.id, record.text, record.tags) for record in again) == sorted(
         (record.id, record.text, record.tags) for record in found
     )

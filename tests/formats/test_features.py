@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.errors import Refused, Unreadable
-from ralph.formats.features import (
-    FEATURE_KEYS,
-    new_plan,
-    new_spec,
-    parse_feature,
-    render_feature,
-    says_nothing,
-)
+from ralph.formats.work import FEATURE_KEYS, is_unwritten, new_plan, new_spec, parse_feature, render_feature
 from ralph.model.work import Feature
 
 words = st.text(st.characters(exclude_characters="\x00"), max_size=8)
@@ -87,9 +80,9 @@ def test_what_cannot_be_written_is_refused() -> None:
 
 def test_headings_alone_say_nothing() -> None:
     bare, told = Feature("f-1", "Refunds"), Feature("f-1", "Refunds", "Money back")
-    assert says_nothing(new_spec(bare))
-    assert says_nothing(new_plan(told))
-    assert not says_nothing(new_spec(told))
-    assert says_nothing("\ufeff# x\r\n\r\n##\r\n")
-    assert not says_nothing("#hashtag\n")
+    assert is_unwritten(new_spec(bare))
+    assert is_unwritten(new_plan(told))
+    assert not is_unwritten(new_spec(told))
+    assert is_unwritten("\ufeff# x\r\n\r\n##\r\n")
+    assert not is_unwritten("#hashtag\n")
     assert new_spec(told).count("\n## ") == new_plan(told).count("\n## ") == 2

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from tests.formats.test_hostsettings import settings_files
 
 from ralph.errors import Conflict, Unreadable
-from ralph.formats import hostservers
+from ralph.formats.host_files import (
+    is_ralph_server,
+    json_server,
+    with_json_server,
+    with_toml_server,
+    without_json_server,
+    without_toml_server,
+)
 
 OURS = {"command": "/opt/my place/python", "args": ["-I", "-m", "ralph", "mcp", "serve"]}
 THEIRS = {"command": "npx", "args": ["ralph"]}
@@ -29,13 +36,13 @@ def value(text: str) -> dict[str, Any]:
 @example('{"mcpServers": {"x": {"command": "y"}}}\n', ("mcpServers",))
 @example('{"projects": {"/a b/c": {}}}', ("projects", "/a b/c", "mcpServers"))
 def test_putting_in_and_taking_out_gives_every_byte_back(text: str, keys: tuple[str, ...]) -> None:
-    after = hostservers.with_json(text, keys, OURS)
+    after = with_json_server(text, keys, OURS)
     there: Any = value(after)
     for key in (*keys, "ralph"):
         there = there[key]
     assert there == OURS
-    assert hostservers.in_json(after, keys) == OURS
-    assert hostservers.without_json(after, keys) == text
+    assert json_server(after, keys) == OURS
+    assert without_json_server(after, keys) == text
     without = value(after)
     inner: Any = without
     for key in keys:
@@ -48,30 +55,30 @@ def test_putting_in_and_taking_out_gives_every_byte_back(text: str, keys: tuple[
 
 @pytest.mark.parametrize("keys", [("mcpServers",), ("projects", "/p", "mcpServers")])
 def test_a_file_that_was_made_for_it_goes_with_it(keys: tuple[str, ...]) -> None:
-    assert hostservers.without_json(hostservers.with_json(None, keys, OURS), keys) is None
-    assert hostservers.without_json(hostservers.with_json(" \n", keys, OURS), keys) == " \n"
+    assert without_json_server(with_json_server(None, keys, OURS), keys) is None
+    assert without_json_server(with_json_server(" \n", keys, OURS), keys) == " \n"
 
 
 def test_comments_stay_where_they_are_allowed() -> None:
     text = '// mine\n{\n  "mcpServers": { /* none yet */ }\n}\n'
-    after = hostservers.with_json(text, ("mcpServers",), OURS, comments=True)
-    assert hostservers.without_json(after, ("mcpServers",), comments=True) == text
+    after = with_json_server(text, ("mcpServers",), OURS, comments=True)
+    assert without_json_server(after, ("mcpServers",), comments=True) == text
     with pytest.raises(Unreadable):
-        hostservers.with_json(text, ("mcpServers",), OURS)
+        with_json_server(text, ("mcpServers",), OURS)
 
 
 def test_somebody_elses_entry_of_our_name_is_left_alone() -> None:
     text = json.dumps({"mcpServers": {"ralph": THEIRS}})
-    assert not hostservers.is_ours(hostservers.in_json(text, ("mcpServers",)))
-    assert hostservers.without_json(text, ("mcpServers",)) == text
+    assert not is_ralph_server(json_server(text, ("mcpServers",)))
+    assert without_json_server(text, ("mcpServers",)) == text
     with pytest.raises(Conflict):
-        hostservers.with_json(text, ("mcpServers",), OURS)
+        with_json_server(text, ("mcpServers",), OURS)
 
 
 @pytest.mark.parametrize("text", ['{"mcpServers": []}', "[]", '{"mcpServers": 1}', "{"])
 def test_a_file_of_another_shape_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
-        hostservers.with_json(text, ("mcpServers",), OURS)
+        with_json_server(text, ("mcpServers",), OURS)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +94,7 @@ def test_a_file_of_another_shape_is_refused(text: str) -> None:
     ],
 )
 def test_ours_is_what_starts_our_server(entry: object, ours: bool) -> None:
-    assert hostservers.is_ours(entry) is ours
+    assert is_ralph_server(entry) is ours
 
 
 # --- Codex ---------------------------------------------------------------------------------------
@@ -123,33 +130,33 @@ def test_a_toml_file_gets_every_byte_back_too(text: str) -> None:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         with pytest.raises(Unreadable):
-            hostservers.with_toml(text, OURS)
+            with_toml_server(text, OURS)
         return
-    after = hostservers.with_toml(text, OURS)
+    after = with_toml_server(text, OURS)
     assert tomllib.loads(after)["mcp_servers"]["ralph"] == OURS
     assert {key: each for key, each in tomllib.loads(after).items() if key != "mcp_servers"} == {
         key: each for key, each in before.items() if key != "mcp_servers"
     }
-    assert hostservers.without_toml(after) == text
+    assert without_toml_server(after) == text
 
 
 def test_a_toml_file_that_was_made_for_it_goes_with_it() -> None:
-    made = hostservers.with_toml(None, OURS)
-    assert hostservers.without_toml(made) is None
-    assert hostservers.without_toml(made + "[more]\n") == "[more]\n"
+    made = with_toml_server(None, OURS)
+    assert without_toml_server(made) is None
+    assert without_toml_server(made + "[more]\n") == "[more]\n"
 
 
 def test_lines_that_came_to_belong_to_our_block_stop_the_removal() -> None:
-    after = hostservers.with_toml("a = 1\n", OURS) + "startup_timeout_sec = 5\n"
+    after = with_toml_server("a = 1\n", OURS) + "startup_timeout_sec = 5\n"
     with pytest.raises(Conflict, match="would change what other lines mean"):
-        hostservers.without_toml(after)
+        without_toml_server(after)
 
 
 def test_a_blank_line_that_a_person_took_out_does_no_harm() -> None:
-    after = hostservers.with_toml("a = 1\n", OURS).replace("\n\n#", "\n#") + "[b]\n"
-    assert hostservers.without_toml(after) == "a = 1\n[b]\n"
+    after = with_toml_server("a = 1\n", OURS).replace("\n\n#", "\n#") + "[b]\n"
+    assert without_toml_server(after) == "a = 1\n[b]\n"
 
 
 def test_a_list_of_servers_that_cannot_be_added_to_is_refused() -> None:
     with pytest.raises(Conflict, match="nothing can be added"):
-        hostservers.with_toml('mcp_servers = { x = { command = "y" } }\n', OURS)
+        with_toml_server('mcp_servers = { x = { command = "y" } }\n', OURS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ralph.app.hosts.install_hosts import STUB, Host, Program, events, groups
 from ralph.errors import Unreadable
-from ralph.formats import hostsettings
+from ralph.formats.host_files import has_current_hooks, is_ralph_hook, ralph_hooks, with_hooks, without_hooks
 
 OURS = Program(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
 MOVED = Program(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
@@ -66,15 +66,15 @@ def _written(draw: st.DrawFn, value: object) -> str:
 @example('{"hooks":{"Stop":[]}}')
 @example('{\n  "hooks": {\n    "Stop": [\n    ]\n  }\n}\n')
 def test_hooks_put_in_and_taken_out_leave_every_byte_as_it_was(text: str) -> None:
-    there = hostsettings.with_hooks(text, WANTED)
-    assert hostsettings.is_current(there, WANTED)
-    assert hostsettings.without_hooks(there) == text
+    there = with_hooks(text, WANTED)
+    assert has_current_hooks(there, WANTED)
+    assert without_hooks(there) == text
 
 
 @given(settings_files())
 def test_what_was_there_means_the_same_with_our_hooks_beside_it(text: str) -> None:
     before = json.loads(text.lstrip("\ufeff"))
-    after = json.loads(hostsettings.with_hooks(text, WANTED).lstrip("\ufeff"))
+    after = json.loads(with_hooks(text, WANTED).lstrip("\ufeff"))
     hooks = after.pop("hooks")
     for event, group in WANTED.items():
         assert hooks[event].pop() == group
@@ -85,7 +85,7 @@ def test_what_was_there_means_the_same_with_our_hooks_beside_it(text: str) -> No
 
 @given(settings_files())
 def test_only_insertions_are_made(text: str) -> None:
-    rest = iter(hostsettings.with_hooks(text, WANTED))
+    rest = iter(with_hooks(text, WANTED))
     assert all(char in rest for char in text)
 
 
@@ -93,9 +93,9 @@ def test_only_insertions_are_made(text: str) -> None:
 def test_hooks_are_found_and_removed_after_another_program_laid_the_file_out_anew(
     text: str, indent: int | str | None
 ) -> None:
-    value = json.loads(hostsettings.with_hooks(text, WANTED).lstrip("\ufeff"))
-    left = hostsettings.without_hooks(json.dumps(value, indent=indent))
-    assert hostsettings.entries(left) == ()
+    value = json.loads(with_hooks(text, WANTED).lstrip("\ufeff"))
+    left = without_hooks(json.dumps(value, indent=indent))
+    assert ralph_hooks(left) == ()
     was, is_now = json.loads(text.lstrip("\ufeff")), json.loads(left or "{}")
     for hooks in (was.pop("hooks", {}), is_now.pop("hooks", {})):
         assert not [group for event in hooks.values() for group in event if group == WANTED.get("Stop")]
@@ -106,9 +106,7 @@ def test_a_hook_of_ours_that_stands_in_somebodys_group_goes_alone() -> None:
     mine = WANTED["Stop"]
     assert isinstance(mine, Mapping)
     shared = {"hooks": {"Stop": [{"hooks": [THEIRS_HOOK, *mine["hooks"]]}]}}
-    assert json.loads(hostsettings.without_hooks(json.dumps(shared)) or "") == {
-        "hooks": {"Stop": [{"hooks": [THEIRS_HOOK]}]}
-    }
+    assert json.loads(without_hooks(json.dumps(shared)) or "") == {"hooks": {"Stop": [{"hooks": [THEIRS_HOOK]}]}}
 
 
 @pytest.mark.parametrize(
@@ -122,24 +120,24 @@ def test_a_hook_of_ours_that_stands_in_somebodys_group_goes_alone() -> None:
 )
 def test_comments_stay_in_a_file_whose_host_allows_them(text: str) -> None:
     wanted = groups(Host.GEMINI, OURS)
-    there = hostsettings.with_hooks(text, wanted, comments=True)
-    assert hostsettings.is_current(there, wanted, comments=True)
-    assert hostsettings.without_hooks(there, comments=True) == text
+    there = with_hooks(text, wanted, comments=True)
+    assert has_current_hooks(there, wanted, comments=True)
+    assert without_hooks(there, comments=True) == text
     with pytest.raises(Unreadable, match="line"):
-        hostsettings.with_hooks(text.replace("http://x/*y*/", "x"), wanted)
+        with_hooks(text.replace("http://x/*y*/", "x"), wanted)
 
 
 def test_a_comment_that_somebody_wrote_beside_our_hook_stays() -> None:
-    there = hostsettings.with_hooks('{"hooks": {"AfterTool": [1]}}', {"AfterTool": WANTED["Stop"]})
+    there = with_hooks('{"hooks": {"AfterTool": [1]}}', {"AfterTool": WANTED["Stop"]})
     noted = there.replace("[1,", "[1, /* , theirs */")
-    assert hostsettings.without_hooks(noted, comments=True) == '{"hooks": {"AfterTool": [1 /* , theirs */ ]}}'
+    assert without_hooks(noted, comments=True) == '{"hooks": {"AfterTool": [1 /* , theirs */ ]}}'
 
 
 def test_our_own_entries_are_known_by_what_they_start() -> None:
     for host in Host:
         for group in groups(host, MOVED).values():
             assert isinstance(group, dict)
-            assert hostsettings.is_ours(group["hooks"][0])
+            assert is_ralph_hook(group["hooks"][0])
     for other in (THEIRS_HOOK, {}, "x", None, {"command": "x", "args": "y"}, {"args": ["my-ralph/hooks/run.py2"]}):
-        assert not hostsettings.is_ours(other)
+        assert not is_ralph_hook(other)
     assert "run.py" not in STUB

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
-from ralph.formats.insights import KEYS, InsightsDocument, parse, render
+from ralph.formats.work import INSIGHT_KEYS, InsightsDocument, parse_insights, render_insights
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "insights"
@@ -22,7 +22,7 @@ lists = st.lists(words, max_size=3).map(tuple)
 origins = st.builds(Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words)
 extras = st.dictionaries(
     names, st.one_of(words, st.integers(), st.none(), st.just({"a": [1.5, {}]})), max_size=3
-).filter(lambda extra: not extra.keys() & set(KEYS))
+).filter(lambda extra: not extra.keys() & set(INSIGHT_KEYS))
 records = st.builds(
     Record,
     names,
@@ -50,7 +50,7 @@ ONE = Record("ins-1-a", MemoryKind.FIX, "close the pool", label="gotcha", status
 def seen(path: Path) -> dict[str, object]:
     """What the codec makes of a golden file, as plain JSON."""
     with path.open(encoding="utf-8", newline="") as file:
-        document = parse(file.read())
+        document = parse_insights(file.read())
     rows = [
         {
             "id": record.id,
@@ -79,29 +79,29 @@ def test_golden_files_are_read_as_expected(path: Path) -> None:
 
 @given(pieces)
 def test_every_text_keeps_every_byte(text: str) -> None:
-    keeps_every_byte(parse, text)
+    keeps_every_byte(parse_insights, text)
 
 
 @given(records)
 def test_an_insight_that_is_written_reads_back_equal(record: Record) -> None:
-    document = parse(render(record))
+    document = parse_insights(render_insights(record))
     assert [entry.record for entry in document.entries] == [record]
     assert document.problems == ()
 
 
 @given(st.lists(records, max_size=3, unique_by=lambda record: record.id), records)
 def test_adding_and_removing_leaves_the_others_and_every_byte_alone(many: list[Record], record: Record) -> None:
-    document = parse('{"version": 1, "insights": []}')
+    document = parse_insights('{"version": 1, "insights": []}')
     for other in many:
         if other.id != record.id:
             document = document.add(other)
-    add_then_remove_restores(parse, document.text, record)
+    add_then_remove_restores(parse_insights, document.text, record)
     assert document.add(record).remove(record.id).text == document.text
 
 
 @given(records, records)
 def test_any_insight_can_take_the_place_of_any_other(before: Record, after: Record) -> None:
-    document = parse(render(before))
+    document = parse_insights(render_insights(before))
     assert [entry.record for entry in document.replace(before.id, after).entries] == [after]
     assert document.replace(before.id, before).text == document.text
 
@@ -111,7 +111,7 @@ def test_many_at_once_are_as_one_after_the_other(there: list[Record], data: st.D
     taken = {record.id for record in there}
     several = st.lists(records.filter(lambda record: record.id not in taken), min_size=1, max_size=4)
     new = data.draw(several.filter(lambda many: len({record.id for record in many}) == len(many)))
-    start = parse("")
+    start = parse_insights("")
     for record in there:
         start = start.add(record)
     after = [replace(record, text=data.draw(words)) for record in there]
@@ -125,16 +125,16 @@ def test_many_at_once_are_as_one_after_the_other(there: list[Record], data: st.D
 
 def test_two_with_one_id_are_refused_together_as_well() -> None:
     with pytest.raises(Conflict, match="two of the insights have the id"):
-        parse("").add(ONE, ONE)
+        parse_insights("").add(ONE, ONE)
 
 
 def test_an_empty_file_becomes_a_whole_one() -> None:
     for text in ["", "\n", "\ufeff"]:
-        document = parse(text)
+        document = parse_insights(text)
         assert (document.entries, document.problems) == ((), ())
         added = document.add(ONE)
         assert [entry.record for entry in added.entries] == [ONE]
-        assert added.text == text.strip() + render(ONE)
+        assert added.text == text.strip() + render_insights(ONE)
 
 
 blanks = st.sampled_from(["", " ", "\n", "\r\n", "\n  ", "\t"])
@@ -149,12 +149,12 @@ blanks = st.sampled_from(["", " ", "\n", "\r\n", "\n  ", "\t"])
 )  # fmt: skip
 def test_any_layout_is_as_it_was_after_add_and_remove(shell: str, gaps: list[str], record: Record) -> None:
     text = "".join(piece + gap for piece, gap in zip(shell.split("~"), [*gaps, "", "", ""], strict=False))
-    add_then_remove_restores(parse, text, record)
+    add_then_remove_restores(parse_insights, text, record)
 
 
 def test_a_file_without_the_list_gets_it() -> None:
     for text in ["{}", '{"version": 1}', '{"insights": null, "note": 1.0}']:
-        added = parse(text).add(ONE)
+        added = parse_insights(text).add(ONE)
         assert [entry.record for entry in added.entries] == [ONE]
         two = added.add(replace(ONE, id="ins-2-b"))
         assert two.remove("ins-2-b").remove(ONE.id).text == text
@@ -170,7 +170,7 @@ HAND = (
 
 
 def hand() -> InsightsDocument:
-    return parse(HAND)
+    return parse_insights(HAND)
 
 
 def test_only_the_changed_member_is_written() -> None:
@@ -223,11 +223,11 @@ def test_what_cannot_be_written_is_refused() -> None:
 def test_a_file_that_is_not_read_is_not_written_either() -> None:
     for text in ["{", "[]", '{"insights": 7}', '{"insights": [' * 50_000]:
         with pytest.raises(Unreadable):
-            parse(text).add(ONE)
+            parse_insights(text).add(ONE)
 
 
 def test_ten_thousand_insights_with_a_wrong_type_each_are_all_told() -> None:
     rows = ",\n".join(f'{{"id": "ins-{n}", "kind": "fix", "text": "t", "tags": 1}}' for n in range(10_000))
-    document = parse(f'{{"insights": [\n{rows}\n]}}')
+    document = parse_insights(f'{{"insights": [\n{rows}\n]}}')
     assert len(document.entries) == 10_000
     assert [problem.line for problem in document.problems] == list(range(2, 10_002))

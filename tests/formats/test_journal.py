@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.test_jsonl import lists, names, values, words
 
-from ralph.formats import jsonl
-from ralph.formats.journal import entry_id, entry_of, is_entry, record_of
+from ralph.formats.log import decode_record, encode_record, is_journal_entry, journal_entry, journal_id, journal_record
 from ralph.model.record import Family, MemoryKind, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry
 
@@ -31,24 +30,24 @@ WHOLE = JournalEntry(
 
 @given(entries)
 def test_every_entry_comes_back_from_its_line(entry: JournalEntry) -> None:
-    record = jsonl.decode(jsonl.encode(record_of(entry)))
-    assert entry_of(record) == entry
-    assert is_entry(record)
+    record = decode_record(encode_record(journal_record(entry)))
+    assert journal_entry(record) == entry
+    assert is_journal_entry(record)
 
 
 @given(entries)
 def test_an_entry_without_a_line_comes_back_too(entry: JournalEntry) -> None:
-    assert entry_of(record_of(entry)) == entry
+    assert journal_entry(journal_record(entry)) == entry
 
 
 def test_no_field_is_at_its_default_in_the_entry_that_has_all() -> None:
     empty = JournalEntry("", 0, Outcome.DONE)
     assert all(getattr(WHOLE, field.name) != getattr(empty, field.name) for field in fields(JournalEntry))
-    assert entry_of(jsonl.decode(jsonl.encode(record_of(WHOLE)))) == WHOLE
+    assert journal_entry(decode_record(encode_record(journal_record(WHOLE)))) == WHOLE
 
 
 def test_the_record_holds_what_the_index_has_columns_for() -> None:
-    record = record_of(WHOLE)
+    record = journal_record(WHOLE)
     assert (record.id, record.kind, record.family) == ("jrn-run-1a2b3c4d-3", Outcome.RETRIED, Family.JOURNAL)
     assert (record.text, record.title, record.scope) == (WHOLE.notes, "Parse headers", Scope.RUN)
     assert record.origin == Origin("agent", "s-1", "run-1a2b3c4d", 3, "t-abc123", "claude", WHOLE.files)
@@ -59,41 +58,41 @@ def test_the_record_holds_what_the_index_has_columns_for() -> None:
 
 def test_the_id_is_made_of_run_and_iteration_alone() -> None:
     other = replace(WHOLE, outcome=Outcome.DONE, notes="", created_at="2030-01-01")
-    assert record_of(other).id == record_of(WHOLE).id == entry_id("run-1a2b3c4d", 3)
+    assert journal_record(other).id == journal_record(WHOLE).id == journal_id("run-1a2b3c4d", 3)
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_is_kept_also_without_notes(outcome: Outcome) -> None:
     entry = JournalEntry("run-1", 1, outcome)
-    assert entry_of(jsonl.decode(jsonl.encode(record_of(entry)))) == entry
+    assert journal_entry(decode_record(encode_record(journal_record(entry)))) == entry
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_json_cannot_hold_counts_as_none(number: float) -> None:
     entry = replace(WHOLE, duration=number, cost=number)
-    found = entry_of(jsonl.decode(jsonl.encode(record_of(entry))))
+    found = journal_entry(decode_record(encode_record(journal_record(entry))))
     assert (found.duration, found.cost) == (0.0, 0.0)
 
 
 def test_a_further_member_with_one_of_our_names_does_not_change_the_entry() -> None:
     entry = JournalEntry("run-1", 1, Outcome.DONE, extra={"model": "another", "cost_usd": 9.0, "kept": 1})
-    assert entry_of(record_of(entry)) == replace(entry, extra={"kept": 1})
+    assert journal_entry(journal_record(entry)) == replace(entry, extra={"kept": 1})
 
 
 @pytest.mark.parametrize("odd", [None, "12", [1], {"a": 1}, True, 10**400])
 def test_somebody_elses_values_are_read_as_far_as_they_make_sense(odd: object) -> None:
     origin = Origin(run="run-1", iteration=1)
     extra = dict.fromkeys(OURS, odd)
-    entry = entry_of(Record("x", Outcome.DONE, "", Family.JOURNAL, origin=origin, extra=extra))
+    entry = journal_entry(Record("x", Outcome.DONE, "", Family.JOURNAL, origin=origin, extra=extra))
     assert entry.duration in (0.0, 1.0)
     assert entry.model in ("", odd)
 
 
 def test_what_sums_up_a_run_or_has_no_iteration_is_no_entry() -> None:
-    record = record_of(WHOLE)
-    assert not is_entry(replace(record, label="run"))
-    assert not is_entry(replace(record, origin=replace(record.origin, iteration=None)))
-    assert not is_entry(replace(record, origin=replace(record.origin, run="")))
-    assert not is_entry(replace(record, family=Family.MEMORY))
+    record = journal_record(WHOLE)
+    assert not is_journal_entry(replace(record, label="run"))
+    assert not is_journal_entry(replace(record, origin=replace(record.origin, iteration=None)))
+    assert not is_journal_entry(replace(record, origin=replace(record.origin, run="")))
+    assert not is_journal_entry(replace(record, family=Family.MEMORY))
     with pytest.raises(TypeError, match="no record of the journal"):
-        entry_of(Record("mem-1", MemoryKind.FIX, "x"))
+        journal_entry(Record("mem-1", MemoryKind.FIX, "x"))

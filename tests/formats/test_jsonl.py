@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
-from ralph.formats.jsonl import LogDocument, decode, encode, encode_line, parse
+from ralph.formats.log import LogDocument, decode_record, encode_line, encode_record, parse_log
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jsonl"
@@ -80,7 +80,7 @@ def codes(document: LogDocument) -> list[tuple[int, str]]:
 def seen(path: Path) -> dict[str, object]:
     """What the codec makes of a golden file, as plain JSON."""
     with path.open(encoding="utf-8", newline="") as file:
-        document = parse(file.read())
+        document = parse_log(file.read())
     rows = [
         {
             "id": record.id,
@@ -113,8 +113,8 @@ def test_golden_files_are_read_as_expected(path: Path) -> None:
 @given(pieces)
 @example('{"v":1' + '{"v":1,"type":"' * 100)
 def test_every_text_keeps_every_byte(text: str) -> None:
-    keeps_every_byte(parse, text)
-    document = parse(text)
+    keeps_every_byte(parse_log, text)
+    document = parse_log(text)
     for line in document.lines:
         assert json.loads(text[line.start : line.end]) == line.value
         assert line.line == text.count("\n", 0, line.start) + 1
@@ -122,7 +122,7 @@ def test_every_text_keeps_every_byte(text: str) -> None:
 
 @given(pieces)
 def test_no_character_of_a_log_goes_unread_and_untold(text: str) -> None:
-    document = parse(text)
+    document = parse_log(text)
     spans = [(entry.start, entry.end) for entry in document.entries]
     spans += [(line.start, line.end) for line in document.lines]
     place, rest = 0, []
@@ -135,8 +135,8 @@ def test_no_character_of_a_log_goes_unread_and_untold(text: str) -> None:
 
 @given(records)
 def test_every_record_comes_back_from_its_line(record: Record) -> None:
-    line = encode(record)
-    assert decode(line) == record
+    line = encode_record(record)
+    assert decode_record(line) == record
     assert line.endswith("\n")
     assert len(line.splitlines()) == 1
     assert "\x00" not in line
@@ -147,15 +147,15 @@ def test_every_record_comes_back_from_its_line(record: Record) -> None:
 @given(records)
 def test_equal_records_are_equal_bytes(record: Record) -> None:
     again = replace(record, extra=dict(reversed(list(record.extra.items()))))
-    assert encode(again) == encode(record)
+    assert encode_record(again) == encode_record(record)
 
 
 @given(pieces, any_record((Family.OBSERVATION, Family.JOURNAL)))
 def test_a_record_can_be_added_to_any_text_and_removed_again(text: str, record: Record) -> None:
-    before = parse(text)
+    before = parse_log(text)
     if record.id in {entry.record.id for entry in before.entries} | {"a"}:
         return
-    add_then_remove_restores(parse, text, record)
+    add_then_remove_restores(parse_log, text, record)
     added = before.add(record)
     assert added.text.startswith(text)
     if text != "\ufeff":
@@ -166,53 +166,53 @@ def test_a_record_can_be_added_to_any_text_and_removed_again(text: str, record: 
 def test_a_log_that_is_cut_anywhere_and_appended_to_loses_only_the_cut_line(
     many: list[Record], data: st.DataObject
 ) -> None:
-    whole = "".join(map(encode, many))
+    whole = "".join(map(encode_record, many))
     cut = whole[: data.draw(st.integers(0, len(whole)))]
-    ends = [len("".join(map(encode, many[:count]))) for count in range(1, len(many) + 1)]
+    ends = [len("".join(map(encode_record, many[:count]))) for count in range(1, len(many) + 1)]
     complete = sum(len(cut) >= end - 1 for end in ends)  # a line that lacks only its line end is whole
     last = observation("the-last-one")
     kept = [*many[:complete], last]
-    assert [entry.record for entry in parse(cut).add(last).entries] == kept
-    glued = parse(cut + encode(last))
+    assert [entry.record for entry in parse_log(cut).add(last).entries] == kept
+    glued = parse_log(cut + encode_record(last))
     assert [entry.record for entry in glued.entries] == kept
     assert all(code in ("torn-line", "duplicate-id") for _, code in codes(glued))
 
 
 def test_a_torn_line_is_told_and_the_next_append_starts_on_a_fresh_line() -> None:
-    torn = encode(observation("a")) + encode(observation("b"))[:30]
-    document = parse(torn).add(observation("c"))
-    assert document.text == torn + "\n" + encode(observation("c")).rstrip()
+    torn = encode_record(observation("a")) + encode_record(observation("b"))[:30]
+    document = parse_log(torn).add(observation("c"))
+    assert document.text == torn + "\n" + encode_record(observation("c")).rstrip()
     assert document.remove("c").text == torn
     assert ids(document) == ["a", "c"]
     assert codes(document) == [(2, "torn-line")]
 
 
 def test_zero_bytes_that_a_crash_left_do_not_hide_the_line_after_them() -> None:
-    document = parse("\x00" * 4096 + encode(observation("a")) + encode(observation("b")))
+    document = parse_log("\x00" * 4096 + encode_record(observation("a")) + encode_record(observation("b")))
     assert ids(document) == ["a", "b"]
     assert codes(document) == [(1, "torn-line")]
 
 
 def test_what_stands_behind_hundreds_of_torn_halves_is_still_read() -> None:
-    halves = "".join(encode(observation(f"h{n}", "x" * n))[: 20 + n % 60] for n in range(500))
-    document = parse(halves + encode(observation("a")) + encode(observation("b")))
+    halves = "".join(encode_record(observation(f"h{n}", "x" * n))[: 20 + n % 60] for n in range(500))
+    document = parse_log(halves + encode_record(observation("a")) + encode_record(observation("b")))
     assert ids(document) == ["a", "b"]
     assert {code for _, code in codes(document)} == {"torn-line"}
 
 
 def test_two_records_on_one_line_are_both_read() -> None:
-    document = parse(encode(observation("a")).rstrip() + encode(observation("b")))
+    document = parse_log(encode_record(observation("a")).rstrip() + encode_record(observation("b")))
     assert ids(document) == ["a", "b"]
     assert codes(document) == [(1, "torn-line")]
     assert ids(document.remove("a")) == ["b"]
-    assert document.remove("b").text == encode(observation("a"))
+    assert document.remove("b").text == encode_record(observation("a"))
 
 
 def test_forgetting_removes_every_line_of_a_record_and_nothing_else() -> None:
-    secret = encode(observation("s", "password is hunter2"))
-    others = encode_line("session", {"id": "s", "x": 1}), encode(observation("b"))
+    secret = encode_record(observation("s", "password is hunter2"))
+    others = encode_line("session", {"id": "s", "x": 1}), encode_record(observation("b"))
     text = secret + others[0] + secret + others[1] + secret[:-6]
-    document = parse(text)
+    document = parse_log(text)
     assert codes(document) == [(3, "duplicate-id"), (5, "torn-line")]
     assert document.remove("s").text == "".join(others)
     with pytest.raises(NotFound):
@@ -223,21 +223,23 @@ def test_forgetting_removes_every_line_of_a_record_and_nothing_else() -> None:
 
 def test_a_line_of_the_future_or_of_an_unknown_kind_can_be_forgotten_too() -> None:
     text = '{"v":99,"type":"observation","id":"f"}\n{"v":1,"type":"observation","id":"k","kind":"new"}\n'
-    document = parse(text)
+    document = parse_log(text)
     assert [problem.level for problem in document.problems] == ["note", "error"]
     assert document.remove("f").remove("k").text == ""
 
 
 def test_replacing_writes_one_line_and_keeps_the_others() -> None:
-    text = "\ufeff" + encode(observation("a")).replace("\n", "\r\n") + "half\r\n" + encode(observation("b"))
-    changed = parse(text).replace("a", observation("a", "new"))
+    text = (
+        "\ufeff" + encode_record(observation("a")).replace("\n", "\r\n") + "half\r\n" + encode_record(observation("b"))
+    )
+    changed = parse_log(text).replace("a", observation("a", "new"))
     assert changed.text == text.replace('"text":"t"', '"text":"new"', 1)
 
 
 def test_other_lines_are_given_as_they_are() -> None:
     line = encode_line("injection", {"b": [1], "a": "\ud800\n\x00\u2028"})
     assert line == '{"v":1,"type":"injection","a":"\\ud800\\n\\u0000\\u2028","b":[1]}\n'
-    (one,) = parse(line).lines
+    (one,) = parse_log(line).lines
     assert (one.type, one.value["a"], one.line) == ("injection", "\ud800\n\x00\u2028", 1)
     assert encode_line("tick", {}) == '{"v":1,"type":"tick"}\n'
     bad: list[tuple[str, dict[str, object]]] = [
@@ -254,8 +256,8 @@ def test_other_lines_are_given_as_they_are() -> None:
 
 def test_what_a_tool_printed_is_kept_with_its_nul_characters() -> None:
     record = observation("a\x00", "b\x00c")
-    assert decode(encode(record)) == record
-    assert "\\u0000" in encode(record)
+    assert decode_record(encode_record(record)) == record
+    assert "\\u0000" in encode_record(record)
 
 
 def test_what_cannot_be_a_line_is_refused() -> None:
@@ -267,32 +269,32 @@ def test_what_cannot_be_a_line_is_refused() -> None:
         replace(observation("a"), extra={"x": {1: 2}}),
     ]:
         with pytest.raises(Refused):
-            encode(bad)
-    for line in ["", "{", '{"v":1,"type":"session"}', encode(observation("a")) * 2]:
+            encode_record(bad)
+    for line in ["", "{", '{"v":1,"type":"session"}', encode_record(observation("a")) * 2]:
         with pytest.raises(Unreadable):
-            decode(line)
+            decode_record(line)
 
 
 def test_a_deeply_nested_line_or_a_very_long_number_is_told_and_the_rest_is_read() -> None:
-    good = encode(observation("a"))
+    good = encode_record(observation("a"))
     for bad in ['{"v":1,"type":"x","a":' + "[" * 100_000, '{"v":1,"a":' + "9" * 10_000 + "}"]:
-        document = parse(f"{bad}\n{good}")
+        document = parse_log(f"{bad}\n{good}")
         assert ids(document) == ["a"]
         assert codes(document) == [(1, "torn-line")]
 
 
 def test_a_number_that_is_none_does_not_lose_its_line() -> None:
-    document = parse('{"v": 1, "type": "event", "payload": {"score": NaN, "low": -Infinity, "prompt": "x"}}\n')
+    document = parse_log('{"v": 1, "type": "event", "payload": {"score": NaN, "low": -Infinity, "prompt": "x"}}\n')
     assert codes(document) == []
     assert document.lines[0].value["payload"] == {"score": None, "low": None, "prompt": "x"}
 
 
 def test_a_long_line_of_openings_is_read_in_linear_time() -> None:
-    text = '{"v":1,"type":"' * 100_000 + "\n" + encode(observation("a", "x" * 1_000_000))
-    assert ids(parse(text)) == ["a"]
+    text = '{"v":1,"type":"' * 100_000 + "\n" + encode_record(observation("a", "x" * 1_000_000))
+    assert ids(parse_log(text)) == ["a"]
 
 
 def test_members_that_other_writers_add_are_surfaced() -> None:
-    record = decode('{"type":"journal","id":"j","kind":"failed","model":"opus","extra":{"cost":0.5}}')
+    record = decode_record('{"type":"journal","id":"j","kind":"failed","model":"opus","extra":{"cost":0.5}}')
     assert record.extra == {"model": "opus", "cost": 0.5}
     assert (record.status, record.scope) == (Status.ACCEPTED, Scope.RUN)

@@ -9,9 +9,22 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.errors import Refused
-from ralph.formats.document import Problem
-from ralph.formats.jsonedit import DROP, Raw, array_text, object_text, plain, same, splice, style_of
-from ralph.formats.jsontext import MAX_DEPTH, Fields, Lines, Node, read
+from ralph.formats.json_text import (
+    DROP,
+    MAX_DEPTH,
+    JsonFields,
+    JsonNode,
+    LineNumbers,
+    Raw,
+    array_text,
+    check_json,
+    object_text,
+    read_json,
+    same_json,
+    splice,
+    style_of,
+)
+from ralph.formats.text import Problem
 
 scalars = st.one_of(
     st.none(),
@@ -39,9 +52,9 @@ def laid_out(value: object, style: tuple[int | str | None, tuple[str, str]], new
     return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).replace("\n", newline)
 
 
-def tree(text: str) -> Node:
-    node = read(text)
-    assert isinstance(node, Node), node
+def tree(text: str) -> JsonNode:
+    node = read_json(text)
+    assert isinstance(node, JsonNode), node
     return node
 
 
@@ -57,7 +70,7 @@ def append(text: str, value: object, key: str = "a") -> str:
     return splice(text, array, array_text(text, array, style_of(text, root), added=[value]))
 
 
-def walk(node: Node) -> list[Node]:
+def walk(node: JsonNode) -> list[JsonNode]:
     nodes = [node]
     for child in [*(member.node for member in node.members), *node.items]:
         nodes += walk(child)
@@ -66,7 +79,7 @@ def walk(node: Node) -> list[Node]:
 
 @given(json_pieces)
 def test_every_text_is_either_read_as_json_reads_it_or_told_with_its_line(text: str) -> None:
-    got = read(text)
+    got = read_json(text)
     try:
         expected = json.loads(text.removeprefix("\ufeff"), parse_constant=int)
     except ValueError:  # `int` says so for NaN and Infinity, which are not JSON
@@ -74,8 +87,8 @@ def test_every_text_is_either_read_as_json_reads_it_or_told_with_its_line(text: 
         assert got.level == "error"
         assert 1 <= got.line <= text.count("\n") + 1
     else:
-        assert isinstance(got, Node)
-        assert same(got.value, expected)
+        assert isinstance(got, JsonNode)
+        assert same_json(got.value, expected)
 
 
 @given(values, styles, st.sampled_from(["\n", "\r\n"]))
@@ -84,7 +97,7 @@ def test_each_node_stands_where_its_own_text_is(
 ) -> None:
     text = laid_out(value, style, newline)
     for node in walk(tree(text)):
-        assert same(json.loads(text[node.start : node.end]), node.value)
+        assert same_json(json.loads(text[node.start : node.end]), node.value)
         for member in node.members:
             assert json.loads(text[member.start : member.key_end]) == member.key
 
@@ -118,12 +131,12 @@ def test_appending_to_a_list_and_removing_again_restores_every_byte(
     text = laid_out(items, style, "\n")
     root = tree(text)
     changed = array_text(text, root, style_of(text, root), added=[new])
-    assert same(json.loads(changed), [*items, new])
+    assert same_json(json.loads(changed), [*items, new])
     after = tree(changed)
     assert array_text(changed, after, style_of(changed, after), removed=[len(items)]) == text
     place = data.draw(st.integers(0, len(items) - 1))
     shorter = array_text(text, root, style_of(text, root), removed=[place])
-    assert same(json.loads(shorter), items[:place] + items[place + 1 :])
+    assert same_json(json.loads(shorter), items[:place] + items[place + 1 :])
 
 
 def test_number_spelling_escapes_and_duplicate_keys_survive_an_edit() -> None:
@@ -171,21 +184,21 @@ def test_an_edit_can_stand_inside_another_edit() -> None:
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
 def test_a_deeply_nested_text_is_a_problem_and_no_crash(opening: str) -> None:
-    got = read(opening * 200_000)
+    got = read_json(opening * 200_000)
     assert isinstance(got, Problem)
     assert f"deeper than {MAX_DEPTH}" in got.what
-    assert isinstance(read("[" * MAX_DEPTH + "]" * MAX_DEPTH), Node)
-    assert isinstance(read("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)), Problem)
+    assert isinstance(read_json("[" * MAX_DEPTH + "]" * MAX_DEPTH), JsonNode)
+    assert isinstance(read_json("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)), Problem)
 
 
 def test_a_number_too_long_for_python_is_a_problem_with_its_line() -> None:
-    got = read('{"a":\n' + "9" * 10_000 + "}")
+    got = read_json('{"a":\n' + "9" * 10_000 + "}")
     assert isinstance(got, Problem)
     assert got.line == 2
 
 
 def test_conflict_markers_are_named_as_such() -> None:
-    got = read('{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> other\n}')
+    got = read_json('{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> other\n}')
     assert isinstance(got, Problem)
     assert (got.line, got.code) == (2, "conflict-marker")
 
@@ -205,15 +218,15 @@ def test_what_json_cannot_hold_is_refused() -> None:
         deep,
     ]:
         with pytest.raises(Refused) as caught:
-            plain(value)
+            check_json(value)
         assert caught.value.hint
-    assert plain("a\x00b", nul=True) == "a\x00b"
-    assert plain({"a": (1, 2.5, None)}) == {"a": [1, 2.5, None]}
+    assert check_json("a\x00b", nul=True) == "a\x00b"
+    assert check_json({"a": (1, 2.5, None)}) == {"a": [1, 2.5, None]}
 
 
 def test_the_line_of_a_place_counts_line_feeds_only() -> None:
     text = "a\r\nb\x0b\u2028\n\nc"
-    lines = Lines(text)
+    lines = LineNumbers(text)
     assert [lines(place) for place in range(len(text) + 1)] == [
         text.count("\n", 0, place) + 1 for place in range(len(text) + 1)
     ]
@@ -222,7 +235,7 @@ def test_the_line_of_a_place_counts_line_feeds_only() -> None:
 def test_members_of_a_wrong_type_are_told_once_and_count_as_absent() -> None:
     text = '{"t": 1,\n"n": "x",\n"f": "no",\n"l": [1, "a"],\n"o": [],\n"i": 2.0, "z": null}'
     problems: list[Problem] = []
-    fields = Fields(tree(text), Lines(text), problems)
+    fields = JsonFields(tree(text), LineNumbers(text), problems)
     assert (fields.text("t"), fields.number("n"), fields.flag("f")) == (None, None, None)
     assert (fields.texts("l"), fields.inner("o"), fields.number("i"), fields.text("z")) == (
         ("a",),

@@ -14,8 +14,8 @@ from ralph.formats.knowledge import (
     as_entry,
     clean_tags,
     links_in,
-    parse,
-    render,
+    parse_knowledge,
+    render_knowledge,
     same_entry,
     shorten,
     slug_for,
@@ -80,15 +80,15 @@ PLAIN = Record(id="x", kind=MemoryKind.CONTEXT, text="Words.", title="A title", 
 
 @pytest.mark.parametrize("path", golden.cases("knowledge"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
-    assert golden.seen(parse(golden.text_of(path), path.stem)) == golden.expected(path)
+    assert golden.seen(parse_knowledge(golden.text_of(path), path.stem)) == golden.expected(path)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
 def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
     for path in CORPUS.glob("*.md"):
         text = golden.text_of(path)
-        document = parse(text, path.stem)
-        keeps_every_byte(parse, text)
+        document = parse_knowledge(text, path.stem)
+        keeps_every_byte(parse_knowledge, text)
         assert document.problems == ()
         old = document.entries[0].record
         assert document.replace(old.id, old) is document
@@ -104,31 +104,31 @@ def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
 @pytest.mark.parametrize("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
 def test_a_blank_file_takes_an_entry_and_is_blank_again_without_it(text: str) -> None:
     record = as_entry(PLAIN, "")
-    add_then_remove_restores(parse, text, record)
-    added = parse(text).add(record)
-    assert added.text == text.strip() + render(record)
+    add_then_remove_restores(parse_knowledge, text, record)
+    added = parse_knowledge(text).add(record)
+    assert added.text == text.strip() + render_knowledge(record)
     assert added.remove(record.id).text == text.strip()
 
 
 @given(st.one_of(texts, texts.map("---\n{}\n---\n".format), st.text(st.characters(exclude_categories=[]))))
 def test_every_text_keeps_every_byte(text: str) -> None:
-    keeps_every_byte(parse, text)
-    document = parse(text)
+    keeps_every_byte(parse_knowledge, text)
+    document = parse_knowledge(text)
     assert len(document.entries) <= 1
     assert document.entries or len(document.problems) == 1
 
 
 @given(records)
 def test_a_written_entry_reads_back_as_it_was(record: Record) -> None:
-    document = parse(render(record))
+    document = parse_knowledge(render_knowledge(record))
     assert [entry.record for entry in document.entries] == [record]
-    assert parse("").add(record).text == document.text
+    assert parse_knowledge("").add(record).text == document.text
     assert document.remove("know-").text == ""
 
 
 @given(records)
 def test_replacing_changes_what_differs_and_keeps_the_rest(record: Record) -> None:
-    document = parse(FILE)
+    document = parse_knowledge(FILE)
     wanted = replace(record, extra={**record.extra, "owner": {"name": "Kim"}})
     after = document.replace("know-", wanted)
     assert [entry.record for entry in after.entries] == [wanted]
@@ -138,12 +138,12 @@ def test_replacing_changes_what_differs_and_keeps_the_rest(record: Record) -> No
 
 @given(records, records)
 def test_any_entry_may_become_any_other(one: Record, other: Record) -> None:
-    after = parse(render(one)).replace("know-", other)
+    after = parse_knowledge(render_knowledge(one)).replace("know-", other)
     assert [entry.record for entry in after.entries] == [other]
 
 
 def test_one_changed_value_changes_one_line() -> None:
-    document = parse(FILE)
+    document = parse_knowledge(FILE)
     old = document.entries[0].record
     assert document.replace("know-", replace(old, title='a "b": c')).text == FILE.replace("Old title", '"a \\"b\\": c"')
     assert document.replace("know-", replace(old, tags=("one", "two", "on"))).text == FILE.replace(
@@ -163,17 +163,17 @@ def test_one_changed_value_changes_one_line() -> None:
 
 def test_crlf_bom_and_a_missing_last_line_end_survive() -> None:
     text = "\ufeff" + FILE.replace("\n", "\r\n").removesuffix("\r\n")
-    document = parse(text, "s")
+    document = parse_knowledge(text, "s")
     old = document.entries[0].record
     assert old.text == "Old body [[Link]]."
     after = document.replace("know-s", replace(old, text="a\nb", title="T"))
     assert after.text == text.replace("Old body [[Link]].", "a\r\nb").replace("Old title", '"T"')
-    bare = parse("---\ntitle: a\ntags: b\n---")
+    bare = parse_knowledge("---\ntitle: a\ntags: b\n---")
     assert bare.replace("know-", replace(bare.entries[0].record, text="c")).text.endswith("---\n\nc\n")
 
 
 def test_the_key_that_named_the_kind_is_the_one_that_changes() -> None:
-    document = parse("---\ntitle: a\ntags: b\ntype: gotcha\n---\nx\n")
+    document = parse_knowledge("---\ntitle: a\ntags: b\ntype: gotcha\n---\nx\n")
     old = document.entries[0].record
     assert (old.kind, old.label, old.extra) == (MemoryKind.FIX, "gotcha", {})
     after = document.replace("know-", replace(old, kind=MemoryKind.DECISION, label="ADR"))
@@ -185,9 +185,9 @@ def test_the_key_that_named_the_kind_is_the_one_that_changes() -> None:
 def test_a_file_holds_one_entry() -> None:
     for text in (FILE, "words"):
         with pytest.raises(Conflict):
-            parse(text).add(PLAIN)
+            parse_knowledge(text).add(PLAIN)
     with pytest.raises(NotFound):
-        parse("words").remove("know-")
+        parse_knowledge("words").remove("know-")
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_a_file_holds_one_entry() -> None:
 )
 def test_what_cannot_be_written_is_refused(record: Record) -> None:
     with pytest.raises(Refused):
-        parse("").add(record)
+        parse_knowledge("").add(record)
     with pytest.raises(Refused):
-        parse(FILE).replace("know-", record)
+        parse_knowledge(FILE).replace("know-", record)
 
 
 def test_what_a_file_does_not_hold_is_left_out() -> None:
@@ -216,7 +216,7 @@ def test_what_a_file_does_not_hold_is_left_out() -> None:
         id="mem-1-a", kind=MemoryKind.CONTEXT, text="See [[B]].\r\nMore.", label="learning",
         title="A  b", tags=("X", "x"), scope=Scope.TASK,
     )  # fmt: skip
-    assert parse("", "a-b").add(record).entries[0].record == Record(
+    assert parse_knowledge("", "a-b").add(record).entries[0].record == Record(
         id="know-a-b", kind=MemoryKind.CONTEXT, text="See [[B]].\nMore.", label="knowledge", title="A b", tags=("x",),
         links=(Link("links_to", "B"),),
     )  # fmt: skip
@@ -230,14 +230,14 @@ def test_what_a_file_does_not_hold_is_left_out() -> None:
     ],
 )  # fmt: skip
 def test_hostile_front_matter_is_told_and_never_crashes(front: str) -> None:
-    document = parse(f"---\n{front}\n---\ntext\n")
+    document = parse_knowledge(f"---\n{front}\n---\ntext\n")
     assert document.entries == ()
     assert len(document.problems) == 1
 
 
 def test_odd_scalars_are_read_in_their_own_words() -> None:
     text = "---\ntitle: !!timestamp no\ntags: [!!bool maybe, 1.10, ~, 0x1F, yes]\na: !!int x\nb: 007\nc: .nan\n---\nx\n"
-    record = parse(text).entries[0].record
+    record = parse_knowledge(text).entries[0].record
     assert record.title == "no"
     assert record.tags == ("maybe", "1.10", "0x1f", "yes")
     assert record.extra == {"a": "x", "b": "007", "c": ".nan"}
@@ -245,11 +245,11 @@ def test_odd_scalars_are_read_in_their_own_words() -> None:
 
 def test_large_files_are_read() -> None:
     body = "word [[x]] `[[y]]` " * 100_000
-    record = parse(f"---\ntitle: a\ntags: b\n---\n{body}\n{body}").entries[0].record
+    record = parse_knowledge(f"---\ntitle: a\ntags: b\n---\n{body}\n{body}").entries[0].record
     assert record.links == (Link("links_to", "x"),)
     for odd in ("[" * 1_000_000, "`" * 999_999, "` `` ``` " * 100_000, "[[a" * 300_000, "---\n" * 200_000):
         assert links_in(odd) == ()
-        keeps_every_byte(parse, f"---\n{odd}")
+        keeps_every_byte(parse_knowledge, f"---\n{odd}")
 
 
 def test_links_stand_outside_code() -> None:

@@ -7,30 +7,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.laws import messy
 
-from ralph.formats.bullets import Bullet, bullet, bullets, dedent, indent_of, marker
-from ralph.formats.lines import BOM, Place, framed, gap, heading, is_rule, lines, oddity, put_below, said, without
+from ralph.formats.text import (
+    BOM,
+    Bullet,
+    LineRole,
+    blank_line_before,
+    bullet_marker,
+    cut_lines,
+    dedent,
+    framed_span,
+    indentation,
+    insertion_below,
+    is_rule,
+    line_problem,
+    normalise_text,
+    parse_heading,
+    read_bullets,
+    render_bullet,
+    scan_lines,
+)
 
 texts = messy("- a", "* b", "  c", "```\n", "~~~~\n", "<!-- x", "-->\n", "## H\n", "\t- d\n", "word")
 
 
 def places(text: str) -> str:
     short = {
-        Place.TEXT: ".",
-        Place.OPENS: "(",
-        Place.INSIDE: "i",
-        Place.UNCLOSED: "u",
-        Place.CONFLICT: "x",
+        LineRole.TEXT: ".",
+        LineRole.OPENS: "(",
+        LineRole.INSIDE: "i",
+        LineRole.UNCLOSED: "u",
+        LineRole.CONFLICT: "x",
     }
-    return "".join(short[line.place] for line in lines(text))
+    return "".join(short[line.place] for line in scan_lines(text))
 
 
 def found(text: str) -> list[str]:
-    return [item.text for item in bullets(lines(text))]
+    return [item.text for item in read_bullets(scan_lines(text))]
 
 
 @given(texts)
 def test_the_lines_are_the_text_cut_at_line_feeds(text: str) -> None:
-    all_lines = list(lines(text))
+    all_lines = list(scan_lines(text))
     begin = 1 if text.startswith("\ufeff") else 0
     assert text[:begin] + "".join(text[line.start : line.end] for line in all_lines) == text
     assert [line.number for line in all_lines] == list(range(1, text.count("\n") + 2))
@@ -38,7 +55,7 @@ def test_the_lines_are_the_text_cut_at_line_feeds(text: str) -> None:
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
-    assert [line.text for line in lines("a\x0bb\x85c\u2028d\re\r\nf")] == ["a\x0bb\x85c\u2028d\re", "f"]
+    assert [line.text for line in scan_lines("a\x0bb\x85c\u2028d\re\r\nf")] == ["a\x0bb\x85c\u2028d\re", "f"]
 
 
 def test_a_fence_needs_the_same_mark_and_at_least_its_length_to_close() -> None:
@@ -54,7 +71,7 @@ def test_a_fence_may_stand_in_a_bullet() -> None:
 
 def test_what_is_never_closed_hides_nothing_and_is_told() -> None:
     assert places("```\na\n````x\n<!-- b\nc") == "u.uu."
-    told = [oddity(line) for line in lines("a\n```\n<!-- b")]
+    told = [line_problem(line) for line in scan_lines("a\n```\n<!-- b")]
     assert [(problem.line, problem.code) for problem in told if problem] == [(2, "unclosed"), (3, "unclosed")]
 
 
@@ -69,9 +86,9 @@ def test_conflict_markers_count_only_within_a_conflict() -> None:
 def test_headings_are_read_as_markdown_has_them() -> None:
     cases = {"# a": (1, "a"), "## b ##": (2, "b"), "###": (3, ""), "## c#": (2, "c#"), "##\tx": (2, "x")}
     for text, expected in cases.items():
-        assert heading(next(lines(text))) == expected
+        assert parse_heading(next(scan_lines(text))) == expected
     for text in ("#a", "####### a", " # a", "a", ""):
-        assert heading(next(lines(text))) is None
+        assert parse_heading(next(scan_lines(text))) is None
 
 
 def test_rules_are_three_marks_of_one_sort() -> None:
@@ -96,9 +113,9 @@ def test_an_unindented_fence_ends_a_bullet() -> None:
 
 @given(texts)
 def test_bullets_are_stretches_of_whole_lines_in_order(text: str) -> None:
-    items = list(bullets(lines(text)))
-    starts = {line.start for line in lines(text)}
-    ends = {line.end for line in lines(text)}
+    items = list(read_bullets(scan_lines(text)))
+    starts = {line.start for line in scan_lines(text)}
+    ends = {line.end for line in scan_lines(text)}
     assert all(item.start in starts and item.end in ends and item.text for item in items)
     assert all(one.end <= other.start for one, other in pairwise(items))
 
@@ -110,16 +127,16 @@ bodies = st.lists(st.one_of(st.just(""), words, words.map("  {}".format), words.
 @given(words, bodies, words, st.sampled_from(["- ", "* ", "  -  ", "-\t"]), st.sampled_from(["\n", "\r\n"]))
 def test_a_bullet_reads_back_as_it_was_written(first: str, body: list[str], last: str, lead: str, newline: str) -> None:
     text = "\n".join([first, *body, last])
-    place = marker(lead + first)
+    place = bullet_marker(lead + first)
     assert place is not None
-    written = bullet(text, newline, lead, place[1])
-    assert list(bullets(lines(written))) == [
-        Bullet(0, len(written), 1, indent_of(lead), place[1], text),
+    written = render_bullet(text, newline, lead, place[1])
+    assert list(read_bullets(scan_lines(written))) == [
+        Bullet(0, len(written), 1, indentation(lead), place[1], text),
     ]
 
 
 def test_indentation_counts_tabs_to_the_next_stop() -> None:
-    assert [indent_of(text) for text in ("a", "  a", "\ta", "  \ta", " \t a")] == [0, 2, 4, 4, 5]
+    assert [indentation(text) for text in ("a", "  a", "\ta", "  \ta", " \t a")] == [0, 2, 4, 4, 5]
     assert [dedent(text, 2) for text in ("a", "  a", "    a", "\ta", " ", "")] == [
         "a",
         "a",
@@ -131,28 +148,28 @@ def test_indentation_counts_tabs_to_the_next_stop() -> None:
 
 
 def test_removing_lines_takes_one_of_two_blank_lines_along() -> None:
-    assert without("a\n\nb\n\nc\n", 3, 5) == "a\n\nc\n"
-    assert without("a\r\n\r\nb\r\n\r\nc", 5, 8) == "a\r\n\r\nc"
-    assert without("a\n\nb\n", 3, 5) == "a\n"
-    assert without("a\nb\nc\n", 2, 4) == "a\nc\n"
+    assert cut_lines("a\n\nb\n\nc\n", 3, 5) == "a\n\nc\n"
+    assert cut_lines("a\r\n\r\nb\r\n\r\nc", 5, 8) == "a\r\n\r\nc"
+    assert cut_lines("a\n\nb\n", 3, 5) == "a\n"
+    assert cut_lines("a\nb\nc\n", 2, 4) == "a\nc\n"
 
 
 def test_a_file_that_does_not_end_with_a_line_end_gets_none_by_removing() -> None:
-    assert without("a\nb", 2, 3) == "a"
-    assert without("a\r\n\r\nb", 5, 6) == "a"
-    assert without("\ufeffa\n\nb\n", 1, 3) == "\ufeffb\n"
+    assert cut_lines("a\nb", 2, 3) == "a"
+    assert cut_lines("a\r\n\r\nb", 5, 6) == "a"
+    assert cut_lines("\ufeffa\n\nb\n", 1, 3) == "\ufeffb\n"
 
 
 @given(messy("word\n", "\r\r\n"), st.integers(0, 40), st.sampled_from(["\n", "\r\n"]))
 def test_what_is_put_below_words_is_taken_out_without_a_trace(text: str, number: int, newline: str) -> None:
-    ends = [len(BOM) if text.startswith(BOM) else 0, *(line.end for line in lines(text) if not line.blank)]
-    place, written = put_below(text, ends[number % len(ends)], "- a\n  b", newline)
+    ends = [len(BOM) if text.startswith(BOM) else 0, *(line.end for line in scan_lines(text) if not line.blank)]
+    place, written = insertion_below(text, ends[number % len(ends)], "- a\n  b", newline)
     if not text.strip(BOM + " \t\r\n"):
         return
     after = text[:place] + written + text[place:]
     start = place + written.index("- a")
     assert after[start - 1 : start] in ("", "\n", BOM)
-    assert without(after, start, start + len("- a\n  b"), apart=True) == text
+    assert cut_lines(after, start, start + len("- a\n  b"), apart=True) == text
 
 
 def test_a_frame_is_found_only_when_just_it_stands_around() -> None:
@@ -160,22 +177,22 @@ def test_a_frame_is_found_only_when_just_it_stands_around() -> None:
         text = "x\n## a\n- b\n---\n".replace("\n", newline)
         start = text.index("- b")
         end = start + len("- b" + newline)
-        assert framed(text, start, end, "## a\n", "\n---") == (text.index("## a"), len(text))
-        assert framed(text, start, end, "# a\n", "\n---") is None
-        assert framed(text, start, end, "## a\n", "\n--") is None
-        assert framed(text, start, end, "## a\n\n", "\n---") is None
-        assert framed(text.replace("---", "---\rwords"), start, end, "## a\n", "\n---") is None
+        assert framed_span(text, start, end, "## a\n", "\n---") == (text.index("## a"), len(text))
+        assert framed_span(text, start, end, "# a\n", "\n---") is None
+        assert framed_span(text, start, end, "## a\n", "\n--") is None
+        assert framed_span(text, start, end, "## a\n\n", "\n---") is None
+        assert framed_span(text.replace("---", "---\rwords"), start, end, "## a\n", "\n---") is None
 
 
 def test_a_gap_is_one_blank_line() -> None:
     cases = {"": "", "\ufeff": "", "a": "\n\n", "a\n": "\n", "a\n\n": "", "a\r\n\r\n": ""}
-    assert {text: gap(text, "\n") for text in cases} == cases
+    assert {text: blank_line_before(text, "\n") for text in cases} == cases
 
 
 def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() -> None:
-    assert said("Use  `IF`\nnow.") == said("use if now")
-    assert said("Use it") == said("Use it!?")
-    assert said("Use it") != said("Use them")
+    assert normalise_text("Use  `IF`\nnow.") == normalise_text("use if now")
+    assert normalise_text("Use it") == normalise_text("Use it!?")
+    assert normalise_text("Use it") != normalise_text("Use them")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +209,7 @@ def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() 
     ],
 )
 def test_texts_say_the_same_when_case_spacing_and_final_marks_alone_differ(left: str, right: str, same: bool) -> None:
-    assert (said(left) == said(right)) is same
+    assert (normalise_text(left) == normalise_text(right)) is same
 
 
 def test_long_lines_and_many_marks_are_read_in_one_pass() -> None:
@@ -204,5 +221,5 @@ def test_long_lines_and_many_marks_are_read_in_one_pass() -> None:
         "- " * 500_000,
         "\n" * 100_000,
     ):
-        assert sum(1 for _ in lines(text)) == text.count("\n") + 1
-        assert all(item.text for item in bullets(lines(text)))
+        assert sum(1 for _ in scan_lines(text)) == text.count("\n") + 1
+        assert all(item.text for item in read_bullets(scan_lines(text)))

@@ -9,8 +9,8 @@ from tests.formats import golden
 from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.lines import MADE
-from ralph.formats.patterns import HEADINGS, as_pattern, parse, render
+from ralph.formats.pages import HEADINGS, as_pattern, parse_patterns, render_patterns
+from ralph.formats.text import HEADING_ADDED
 from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -48,33 +48,33 @@ def pattern(text: str, kind: MemoryKind = MemoryKind.FIX, label: str = "") -> Re
 
 
 def texts_of(text: str) -> list[str]:
-    return [entry.record.text for entry in parse(text).entries]
+    return [entry.record.text for entry in parse_patterns(text).entries]
 
 
 @pytest.mark.parametrize("path", golden.cases("patterns"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
-    assert golden.seen(parse(golden.text_of(path))) == golden.expected(path)
+    assert golden.seen(parse_patterns(golden.text_of(path))) == golden.expected(path)
 
 
 @given(st.one_of(texts, st.text(st.characters(exclude_categories=[]))))
 def test_every_text_keeps_every_byte(text: str) -> None:
-    keeps_every_byte(parse, text)
+    keeps_every_byte(parse_patterns, text)
 
 
 @given(simple, st.lists(st.one_of(st.just(""), simple, simple.map("  - {}".format)), max_size=4), simple, kinds)
 def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], last: str, kind: MemoryKind) -> None:
     record = pattern("\n".join([first, *body, last]), kind)
-    assert [entry.record for entry in parse(render(record)).entries] == [record]
+    assert [entry.record for entry in parse_patterns(render_patterns(record)).entries] == [record]
 
 
 @given(texts, simple.map("zz {}".format), kinds)
 def test_adding_and_removing_a_pattern_leaves_the_others_alone(text: str, words: str, kind: MemoryKind) -> None:
-    add_then_remove_restores(parse, text, pattern(words, kind))
+    add_then_remove_restores(parse_patterns, text, pattern(words, kind))
 
 
 @given(texts, anything, kinds)
 def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(text: str, words: str, kind: MemoryKind) -> None:
-    before = parse(text)
+    before = parse_patterns(text)
     try:
         after = before.add(Record(id="x", kind=kind, text=words))
     except Refused:
@@ -93,13 +93,13 @@ def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(text: str,
 def test_real_files_with_bullets_are_as_they_were_after_add_and_remove(kind: MemoryKind) -> None:
     for path in (*CORPUS.glob("learnings/*"), *CORPUS.glob("progress/*"), *CORPUS.glob("memories/*")):
         text = golden.text_of(path)
-        added = parse(text).add(Record(id="x", kind=kind, text="nobody has said this before"))
+        added = parse_patterns(text).add(Record(id="x", kind=kind, text="nobody has said this before"))
         assert added.text != text
         assert added.remove(pattern("nobody has said this before").id).text == text
 
 
 def test_a_new_file_gets_the_whole_layout() -> None:
-    after = parse("").add(pattern("say it"))
+    after = parse_patterns("").add(pattern("say it"))
     assert [heading for heading in after.text.split("\n") if heading.startswith("#")] == [
         "# Global Codebase Patterns",
         "## Conventions",
@@ -110,27 +110,27 @@ def test_a_new_file_gets_the_whole_layout() -> None:
 
 
 def test_a_pattern_goes_to_the_end_of_its_section() -> None:
-    after = parse(FILE).add(pattern("new\nlines", MemoryKind.PATTERN))
+    after = parse_patterns(FILE).add(pattern("new\nlines", MemoryKind.PATTERN))
     assert after.text == FILE.replace("- one\n", "- one\n- new\n  lines\n")
-    after = parse(FILE).add(pattern("new"))
+    after = parse_patterns(FILE).add(pattern("new"))
     assert after.text == FILE.replace("## Gotchas\n", "## Gotchas\n\n- new\n")
     assert after.remove(after.entries[1].record.id).text == FILE
 
 
 def test_a_missing_section_is_made_above_the_footer() -> None:
-    after = parse(FILE).add(pattern("why", MemoryKind.DECISION))
-    assert after.text == FILE.replace("---\n\n_Last", f"## Decisions\n{MADE}\n\n- why\n\n---\n\n_Last")
+    after = parse_patterns(FILE).add(pattern("why", MemoryKind.DECISION))
+    assert after.text == FILE.replace("---\n\n_Last", f"## Decisions\n{HEADING_ADDED}\n\n- why\n\n---\n\n_Last")
     assert after.entries[-1].record.kind is MemoryKind.DECISION
     assert after.remove(after.entries[-1].record.id).text == FILE
 
 
 @pytest.mark.parametrize("moved_in", ["- more\n", "\nwords of a person\n", "\n---\n- more\n"])
 def test_a_made_section_stays_while_something_else_is_in_it(moved_in: str) -> None:
-    made = parse("## Tips\n- a\n").add(pattern("x")).text
-    assert made == f"## Tips\n- a\n\n## Gotchas\n{MADE}\n\n- x\n"
-    document = parse(made + moved_in)
+    made = parse_patterns("## Tips\n- a\n").add(pattern("x")).text
+    assert made == f"## Tips\n- a\n\n## Gotchas\n{HEADING_ADDED}\n\n- x\n"
+    document = parse_patterns(made + moved_in)
     after = document.remove(pattern("x").id)
-    assert f"\n## Gotchas\n{MADE}\n" in after.text
+    assert f"\n## Gotchas\n{HEADING_ADDED}\n" in after.text
     assert after.text.endswith(moved_in)
     assert [entry.record for entry in after.entries] == [
         entry.record for entry in document.entries if entry.record.text != "x"
@@ -138,30 +138,30 @@ def test_a_made_section_stays_while_something_else_is_in_it(moved_in: str) -> No
 
 
 def test_a_section_that_a_person_made_stays_when_it_is_empty() -> None:
-    document = parse("## Tips\n- a\n\n## Gotchas\n\n- x\n")
+    document = parse_patterns("## Tips\n- a\n\n## Gotchas\n\n- x\n")
     assert document.remove(pattern("x").id).text == "## Tips\n- a\n\n## Gotchas\n"
 
 
 def test_a_section_is_found_by_its_heading_and_not_by_words_in_a_text() -> None:
     text = "```\n## Gotchas\n```\n## Tips\n- about `## Gotchas`\n"
-    assert parse(text).add(pattern("x")).text == text + f"\n## Gotchas\n{MADE}\n\n- x\n"
+    assert parse_patterns(text).add(pattern("x")).text == text + f"\n## Gotchas\n{HEADING_ADDED}\n\n- x\n"
 
 
 def test_a_section_with_another_word_for_the_kind_is_used() -> None:
-    assert parse("## Fixes\n- a\n").add(pattern("b")).text == "## Fixes\n- a\n- b\n"
-    assert parse("## gotchas\n- a").add(pattern("b")).text == "## gotchas\n- a\n- b"
+    assert parse_patterns("## Fixes\n- a\n").add(pattern("b")).text == "## Fixes\n- a\n- b\n"
+    assert parse_patterns("## gotchas\n- a").add(pattern("b")).text == "## gotchas\n- a\n- b"
 
 
 def test_a_label_that_names_a_section_of_the_file_is_followed() -> None:
     text = "## Tips\n- a\n\n## House Rules\n- b\n"
     record = Record(id="x", kind=MemoryKind.CONTEXT, text="c", label="House Rules")
-    assert parse(text).add(record).text == text + "- c\n"
+    assert parse_patterns(text).add(record).text == text + "- c\n"
     record = Record(id="x", kind=MemoryKind.CONTEXT, text="c", label="learning")
-    assert parse(text).add(record).text == text.replace("- a\n", "- a\n- c\n")
+    assert parse_patterns(text).add(record).text == text.replace("- a\n", "- a\n- c\n")
 
 
 def test_what_is_already_said_is_not_added_again() -> None:
-    document = parse("## Tips\n- Use  `make`\n  for all.\n")
+    document = parse_patterns("## Tips\n- Use  `make`\n  for all.\n")
     assert document.add(pattern("use make for ALL")) is document
 
 
@@ -170,21 +170,21 @@ def test_only_words_are_kept_of_a_promoted_record() -> None:
         id="ins-1-a", kind=MemoryKind.FIX, text=" a\r\nb ", label="gotcha", tags=("x",), scope=Scope.TASK,
         links=(Link("a", "b"),),
     )  # fmt: skip
-    after = parse("").add(record)
+    after = parse_patterns("").add(record)
     assert [entry.record for entry in after.entries] == [pattern("a\nb")]
     assert after.entries[0].record.label == "Gotchas"
 
 
 def test_crlf_bom_and_a_missing_last_line_end_survive() -> None:
     text = "\ufeff## Tips\r\n\r\n- a"
-    after = parse(text).add(pattern("b\nc", MemoryKind.CONTEXT))
+    after = parse_patterns(text).add(pattern("b\nc", MemoryKind.CONTEXT))
     assert after.text == text + "\r\n- b\r\n  c"
     assert after.remove(after.entries[-1].record.id).text == text
 
 
 def test_replacing_keeps_the_marker_and_the_neighbours() -> None:
     text = "## Gotchas\n* a\n  more\n* b"
-    document = parse(text)
+    document = parse_patterns(text)
     after = document.replace(document.entries[0].record.id, pattern("new\nwords"))
     assert after.text == "## Gotchas\n* new\n  words\n* b"
     after = document.replace(document.entries[1].record.id, pattern("c"))
@@ -192,7 +192,7 @@ def test_replacing_keeps_the_marker_and_the_neighbours() -> None:
 
 
 def test_replacing_by_another_kind_moves_the_bullet() -> None:
-    document = parse(FILE)
+    document = parse_patterns(FILE)
     after = document.replace(document.entries[0].record.id, pattern("one", MemoryKind.CONTEXT))
     assert [(entry.record.kind, entry.record.text) for entry in after.entries] == [
         (MemoryKind.CONTEXT, "two"),
@@ -201,7 +201,7 @@ def test_replacing_by_another_kind_moves_the_bullet() -> None:
 
 
 def test_two_bullets_that_say_the_same_are_both_read_and_told() -> None:
-    document = parse("## Tips\n- a\n- A.\n")
+    document = parse_patterns("## Tips\n- a\n- A.\n")
     assert len(document.entries) == 2
     assert [(problem.line, problem.code) for problem in document.problems] == [(3, "duplicate-id")]
     with pytest.raises(Conflict):
@@ -211,19 +211,19 @@ def test_two_bullets_that_say_the_same_are_both_read_and_told() -> None:
 
 
 def test_the_footer_alone_is_rewritten() -> None:
-    after = parse(FILE).stamped("2026-02-02", "task-009")
+    after = parse_patterns(FILE).stamped("2026-02-02", "task-009")
     assert after.text == FILE.replace("2026-01-01 by task-001", "2026-02-02 by task-009")
-    assert parse(FILE.replace("\n", "\r\n")).stamped("d", "t").text.endswith("_Last updated: d by t_\r\n")
+    assert parse_patterns(FILE.replace("\n", "\r\n")).stamped("d", "t").text.endswith("_Last updated: d by t_\r\n")
 
 
 def test_a_missing_footer_is_added() -> None:
-    assert parse("- a").stamped("d", "t").text == "- a\n\n---\n\n_Last updated: d by t_\n"
-    assert parse("- a\n\n---\n").stamped("d", "t").text == "- a\n\n---\n\n_Last updated: d by t_\n"
+    assert parse_patterns("- a").stamped("d", "t").text == "- a\n\n---\n\n_Last updated: d by t_\n"
+    assert parse_patterns("- a\n\n---\n").stamped("d", "t").text == "- a\n\n---\n\n_Last updated: d by t_\n"
 
 
 @given(texts, line, line)
 def test_a_stamp_changes_no_entry(text: str, date: str, task: str) -> None:
-    before = parse(text)
+    before = parse_patterns(text)
     after = before.stamped(date, task)
     assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
 
@@ -231,16 +231,18 @@ def test_a_stamp_changes_no_entry(text: str, date: str, task: str) -> None:
 @pytest.mark.parametrize("text", ["", "  \n", "nul \x00", "---", "- -", "a\n<!-- b"])
 def test_what_cannot_stand_here_is_refused(text: str) -> None:
     with pytest.raises(Refused):
-        parse("## Gotchas\n\n-->\n\n- x\n\n## Tips\n\n-->\n").add(Record(id="x", kind=MemoryKind.FIX, text=text))
+        parse_patterns("## Gotchas\n\n-->\n\n- x\n\n## Tips\n\n-->\n").add(
+            Record(id="x", kind=MemoryKind.FIX, text=text)
+        )
 
 
 def test_only_memories_are_patterns_and_the_footer_is_one_line() -> None:
     with pytest.raises(Refused):
-        parse("").add(Record(id="x", kind=Outcome.DONE, text="a"))
+        parse_patterns("").add(Record(id="x", kind=Outcome.DONE, text="a"))
     with pytest.raises(Refused):
-        parse("").stamped("2026\n", "t")
+        parse_patterns("").stamped("2026\n", "t")
 
 
 def test_every_kind_has_a_heading_that_leads_back_to_it() -> None:
     for kind in MemoryKind:
-        assert parse(f"## {HEADINGS[kind]}\n- a\n").entries[0].record.kind is kind
+        assert parse_patterns(f"## {HEADINGS[kind]}\n- a\n").entries[0].record.kind is kind

@@ -10,9 +10,18 @@ from tests.formats import golden
 from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy
 
 from ralph.errors import NotFound, Refused
-from ralph.formats.blocks import JOURNAL, as_block
-from ralph.formats.lines import MADE
-from ralph.formats.progress import as_pattern, parse, pointing, render, searchable, template, unpointed
+from ralph.formats.progress import (
+    JOURNAL_KEY,
+    as_block,
+    as_progress_pattern,
+    parse_progress,
+    progress_template,
+    render_progress,
+    searchable_entries,
+    with_pointer,
+    without_pointer,
+)
+from ralph.formats.text import HEADING_ADDED
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Outcome, Record, Scope, Status
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -41,12 +50,12 @@ def block(title: str, text: str = "", outcome: Outcome = Outcome.DONE, thread: s
 
 
 def pattern(text: str) -> Record:
-    return as_pattern(Record(id="mem-1-a", kind=MemoryKind.PATTERN, text=text))
+    return as_progress_pattern(Record(id="mem-1-a", kind=MemoryKind.PATTERN, text=text))
 
 
 @pytest.mark.parametrize("path", golden.cases("progress"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
-    assert golden.seen(parse(golden.text_of(path))) == golden.expected(path)
+    assert golden.seen(parse_progress(golden.text_of(path))) == golden.expected(path)
 
 
 real = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -55,8 +64,8 @@ real = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.na
 @real
 def test_a_real_log_is_kept_byte_for_byte(path: Path) -> None:
     text = golden.text_of(path)
-    assert str(parse(text)).encode("utf-8", "surrogateescape") == path.read_bytes()
-    keeps_every_byte(parse, text)
+    assert str(parse_progress(text)).encode("utf-8", "surrogateescape") == path.read_bytes()
+    keeps_every_byte(parse_progress, text)
 
 
 @real
@@ -64,19 +73,19 @@ def test_a_real_log_is_kept_byte_for_byte(path: Path) -> None:
 def test_a_real_log_is_as_it_was_after_add_and_remove(path: Path, newline: str) -> None:
     text = golden.text_of(path).replace("\n", newline)
     for version in (text, text.rstrip(), text + newline * 2, "\ufeff" + text):
-        add_then_remove_restores(parse, version, block("2026-03-04 - new", "all passed"))
-        add_then_remove_restores(parse, version, new_pattern(version))
+        add_then_remove_restores(parse_progress, version, block("2026-03-04 - new", "all passed"))
+        add_then_remove_restores(parse_progress, version, new_pattern(version))
 
 
 def new_pattern(text: str) -> Record:
     """A pattern as it is read from this file, whose section may have a name of its own."""
-    after = parse(text).add(Record(id="p", kind=MemoryKind.PATTERN, text="not said before"))
+    after = parse_progress(text).add(Record(id="p", kind=MemoryKind.PATTERN, text="not said before"))
     return next(entry.record for entry in after.entries if entry.record.text == "not said before")
 
 
 @real
 def test_each_entry_of_a_real_log_can_be_removed(path: Path) -> None:
-    document = parse(golden.text_of(path))
+    document = parse_progress(golden.text_of(path))
     for entry in document.entries:
         removed = document.remove(entry.record.id)
         assert len(removed.entries) < len(document.entries)
@@ -85,36 +94,36 @@ def test_each_entry_of_a_real_log_can_be_removed(path: Path) -> None:
 
 @given(st.one_of(texts, st.text(st.characters(exclude_categories=[]))))
 def test_every_text_keeps_every_byte(text: str) -> None:
-    keeps_every_byte(parse, text)
-    ids = [entry.record.id for entry in parse(text).entries]
+    keeps_every_byte(parse_progress, text)
+    ids = [entry.record.id for entry in parse_progress(text).entries]
     assert len(set(ids)) == len(ids)
 
 
 @given(word, bodies, st.sampled_from(Outcome), st.sampled_from(["", "https://x.example/T-1"]))
 def test_a_written_block_reads_back_as_it_was(title: str, body: str, outcome: Outcome, thread: str) -> None:
     record = block(f"2026-01-02 - {title}", body, outcome, thread)
-    assert [entry.record for entry in parse(render(record)).entries] == [record]
+    assert [entry.record for entry in parse_progress(render_progress(record)).entries] == [record]
     assert record.created_at == "2026-01-02"
 
 
 @given(word, st.lists(st.one_of(st.just(""), word, word.map("  - {}".format)), max_size=4), word)
 def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], last: str) -> None:
     record = pattern("\n".join([first, *body, last]))
-    assert [entry.record for entry in parse(render(record)).entries] == [record]
+    assert [entry.record for entry in parse_progress(render_progress(record)).entries] == [record]
     assert (record.kind, record.status, record.scope) == (MemoryKind.PATTERN, Status.PROPOSED, Scope.TASK)
 
 
 @given(texts, word.map("yy {}".format))
 def test_adding_and_removing_leaves_the_others_alone(text: str, words: str) -> None:
-    add_then_remove_restores(parse, text, block(words, words, Outcome.RETRIED))
-    add_then_remove_restores(parse, text, pattern(words))
+    add_then_remove_restores(parse_progress, text, block(words, words, Outcome.RETRIED))
+    add_then_remove_restores(parse_progress, text, pattern(words))
 
 
 @given(texts, anything, anything, st.sampled_from(Outcome))
 def test_any_block_is_refused_or_appended_so_that_it_reads_back(
     text: str, title: str, words: str, outcome: Outcome
 ) -> None:
-    before = parse(text)
+    before = parse_progress(text)
     record = Record(id="j", kind=outcome, text=words, family=Family.JOURNAL, title=title)
     try:
         after = before.add(record)
@@ -132,7 +141,7 @@ def test_any_block_is_refused_or_appended_so_that_it_reads_back(
 
 @given(texts, anything)
 def test_any_pattern_is_refused_or_added_so_that_it_reads_back(text: str, words: str) -> None:
-    before = parse(text)
+    before = parse_progress(text)
     try:
         after = before.add(Record(id="p", kind=MemoryKind.PATTERN, text=words))
     except Refused:
@@ -142,24 +151,24 @@ def test_any_pattern_is_refused_or_added_so_that_it_reads_back(text: str, words:
     assert sorted(entry.record.text for entry in after.entries) == sorted(kept + new)
     holds_all_of(after.text, text)
     if new and text.strip("\ufeff \t\r\n"):
-        assert after.remove(as_pattern(Record(id="p", kind=MemoryKind.PATTERN, text=words)).id).text == text
+        assert after.remove(as_progress_pattern(Record(id="p", kind=MemoryKind.PATTERN, text=words)).id).text == text
 
 
 def test_a_block_is_appended_below_a_blank_line() -> None:
     record = block("2026-01-02 - S-2", "- built it\n- all passed", thread="http://t")
     added = "## 2026-01-02 - S-2\nThread: http://t\n- built it\n- all passed\n---\n"
-    assert parse("").add(record).text == added
-    assert parse("# Log\n").add(record).text == f"# Log\n\n{added}"
-    after = parse("## a\r\nb").add(record)
+    assert parse_progress("").add(record).text == added
+    assert parse_progress("# Log\n").add(record).text == f"# Log\n\n{added}"
+    after = parse_progress("## a\r\nb").add(record)
     assert after.text == "## a\r\nb\r\n\r\n" + added.replace("\n", "\r\n").removesuffix("\r\n")
-    assert parse("# Log\n").add(record).remove(record.id).text == "# Log\n"
+    assert parse_progress("# Log\n").add(record).remove(record.id).text == "# Log\n"
 
 
 def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
-    assert "Outcome:" not in render(block("a", "all checks passed"))
-    assert "Outcome: failed\n" in render(block("a", "all checks passed", Outcome.FAILED))
-    assert "Outcome: interrupted\n" in render(block("a", "", Outcome.INTERRUPTED))
-    assert "Outcome:" not in render(block("a", "stuck", Outcome.BLOCKED))
+    assert "Outcome:" not in render_progress(block("a", "all checks passed"))
+    assert "Outcome: failed\n" in render_progress(block("a", "all checks passed", Outcome.FAILED))
+    assert "Outcome: interrupted\n" in render_progress(block("a", "", Outcome.INTERRUPTED))
+    assert "Outcome:" not in render_progress(block("a", "stuck", Outcome.BLOCKED))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +187,7 @@ def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
     ],
 )
 def test_the_outcome_is_what_the_block_says(words: str, outcome: Outcome) -> None:
-    assert parse(f"## a\n{words}\n---\n").entries[0].record.kind is outcome
+    assert parse_progress(f"## a\n{words}\n---\n").entries[0].record.kind is outcome
 
 
 @pytest.mark.parametrize(
@@ -193,12 +202,12 @@ def test_the_outcome_is_what_the_block_says(words: str, outcome: Outcome) -> Non
     ],
 )
 def test_the_date_is_the_first_iso_date_of_the_heading(title: str, date: str) -> None:
-    assert parse(f"## {title}\n").entries[0].record.created_at == date
+    assert parse_progress(f"## {title}\n").entries[0].record.created_at == date
 
 
 def test_learnings_link_to_their_block_and_name_their_kind() -> None:
     text = "## a\n- **Learnings for future iterations:**\n  - Gotcha: x\n  - y\n- else\n---\n"
-    first, *learned = (entry.record for entry in parse(text).entries)
+    first, *learned = (entry.record for entry in parse_progress(text).entries)
     assert [(record.kind, record.text) for record in learned] == [
         (MemoryKind.FIX, "Gotcha: x"),
         (MemoryKind.CONTEXT, "y"),
@@ -209,26 +218,28 @@ def test_learnings_link_to_their_block_and_name_their_kind() -> None:
 
 def test_a_thread_is_found_wherever_its_line_stands() -> None:
     for words in ("Thread: http://t", "- **Thread**: http://t", "x\nthread: http://t <- earlier work"):
-        assert parse(f"## a\n{words}\n").entries[0].record.extra == {"thread": "http://t"}
+        assert parse_progress(f"## a\n{words}\n").entries[0].record.extra == {"thread": "http://t"}
 
 
 def test_patterns_get_a_section_at_the_top() -> None:
     record = pattern("use it")
-    assert parse("").add(record).text == "## Codebase Patterns\n- use it\n---\n"
-    section = f"## Codebase Patterns\n{MADE}\n- use it\n---\n"
-    assert parse("# Log\n# by hand\n\n## a\nb\n").add(record).text == f"# Log\n# by hand\n\n{section}\n## a\nb\n"
-    assert parse("# Log\nStarted: x\n---\n\n## a\n").add(record).text == (
+    assert parse_progress("").add(record).text == "## Codebase Patterns\n- use it\n---\n"
+    section = f"## Codebase Patterns\n{HEADING_ADDED}\n- use it\n---\n"
+    assert (
+        parse_progress("# Log\n# by hand\n\n## a\nb\n").add(record).text == f"# Log\n# by hand\n\n{section}\n## a\nb\n"
+    )
+    assert parse_progress("# Log\nStarted: x\n---\n\n## a\n").add(record).text == (
         f"# Log\nStarted: x\n---\n\n{section}\n## a\n"
     )
-    assert parse("<!-- log -->\nA report\n").add(record).text == f"<!-- log -->\n\n{section}A report\n"
-    assert parse("\ufeff## a\nb").add(record).text == f"\ufeff{section}\n## a\nb"
+    assert parse_progress("<!-- log -->\nA report\n").add(record).text == f"<!-- log -->\n\n{section}A report\n"
+    assert parse_progress("\ufeff## a\nb").add(record).text == f"\ufeff{section}\n## a\nb"
 
 
 @pytest.mark.parametrize("moved_in", ["- more\n", "\nwords of a person\n", "\n"])
 def test_a_made_section_stays_while_something_else_is_in_it(moved_in: str) -> None:
-    made = parse("# Log\n\n## a\nb\n").add(pattern("x")).text
-    after = parse(made.replace("- x\n", "- x\n" + moved_in)).remove(pattern("x").id)
-    assert f"# Log\n\n## Codebase Patterns\n{MADE}\n" in after.text
+    made = parse_progress("# Log\n\n## a\nb\n").add(pattern("x")).text
+    after = parse_progress(made.replace("- x\n", "- x\n" + moved_in)).remove(pattern("x").id)
+    assert f"# Log\n\n## Codebase Patterns\n{HEADING_ADDED}\n" in after.text
     assert after.text.endswith(f"{moved_in}---\n\n## a\nb\n")
     if moved_in == "- more\n":
         assert after.remove(pattern("more").id).text == "# Log\n\n## a\nb\n"
@@ -236,24 +247,24 @@ def test_a_made_section_stays_while_something_else_is_in_it(moved_in: str) -> No
 
 def test_a_section_that_a_person_made_stays_when_it_is_empty() -> None:
     text = "# Log\n\n## Codebase Patterns\n- x\n---\n"
-    assert parse(text).remove(pattern("x").id).text == text.replace("- x\n", "")
+    assert parse_progress(text).remove(pattern("x").id).text == text.replace("- x\n", "")
 
 
 def test_a_made_section_stays_when_what_follows_it_would_move_to_another_block() -> None:
-    text = f"## a\nb\n\n## Codebase Patterns\n{MADE}\n- x\n---\nwords between blocks\n"
-    assert parse(text).remove(pattern("x").id).text == text.replace("- x\n", "")
+    text = f"## a\nb\n\n## Codebase Patterns\n{HEADING_ADDED}\n- x\n---\nwords between blocks\n"
+    assert parse_progress(text).remove(pattern("x").id).text == text.replace("- x\n", "")
 
 
 def test_patterns_go_to_the_end_of_their_section_once() -> None:
     text = "## Codebase Patterns\n- a\n\n---\n\n## b\nc\n"
-    after = parse(text).add(pattern("d"))
+    after = parse_progress(text).add(pattern("d"))
     assert after.text == text.replace("- a\n", "- a\n- d\n")
     assert after.add(pattern("`D`.")) is after
 
 
 def test_replacing_a_block_keeps_its_rule_and_the_rest() -> None:
     text = "## a\nb\n\n---\n\n## c\nd"
-    document = parse(text)
+    document = parse_progress(text)
     first, second = (entry.record for entry in document.entries)
     after = document.replace(first.id, block("a", "new, done"))
     assert after.text == "## a\nnew, done\n\n---\n\n## c\nd"
@@ -263,7 +274,7 @@ def test_replacing_a_block_keeps_its_rule_and_the_rest() -> None:
 
 def test_patterns_and_learnings_are_replaced_and_removed_in_place() -> None:
     text = "## Codebase Patterns\n* p\n---\n\n## a\n- Learnings: one\n- Learnings:\n  - two\n  - three\n"
-    document = parse(text)
+    document = parse_progress(text)
     by_text = {entry.record.text: entry.record for entry in document.entries}
     for old, new in (("p", "q\nr"), ("one", "q\nr"), ("two", "q\nr")):
         record = dataclasses.replace(by_text[old], text=new)
@@ -278,7 +289,7 @@ def test_patterns_and_learnings_are_replaced_and_removed_in_place() -> None:
 
 
 def test_equal_blocks_get_numbered_ids() -> None:
-    document = parse("## a\nb\n---\n## a\nb\n---\n")
+    document = parse_progress("## a\nb\n---\n## a\nb\n---\n")
     first, second = (entry.record.id for entry in document.entries)
     assert second == f"{first}-2"
     assert document.remove(second).text == "## a\nb\n---\n"
@@ -288,7 +299,7 @@ def test_equal_blocks_get_numbered_ids() -> None:
 
 @pytest.mark.parametrize("text", ["## b", "a\n---\nb", "nul \x00"])
 def test_a_block_that_would_be_two_is_refused(text: str) -> None:
-    document = parse("## a\nb\n")
+    document = parse_progress("## a\nb\n")
     with pytest.raises(Refused):
         document.add(Record(id="j", kind=Outcome.DONE, text=text, family=Family.JOURNAL, title="t"))
     fenced = f"```\n{text}\n```"
@@ -304,20 +315,20 @@ def test_other_records_are_refused() -> None:
         Record(id="a", kind=MemoryKind.PATTERN, text=" "),
     ):
         with pytest.raises(Refused):
-            parse("").add(record)
+            parse_progress("").add(record)
 
 
 def test_large_logs_are_read() -> None:
     count = 3_000
     text = "## Codebase Patterns\n" + "- p\n" * count + "---\n" + "## a\n- Learnings:\n  - x\n---\n" * count
-    assert len(parse(text).entries) == 3 * count
+    assert len(parse_progress(text).entries) == 3 * count
     for odd in (
         "## " + "a" * 1_000_000,
         "## a\n" + "Learnings " * 100_000,
         "-" * 1_000_000,
         "## a\n- Learnings:\n" * 999,
     ):
-        keeps_every_byte(parse, odd)
+        keeps_every_byte(parse_progress, odd)
 
 
 # --- blocks of the loop ------------------------------------------------------------------------
@@ -329,24 +340,26 @@ ours = st.sampled_from(["[//]: # (ralph: jrn-run-1-2)", "Thread: http://y", "Out
 @given(texts, st.lists(ours, max_size=4).map("\n".join), st.sampled_from(["", "jrn-run-1a2b-3", "jrn-x) y", "other"]))
 def test_the_entry_of_the_journal_comes_back_whatever_the_words_begin_with(text: str, body: str, name: str) -> None:
     wanted = as_block(
-        Record("j", Outcome.FAILED, body, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL: name})
+        Record("j", Outcome.FAILED, body, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL_KEY: name})
     )
-    assert wanted.extra.get(JOURNAL, "") == (name if name == "jrn-run-1a2b-3" else "")
-    add_then_remove_restores(parse, text, wanted)
+    assert wanted.extra.get(JOURNAL_KEY, "") == (name if name == "jrn-run-1a2b-3" else "")
+    add_then_remove_restores(parse_progress, text, wanted)
 
 
 def test_a_search_is_not_told_what_the_journal_or_knowledge_or_a_pattern_has() -> None:
     said = "- **Learnings:**\n  - twice\n  - once"
-    marked = Record("j", Outcome.DONE, said, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL: "jrn-run-1-2"})
-    document = parse(template()).add(marked).add(block("2026-01-03 - US-2", "mine, passed"))
-    document = document.add(pattern("twice")).add(pattern(pointing("known", "a-name")))
-    assert [entry.record.text for entry in searchable(document)] == ["twice", "once", "mine, passed"]
-    assert unpointed(pointing("known", "a-name")) == "known"
+    marked = Record(
+        "j", Outcome.DONE, said, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL_KEY: "jrn-run-1-2"}
+    )
+    document = parse_progress(progress_template()).add(marked).add(block("2026-01-03 - US-2", "mine, passed"))
+    document = document.add(pattern("twice")).add(pattern(with_pointer("known", "a-name")))
+    assert [entry.record.text for entry in searchable_entries(document)] == ["twice", "once", "mine, passed"]
+    assert without_pointer(with_pointer("known", "a-name")) == "known"
     [learned] = [entry.record for entry in document.entries if entry.record.text == "once"]
     assert (learned.origin.run, learned.origin.iteration) == ("run-1", 2)
 
 
 def test_a_new_file_has_a_place_for_patterns_and_nothing_to_complain_about() -> None:
-    document = parse(template())
+    document = parse_progress(progress_template())
     assert document.problems == ()
     assert str(document.add(pattern("a"))).startswith("## Codebase Patterns\n- a\n")

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from tests.formats import laws
 
 from ralph.errors import NotFound, Refused
-from ralph.formats.lines import MADE
-from ralph.formats.region import END, START, inside, parse, render
+from ralph.formats.pages import REGION_END, REGION_START, parse_region, region_content, render_region
+from ralph.formats.text import HEADING_ADDED
 from ralph.model.record import MemoryKind, Record
 
 MARKS = (
-    START,
-    END,
-    f"{START}\n{MADE}\n",
-    f"{START}\n",
-    f"{END}\n",
+    REGION_START,
+    REGION_END,
+    f"{REGION_START}\n{HEADING_ADDED}\n",
+    f"{REGION_START}\n",
+    f"{REGION_END}\n",
     "<!--ralph:start-->\n",
     "- one\n",
     "- two\n",
@@ -33,26 +33,26 @@ def memory(text: str) -> Record:
 
 
 def texts(document: str) -> list[str]:
-    return [entry.record.text for entry in parse(document).entries]
+    return [entry.record.text for entry in parse_region(document).entries]
 
 
 @given(SAMPLES)
 def test_every_byte_is_kept(text: str) -> None:
-    laws.keeps_every_byte(parse, text)
+    laws.keeps_every_byte(parse_region, text)
 
 
 @given(SAMPLES, WORDS)
 def test_adding_puts_one_piece_in_and_changes_nothing_else(text: str, words: str) -> None:
     with suppress(Refused):
-        after = parse(text).add(memory(words))
+        after = parse_region(text).add(memory(words))
         laws.holds_all_of(after.text, text)
-        assert parse(text).text == text
+        assert parse_region(text).text == text
         assert after.add(memory(words)) is after
 
 
 @given(SAMPLES, WORDS)
 def test_nothing_outside_of_the_region_changes(text: str, words: str) -> None:
-    before = parse(text)
+    before = parse_region(text)
     if not before.regions:
         return
     with suppress(Refused):
@@ -64,14 +64,14 @@ def test_nothing_outside_of_the_region_changes(text: str, words: str) -> None:
 
 @given(SAMPLES, WORDS)
 def test_what_was_added_can_be_taken_back_byte_for_byte(text: str, words: str) -> None:
-    before = parse(text)
+    before = parse_region(text)
     with suppress(Refused):
         after = before.add(memory(words))
         if after is before:
             return
         new = [entry.record.id for entry in after.entries if entry.record not in [e.record for e in before.entries]]
         removed = after.remove(new[0])
-        if before.regions and before.regions[0].made and not inside(text).replace(MADE, "").strip():
+        if before.regions and before.regions[0].made and not region_content(text).replace(HEADING_ADDED, "").strip():
             return  # one that was made and has been emptied by hand goes with its next last bullet
         if text.strip("\ufeff \t\r\n"):
             assert removed.text == text
@@ -81,60 +81,73 @@ def test_what_was_added_can_be_taken_back_byte_for_byte(text: str, words: str) -
 def test_what_is_rendered_reads_back(words: str) -> None:
     with suppress(Refused):
         record = memory(words)
-        document = parse("").add(record)
-        assert parse(render(record)).entries[0].record == document.entries[0].record
+        document = parse_region("").add(record)
+        assert parse_region(render_region(record)).entries[0].record == document.entries[0].record
 
 
 def test_a_file_without_a_region_gets_one_at_its_end() -> None:
-    assert parse("# Ours\n\nText.\n").add(memory("Run make first.")).text == (
-        f"# Ours\n\nText.\n\n{START}\n{MADE}\n- Run make first.\n{END}\n"
+    assert parse_region("# Ours\n\nText.\n").add(memory("Run make first.")).text == (
+        f"# Ours\n\nText.\n\n{REGION_START}\n{HEADING_ADDED}\n- Run make first.\n{REGION_END}\n"
     )
 
 
 def test_a_missing_file_becomes_a_region() -> None:
-    assert parse("").add(memory("Run make first.")).text == f"{START}\n{MADE}\n- Run make first.\n{END}\n"
+    assert (
+        parse_region("").add(memory("Run make first.")).text
+        == f"{REGION_START}\n{HEADING_ADDED}\n- Run make first.\n{REGION_END}\n"
+    )
 
 
 def test_the_next_bullet_goes_below_the_last_one_inside() -> None:
-    text = f"# A\n{START}\n## Learned\n\n- one\n  more\n\n{END}\ntail"
-    assert parse(text).add(memory("two")).text == f"# A\n{START}\n## Learned\n\n- one\n  more\n- two\n\n{END}\ntail"
+    text = f"# A\n{REGION_START}\n## Learned\n\n- one\n  more\n\n{REGION_END}\ntail"
+    assert (
+        parse_region(text).add(memory("two")).text
+        == f"# A\n{REGION_START}\n## Learned\n\n- one\n  more\n- two\n\n{REGION_END}\ntail"
+    )
     assert texts(text) == ["one\nmore"]
 
 
 def test_an_empty_region_is_filled() -> None:
-    assert parse(f"{START}\n{END}").add(memory("one")).text == f"{START}\n- one\n{END}"
+    assert (
+        parse_region(f"{REGION_START}\n{REGION_END}").add(memory("one")).text == f"{REGION_START}\n- one\n{REGION_END}"
+    )
 
 
 def test_carriage_returns_and_a_missing_last_line_end_stay() -> None:
-    text = f"# A\r\n{START}\r\n- one\r\n{END}\r\ntail"
-    assert parse(text).add(memory("two\nmore")).text == (f"# A\r\n{START}\r\n- one\r\n- two\r\n  more\r\n{END}\r\ntail")
-    assert parse("# A\r\ntail").add(memory("one")).text == f"# A\r\ntail\r\n\r\n{START}\r\n{MADE}\r\n- one\r\n{END}"
+    text = f"# A\r\n{REGION_START}\r\n- one\r\n{REGION_END}\r\ntail"
+    assert parse_region(text).add(memory("two\nmore")).text == (
+        f"# A\r\n{REGION_START}\r\n- one\r\n- two\r\n  more\r\n{REGION_END}\r\ntail"
+    )
+    assert (
+        parse_region("# A\r\ntail").add(memory("one")).text
+        == f"# A\r\ntail\r\n\r\n{REGION_START}\r\n{HEADING_ADDED}\r\n- one\r\n{REGION_END}"
+    )
 
 
 def test_what_is_already_said_in_other_case_or_marks_is_not_said_again() -> None:
-    document = parse(f"{START}\n- Run `make` first.\n{END}\n")
+    document = parse_region(f"{REGION_START}\n- Run `make` first.\n{REGION_END}\n")
     assert document.add(memory("run make first")) is document
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        (f"# A\n{START}\n- one\n", 2),
-        (f"# A\n{END}\n", 2),
-        (f"{START}\n{START}\n- one\n{END}\n", 2),
-        (f"{START}\n- one\n{END}\n{END}\n", 4),
+        (f"# A\n{REGION_START}\n- one\n", 2),
+        (f"# A\n{REGION_END}\n", 2),
+        (f"{REGION_START}\n{REGION_START}\n- one\n{REGION_END}\n", 2),
+        (f"{REGION_START}\n- one\n{REGION_END}\n{REGION_END}\n", 4),
     ],
 )
 def test_marks_that_do_not_pair_are_told_and_nothing_is_written(text: str, line: int) -> None:
-    document = parse(text)
+    document = parse_region(text)
     assert [(each.line, each.code) for each in document.problems] == [(line, "unpaired-region")]
     with pytest.raises(Refused, match=f"line {line}"):
         document.add(memory("two"))
 
 
 def test_of_two_regions_both_are_read_and_the_first_is_written_to() -> None:
-    text = f"{START}\n- one\n{END}\n\n{START}\n- two\n{END}\n"
-    document = parse(text)
+    text = f"{REGION_START}\n- one\n{REGION_END}\n\n{REGION_START}\n- two\n{REGION_END}\n"
+    document = parse_region(text)
     assert texts(text) == ["one", "two"]
     assert [(each.line, each.code, each.level) for each in document.problems] == [(5, "second-region", "warning")]
     assert document.add(memory("three")).text == text.replace("- one\n", "- one\n- three\n")
@@ -142,33 +155,33 @@ def test_of_two_regions_both_are_read_and_the_first_is_written_to() -> None:
 
 
 def test_marks_in_a_fence_or_a_comment_are_examples() -> None:
-    text = f"```\n{START}\n- example\n{END}\n```\n<!--\n{START}\n-->\n"
-    assert parse(text).regions == ()
-    assert parse(text).problems == ()
+    text = f"```\n{REGION_START}\n- example\n{REGION_END}\n```\n<!--\n{REGION_START}\n-->\n"
+    assert parse_region(text).regions == ()
+    assert parse_region(text).problems == ()
 
 
 def test_a_text_that_would_break_out_is_refused() -> None:
-    for words in (f"one\n{END}", f"{END}", f"a {START} b", "one\0", ""):
+    for words in (f"one\n{REGION_END}", f"{REGION_END}", f"a {REGION_START} b", "one\0", ""):
         with pytest.raises(Refused):
-            parse(f"{START}\n{END}\n").add(memory(words))
+            parse_region(f"{REGION_START}\n{REGION_END}\n").add(memory(words))
 
 
 def test_one_bullet_is_replaced_or_removed_and_the_others_stay() -> None:
-    document = parse(f"{START}\n- one\n* two\n{END}\n")
+    document = parse_region(f"{REGION_START}\n- one\n* two\n{REGION_END}\n")
     second = document.entries[1].record.id
-    assert document.replace(second, memory("zwei")).text == f"{START}\n- one\n* zwei\n{END}\n"
-    assert document.remove(second).text == f"{START}\n- one\n{END}\n"
+    assert document.replace(second, memory("zwei")).text == f"{REGION_START}\n- one\n* zwei\n{REGION_END}\n"
+    assert document.remove(second).text == f"{REGION_START}\n- one\n{REGION_END}\n"
     with pytest.raises(NotFound):
         document.remove("reg-00000000")
 
 
 def test_a_region_that_somebody_made_stays_also_when_it_is_empty() -> None:
-    document = parse(f"{START}\n- one\n{END}\n")
-    assert document.remove(document.entries[0].record.id).text == f"{START}\n{END}\n"
-    made = parse("# A\n").add(memory("one"))
+    document = parse_region(f"{REGION_START}\n- one\n{REGION_END}\n")
+    assert document.remove(document.entries[0].record.id).text == f"{REGION_START}\n{REGION_END}\n"
+    made = parse_region("# A\n").add(memory("one"))
     assert made.remove(made.entries[0].record.id).text == "# A\n"
 
 
 def test_what_stands_inside_can_be_had_alone() -> None:
-    assert inside(f"# A\n{START}\n- one\n{END}\n") == "- one\n"
-    assert inside("# A\n") == ""
+    assert region_content(f"# A\n{REGION_START}\n- one\n{REGION_END}\n") == "- one\n"
+    assert region_content("# A\n") == ""

@@ -12,7 +12,16 @@ import pytest
 from tests.formats.golden import cases, expected, seen, text_of
 
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, block, check, parse, render
+from ralph.formats.memories import (
+    GUARDRAILS,
+    MEMORIES,
+    Layout,
+    MemoriesDocument,
+    check_record,
+    parse_memories,
+    render_block,
+    render_memories,
+)
 from ralph.model.record import Link, MemoryKind, Origin, Record
 
 FIX, DECISION, PATTERN, CONTEXT = MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT
@@ -26,7 +35,7 @@ def of_kind(kind: MemoryKind) -> Record:
 
 
 def records(text: str, layout: Layout = MEMORIES) -> list[Record]:
-    return [entry.record for entry in parse(text, layout).entries]
+    return [entry.record for entry in parse_memories(text, layout).entries]
 
 
 def said(text: str) -> list[str]:
@@ -34,16 +43,18 @@ def said(text: str) -> list[str]:
 
 
 def codes(text: str) -> list[tuple[int, str]]:
-    return [(problem.line, problem.code) for problem in parse(text).problems if problem.code != "missing-section"]
+    return [
+        (problem.line, problem.code) for problem in parse_memories(text).problems if problem.code != "missing-section"
+    ]
 
 
 def layout_of(path: Path) -> Layout:
     return GUARDRAILS if path.name.startswith("guardrails") else MEMORIES
 
 
-def added_and_gone(text: str, record: Record = NEW) -> SectionsDocument:
+def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
     """The document with the record, after proving that removing it restores every byte."""
-    added = parse(text).add(record)
+    added = parse_memories(text).add(record)
     assert [entry.record for entry in added.entries if entry.record.id == record.id] == [record]
     assert str(added.remove(record.id)) == text
     return added
@@ -51,7 +62,7 @@ def added_and_gone(text: str, record: Record = NEW) -> SectionsDocument:
 
 @pytest.mark.parametrize("path", cases("sections"), ids=lambda path: path.stem)
 def test_a_golden_file_reads_as_expected(path: Path) -> None:
-    document = parse(text_of(path), layout_of(path))
+    document = parse_memories(text_of(path), layout_of(path))
     assert str(document) == text_of(path)
     assert {"format": document.format, **_plain(seen(document))} == expected(path)
 
@@ -65,7 +76,7 @@ def _plain(found: object) -> dict[str, object]:
 @pytest.mark.parametrize("kind", MemoryKind)
 def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kind: MemoryKind) -> None:
     text = text_of(path)
-    before = parse(text, layout_of(path))
+    before = parse_memories(text, layout_of(path))
     added = before.add(of_kind(kind))
     assert [entry.record for entry in added.entries if entry.record.id != NEW.id] == [
         entry.record for entry in before.entries
@@ -76,7 +87,7 @@ def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kin
 
 @pytest.mark.parametrize("path", cases("sections"), ids=lambda path: path.stem)
 def test_every_golden_file_can_get_its_missing_sections(path: Path) -> None:
-    before = parse(text_of(path), layout_of(path))
+    before = parse_memories(text_of(path), layout_of(path))
     after = before.with_all_sections()
     assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
     assert before.has_conflict or "missing-section" not in {problem.code for problem in after.problems}
@@ -90,8 +101,8 @@ def test_a_new_memories_file_has_four_sections_and_guardrails_three() -> None:
 
 
 def test_an_entry_is_written_as_heading_quote_and_comment() -> None:
-    assert block(NEW) == NEW_BLOCK
-    assert block(replace(NEW, text="a\n\nb", tags=())) == (
+    assert render_block(NEW) == NEW_BLOCK
+    assert render_block(replace(NEW, text="a\n\nb", tags=())) == (
         "### mem-1705751400-ffff\n> a\n>\n> b\n<!-- tags:  | created: 2025-01-20 -->"
     )
 
@@ -101,14 +112,14 @@ def test_further_metadata_is_written_and_read_in_any_order() -> None:
         NEW, updated_at="2025-02-01", valid_until="2026-01-01", origin=Origin(by="agent"),
         links=(Link("supersedes", "mem-1-a"),), extra={"source": "src/x.py:3", "seen": None},
     )  # fmt: skip
-    assert records(render([rich])) == [rich]
+    assert records(render_memories([rich])) == [rich]
     turned = "## Fixes\n### mem-1705751400-ffff\n> new words\n<!--  created:2025-01-20|TAGS: a ,b,  -->\n"
     assert records(turned) == [NEW]
 
 
 def test_an_unknown_key_survives_a_replace() -> None:
     text = "## Fixes\n\n### mem-1-a\n> one\n<!-- tags: x | created: 2025-01-15 | mood: fine | odd -->\n"
-    changed = parse(text).replace("mem-1-a", replace(records(text)[0], text="two"))
+    changed = parse_memories(text).replace("mem-1-a", replace(records(text)[0], text="two"))
     assert str(changed) == text.replace("> one", "> two")
 
 
@@ -148,20 +159,23 @@ def test_two_entries_with_one_id_are_both_read_and_neither_is_changed_by_guess()
     assert said(text) == ["one", "two"]
     assert codes(text) == [(7, "duplicate-id")]
     with pytest.raises(Conflict, match="lines 3, 7"):
-        parse(text).remove("mem-1-a")
-    assert str(parse(text).with_unique_ids(lambda _: "mem-1-b")) == text[::-1].replace("a-1-mem", "b-1-mem", 1)[::-1]
+        parse_memories(text).remove("mem-1-a")
+    assert (
+        str(parse_memories(text).with_unique_ids(lambda _: "mem-1-b"))
+        == text[::-1].replace("a-1-mem", "b-1-mem", 1)[::-1]
+    )
 
 
 def test_an_id_that_is_there_cannot_be_added_again() -> None:
     with pytest.raises(Refused):
-        parse("## Fixes\n\n" + NEW_BLOCK).add(NEW)
+        parse_memories("## Fixes\n\n" + NEW_BLOCK).add(NEW)
 
 
 def test_an_id_that_is_not_there_cannot_be_removed_or_replaced() -> None:
     with pytest.raises(NotFound):
-        parse(ONE).remove("mem-9-z")
+        parse_memories(ONE).remove("mem-9-z")
     with pytest.raises(NotFound):
-        parse(ONE).replace("mem-9-z", NEW)
+        parse_memories(ONE).replace("mem-9-z", NEW)
 
 
 def test_an_entry_without_text_is_read_and_reported() -> None:
@@ -172,7 +186,9 @@ def test_an_entry_without_text_is_read_and_reported() -> None:
 def test_bullets_outside_entries_are_reported_but_bold_words_are_none() -> None:
     text = f"## Fixes\n\n- a\n* b\n**bold**\n-->\n\n{ONE}\n- c\n"
     assert codes(text) == [(1, "loose-bullets")]
-    assert "3 bullet(s)" in next(problem.what for problem in parse(text).problems if problem.code == "loose-bullets")
+    assert "3 bullet(s)" in next(
+        problem.what for problem in parse_memories(text).problems if problem.code == "loose-bullets"
+    )
 
 
 def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
@@ -192,7 +208,7 @@ def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
 def test_the_heading_gives_the_kind_and_else_the_prefix_of_the_id(heading: str, kind: MemoryKind, label: str) -> None:
     found = records(f"## {heading}\n### decision-1-a\n> x\n")[0]
     assert (found.kind, found.label) == (kind, label)
-    again = records(render([found]))[0]
+    again = records(render_memories([found]))[0]
     assert (again.kind, again.text, again.id) == (kind, "x", "decision-1-a")
 
 
@@ -229,15 +245,15 @@ def test_a_missing_section_is_made_at_the_end_and_goes_with_its_entry() -> None:
 
 
 def test_a_section_that_was_made_stays_when_something_else_moved_in() -> None:
-    two = parse("# M\n").add(NEW).add(replace(NEW, id="mem-2-b"))
+    two = parse_memories("# M\n").add(NEW).add(replace(NEW, id="mem-2-b"))
     assert "## Fixes" in str(two.remove(NEW.id))
     assert str(two.remove("mem-2-b").remove(NEW.id)) == "# M\n"
-    prose = parse(str(parse("# M\n").add(NEW)) + "\nwords of a person\n")
+    prose = parse_memories(str(parse_memories("# M\n").add(NEW)) + "\nwords of a person\n")
     assert "## Fixes\n\nwords of a person" in str(prose.remove(NEW.id)).replace("\n\n\n", "\n\n")
 
 
 def test_an_edit_keeps_the_mark_of_a_made_section() -> None:
-    edited = parse("# M\n").add(NEW).replace(NEW.id, replace(NEW, text="other"))
+    edited = parse_memories("# M\n").add(NEW).replace(NEW.id, replace(NEW, text="other"))
     assert str(edited.remove(NEW.id)) == "# M\n"
 
 
@@ -275,18 +291,18 @@ def test_an_entry_that_a_conflict_runs_through_is_neither_replaced_nor_removed()
     text = "<<<<<<< HEAD\n### mem-1-a\n> one\n=======\n### mem-2-b\n> two\n>>>>>>> b\n<!-- tags: x -->\n"
     assert said(text) == ["one", "two"]
     with pytest.raises(Refused, match="merge"):
-        parse(text).remove("mem-2-b")
+        parse_memories(text).remove("mem-2-b")
     with pytest.raises(Refused, match="merge"):
-        parse(text).replace("mem-2-b", replace(records(text)[1], text="x"))
-    assert said(str(parse(text).remove("mem-1-a"))) == ["two"]
-    assert str(parse(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b")) == ONE + "\n"
+        parse_memories(text).replace("mem-2-b", replace(records(text)[1], text="x"))
+    assert said(str(parse_memories(text).remove("mem-1-a"))) == ["two"]
+    assert str(parse_memories(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b")) == ONE + "\n"
 
 
 @pytest.mark.parametrize("tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"])
 def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str) -> None:
     text = f"### mem-2-b\n> two\n\n{ONE}\n{tail}"
     try:
-        after = str(parse(text).remove("mem-1-a"))
+        after = str(parse_memories(text).remove("mem-1-a"))
     except Refused:
         assert tail.startswith(">")
         return
@@ -319,7 +335,7 @@ def test_windows_line_ends_are_written_into_a_file_that_has_them() -> None:
 
 def test_mixed_line_ends_leave_no_stray_carriage_return() -> None:
     text = "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n\r\n### mem-2-b\r\n> two\r\n"
-    assert str(parse(text).remove("mem-2-b")) == "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n"
+    assert str(parse_memories(text).remove("mem-2-b")) == "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n"
 
 
 @pytest.mark.parametrize("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
@@ -330,7 +346,7 @@ def test_a_comment_that_is_closed_on_its_line_hides_nothing(comment: str) -> Non
 @pytest.mark.parametrize("text", ["a\0b", "a\rb", "a\r\nb"])
 def test_a_text_that_the_file_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="NUL or carriage return"):
-        parse("## Fixes\n").add(replace(NEW, text=text))
+        parse_memories("## Fixes\n").add(replace(NEW, text=text))
 
 
 @pytest.mark.parametrize(
@@ -346,13 +362,13 @@ def test_a_text_that_the_file_cannot_hold_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_what_cannot_stand_in_heading_or_metadata_is_refused_with_a_reason(wrong: Record) -> None:
     with pytest.raises(Refused) as refused:
-        check(wrong)
+        check_record(wrong)
     assert refused.value.hint
 
 
 def test_a_date_that_is_none_is_refused_on_writing_and_reported_on_reading() -> None:
     with pytest.raises(Refused):
-        parse("## Fixes\n").add(replace(NEW, created_at="yesterday"))
+        parse_memories("## Fixes\n").add(replace(NEW, created_at="yesterday"))
     for date in ("yesterday", "2025-13-01", "2025-00-10", ""):
         text = f"## Fixes\n### mem-1705751400-a3f8\n> x\n<!-- tags: a | created: {date} -->\n"
         assert codes(text) == [(2, "bad-date")]
@@ -376,4 +392,4 @@ def test_bytes_that_are_no_utf8_are_kept_and_reported() -> None:
     ],
 )  # fmt: skip
 def test_the_format_is_detected(text: str, format_: str) -> None:
-    assert parse(text, GUARDRAILS).format == format_
+    assert parse_memories(text, GUARDRAILS).format == format_

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ralph.app import doctor, memory
-from ralph.formats.sections import MEMORIES, parse
+from ralph.formats.memories import MEMORIES, parse_memories
 
 
 class Mint:
@@ -37,7 +37,7 @@ class Mint:
     ids=range(18),
 )  # fmt: skip
 def test_a_huge_line_or_file_is_read_in_one_pass(text: str) -> None:
-    document = parse(text)
+    document = parse_memories(text)
     assert str(document) == text
     assert len(document.problems) <= text.count("\n") * 2 + 2
     assert str(document.with_unique_ids(Mint())).count("\n") == text.count("\n")
@@ -45,7 +45,7 @@ def test_a_huge_line_or_file_is_read_in_one_pass(text: str) -> None:
 
 def test_a_first_line_that_is_a_path_is_reported_and_everything_below_is_read() -> None:
     for path in ("../.agent/memories.md", "/home/me/memories.md", "~/memories.md", "C:\\notes\\memories.md"):
-        document = parse(f"{path}\n\n### mem-1-a\n> one\n")
+        document = parse_memories(f"{path}\n\n### mem-1-a\n> one\n")
         assert [(problem.line, problem.code) for problem in document.problems] == [(1, "path-line")]
         assert [entry.record.text for entry in document.entries] == ["one"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, Refused
-from ralph.formats.sections import GUARDRAILS, MEMORIES, SectionsDocument, is_sign, parse, render
+from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, is_sign, parse_memories, render_memories
 from ralph.model.record import Link, MemoryKind, Origin, Record, kind_of
 
 NEW_ID = "mem-1705751400-ffff"
@@ -92,7 +92,7 @@ layouts = st.sampled_from([MEMORIES, GUARDRAILS])
 PLAIN = Record(NEW_ID, MemoryKind.FIX, "words", label="fix", tags=("a",), created_at="2025-01-20")
 
 
-def others(document: SectionsDocument, *gone: str) -> list[Record]:
+def others(document: MemoriesDocument, *gone: str) -> list[Record]:
     """Every record but these; a Sign without its id, which counts the Signs of that name."""
     kept = [entry.record for entry in document.entries if entry.record.id not in gone]
     return [replace(record, id="") if is_sign(record) else record for record in kept]
@@ -101,14 +101,14 @@ def others(document: SectionsDocument, *gone: str) -> list[Record]:
 @settings(deadline=None)
 @given(texts, layouts)
 def test_every_text_is_kept_byte_for_byte(text: str, layout: object) -> None:
-    keeps_every_byte(lambda whole: parse(whole, GUARDRAILS if layout is GUARDRAILS else MEMORIES), text)
+    keeps_every_byte(lambda whole: parse_memories(whole, GUARDRAILS if layout is GUARDRAILS else MEMORIES), text)
 
 
 @settings(deadline=None)
 @given(texts)
 def test_entries_stand_in_order_and_never_overlap(text: str) -> None:
     at = 0
-    for entry in parse(text).entries:
+    for entry in parse_memories(text).entries:
         assert at <= entry.start < entry.end <= len(text)
         assert text[entry.start : entry.end].lstrip(" \ufeff").startswith("###")
         at = entry.end
@@ -119,7 +119,7 @@ def test_entries_stand_in_order_and_never_overlap(text: str) -> None:
 @example("### mem-1-a\n> x\n<!-- tags: a --> <!-- b | created: 2025-01-20 -->\n")
 @example(f"## Fixes\n{ENTRIES[0]}- not an entry\n")
 def test_line_ends_of_the_other_sort_change_nothing_in_what_is_read(text: str) -> None:
-    unix, dos = parse(text), parse(text.replace("\n", "\r\n"))
+    unix, dos = parse_memories(text), parse_memories(text.replace("\n", "\r\n"))
     assert [(entry.record, entry.line) for entry in unix.entries] == [
         (entry.record, entry.line) for entry in dos.entries
     ]
@@ -141,7 +141,7 @@ def test_line_ends_of_the_other_sort_change_nothing_in_what_is_read(text: str) -
 @example("\ufeff## Fixes\r\n\r\n### mem-1-a\r\n> x", PLAIN)
 def test_add_then_remove_restores_every_byte(text: str, record: Record) -> None:
     assume(text.strip("\ufeff\r\n\t "))
-    before = parse(text)
+    before = parse_memories(text)
     added = accepted(before, record)
     assert others(added, NEW_ID) == others(before)
     found = [entry.record for entry in added.entries if entry.record.id == NEW_ID]
@@ -150,7 +150,7 @@ def test_add_then_remove_restores_every_byte(text: str, record: Record) -> None:
     assert str(added.remove(NEW_ID)) == text
 
 
-def accepted(document: SectionsDocument, record: Record) -> SectionsDocument:
+def accepted(document: MemoriesDocument, record: Record) -> MemoriesDocument:
     """The document with the record; only a file that a merge or an unclosed mark has torn may refuse one."""
     try:
         return document.add(record)
@@ -164,7 +164,7 @@ def accepted(document: SectionsDocument, record: Record) -> SectionsDocument:
 @given(texts, written())
 def test_add_puts_in_one_piece_and_keeps_everything_around_it(text: str, record: Record) -> None:
     assume(text.strip("\ufeff\r\n\t "))
-    after = str(accepted(parse(text), record))
+    after = str(accepted(parse_memories(text), record))
     size = len(after) - len(text)
     assert any(after[:at] == text[:at] and after[at + size :] == text[at:] for at in range(len(text) + 1))
 
@@ -172,16 +172,16 @@ def test_add_puts_in_one_piece_and_keeps_everything_around_it(text: str, record:
 @settings(deadline=None)
 @given(st.sampled_from(["", "\ufeff", "\n", "\r\n", " \n\n", "\ufeff\r\n"]), written(), layouts)
 def test_a_blank_file_becomes_a_new_one_around_the_entry(text: str, record: Record, layout: object) -> None:
-    document = parse(text, GUARDRAILS if layout is GUARDRAILS else MEMORIES).add(record)
+    document = parse_memories(text, GUARDRAILS if layout is GUARDRAILS else MEMORIES).add(record)
     assert [entry.record for entry in document.entries] == [record]
     assert str(document).startswith(text)
-    add_then_remove_restores(lambda whole: parse(whole, document.layout), text, record)
+    add_then_remove_restores(lambda whole: parse_memories(whole, document.layout), text, record)
 
 
 @settings(deadline=None)
 @given(with_entries, written(), st.data())
 def test_replace_touches_only_its_own_block(text: str, record: Record, data: st.DataObject) -> None:
-    document = parse(text)
+    document = parse_memories(text)
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
     try:
@@ -200,7 +200,7 @@ def test_replace_touches_only_its_own_block(text: str, record: Record, data: st.
 @settings(deadline=None)
 @given(with_entries, written(), st.data())
 def test_a_change_of_kind_moves_the_entry_and_nothing_else(text: str, record: Record, data: st.DataObject) -> None:
-    document = parse(text)
+    document = parse_memories(text)
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
     try:
@@ -215,7 +215,7 @@ def test_a_change_of_kind_moves_the_entry_and_nothing_else(text: str, record: Re
 @settings(deadline=None)
 @given(with_entries, st.data())
 def test_remove_leaves_every_other_record_as_it_was(text: str, data: st.DataObject) -> None:
-    document = parse(text)
+    document = parse_memories(text)
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
     try:
@@ -234,7 +234,7 @@ def test_remove_leaves_every_other_record_as_it_was(text: str, data: st.DataObje
 @example(replace(PLAIN, text="a --> b\n```\n### mem-1-a\n<!-- tags: no -->\n## Fixes\n>>>>>>> x"))
 @example(replace(PLAIN, tags=("c#", "a b", "-", "<!--", "x: y")))
 def test_a_rendered_record_reads_back_as_it_was(record: Record) -> None:
-    document = parse(render([record]))
+    document = parse_memories(render_memories([record]))
     assert [entry.record for entry in document.entries] == [record]
     assert {problem.code for problem in document.problems} <= {"missing-section", "no-text", "not-utf8"}
 
@@ -243,15 +243,15 @@ def test_a_rendered_record_reads_back_as_it_was(record: Record) -> None:
 @given(st.lists(written(), max_size=6))
 def test_rendered_records_read_back_in_the_order_of_their_sections(found: list[Record]) -> None:
     records = [replace(record, id=f"mem-{number}-a") for number, record in enumerate(found)]
-    read = [entry.record for entry in parse(render(records)).entries]
+    read = [entry.record for entry in parse_memories(render_memories(records)).entries]
     assert read == [record for kind in MEMORIES.kinds for record in records if record.kind == kind]
 
 
 @settings(deadline=None)
 @given(texts)
 def test_what_was_read_can_be_rendered_and_read_again(text: str) -> None:
-    before = [entry.record for entry in parse(text).entries]
-    after = [entry.record for entry in parse(render(before)).entries]
+    before = [entry.record for entry in parse_memories(text).entries]
+    after = [entry.record for entry in parse_memories(render_memories(before)).entries]
     assert len(after) == len(before)
     assert sorted(record.kind for record in after) == sorted(record.kind for record in before)
 
@@ -259,7 +259,7 @@ def test_what_was_read_can_be_rendered_and_read_again(text: str) -> None:
 @settings(deadline=None)
 @given(texts)
 def test_new_ids_for_double_ones_change_nothing_else(text: str) -> None:
-    before = parse(text)
+    before = parse_memories(text)
     count = iter(range(1000))
     after = before.with_unique_ids(lambda old: f"{old.rpartition('-')[0]}-f{next(count):x}")
     assert (after is before) or not before.has_conflict
@@ -279,7 +279,7 @@ def test_new_ids_for_double_ones_change_nothing_else(text: str) -> None:
 @settings(deadline=None)
 @given(texts, layouts)
 def test_missing_sections_come_without_any_other_change(text: str, layout: object) -> None:
-    before = parse(text, GUARDRAILS if layout is GUARDRAILS else MEMORIES)
+    before = parse_memories(text, GUARDRAILS if layout is GUARDRAILS else MEMORIES)
     after = before.with_all_sections()
     assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
     size = len(str(after)) - len(text)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from ralph.formats.document import Problem
-from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
+from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
+from ralph.formats.text import Problem
 from ralph.model.record import MemoryKind, Record
 
 NEW = Record("mem-1705751400-ffff", MemoryKind.FIX, "new words", label="fix", tags=("a", "b"), created_at="2025-01-20")
@@ -21,20 +21,20 @@ TORN = f"### {FIRST}\n> one\n<!-- tags: a\n\n{NEXT}"
 
 def told(text: str, layout: Layout = MEMORIES) -> list[tuple[int, str, str]]:
     """Line, level and code of each problem but missing sections."""
-    found = parse(text, layout).problems
+    found = parse_memories(text, layout).problems
     return [(one.line, one.level, one.code) for one in found if one.code != "missing-section"]
 
 
 def problem(text: str, code: str, layout: Layout = MEMORIES) -> Problem:
-    return next(one for one in parse(text, layout).problems if one.code == code)
+    return next(one for one in parse_memories(text, layout).problems if one.code == code)
 
 
 def read(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(entry.record.id, entry.record.text, entry.record.tags) for entry in parse(text).entries]
+    return [(entry.record.id, entry.record.text, entry.record.tags) for entry in parse_memories(text).entries]
 
 
-def added_and_gone(text: str, record: Record = NEW) -> SectionsDocument:
-    added = parse(text).add(record)
+def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
+    added = parse_memories(text).add(record)
     assert str(added.remove(record.id)) == text
     return added
 
@@ -91,7 +91,7 @@ def test_a_malformed_heading_is_not_hidden_by_torn_metadata() -> None:
 
 
 def test_replacing_a_torn_entry_closes_its_comment_and_touches_nothing_else() -> None:
-    document = parse(TORN)
+    document = parse_memories(TORN)
     changed = document.replace(FIRST, replace(document.entries[0].record, text="three"))
     closed = f"### {FIRST}\n> three\n<!-- tags: a | created: 2024-01-20 -->"
     assert str(changed) == f"{closed}\n\n{NEXT}"
@@ -99,15 +99,15 @@ def test_replacing_a_torn_entry_closes_its_comment_and_touches_nothing_else() ->
 
 
 def test_removing_a_torn_entry_takes_the_torn_line_with_it() -> None:
-    assert str(parse(TORN).remove(FIRST)) == NEXT
-    assert str(parse(f"# M\n\n{TORN}").remove(FIRST)) == f"# M\n\n{NEXT}"
+    assert str(parse_memories(TORN).remove(FIRST)) == NEXT
+    assert str(parse_memories(f"# M\n\n{TORN}").remove(FIRST)) == f"# M\n\n{NEXT}"
 
 
 def test_neighbours_of_a_torn_entry_come_change_and_go_byte_for_byte() -> None:
     text = f"## Fixes\n\n{TORN}"
     assert str(added_and_gone(text)) == f"{text.rstrip()}\n\n{NEW_BLOCK}\n"
-    assert str(parse(text).remove(SECOND)) == f"## Fixes\n\n### {FIRST}\n> one\n<!-- tags: a\n"
-    document = parse(text)
+    assert str(parse_memories(text).remove(SECOND)) == f"## Fixes\n\n### {FIRST}\n> one\n<!-- tags: a\n"
+    document = parse_memories(text)
     changed = document.replace(SECOND, replace(document.entries[1].record, text="a --> b"))
     assert str(changed) == text.replace("> two", "> a --> b")
 
@@ -123,7 +123,7 @@ def test_neighbours_of_a_torn_entry_come_change_and_go_byte_for_byte() -> None:
     ids=range(8),
 )  # fmt: skip
 def test_any_number_of_torn_or_hidden_things_is_read_in_one_pass(text: str) -> None:
-    document = parse(text)
+    document = parse_memories(text)
     assert str(document) == text
     assert len(document.problems) <= text.count("\n") * 2 + 2
 
@@ -198,9 +198,9 @@ def test_where_an_error_says_why_nothing_is_read_it_is_not_said_twice(text: str)
 def test_our_section_is_found_in_another_case_or_number(heading: str) -> None:
     text = f"# M\n\n## Patterns\n\n## Decisions\n\n## {heading}\n\n{NEXT}\n## Context\n"
     assert str(added_and_gone(text)) == text.replace("\n## Context", f"\n{NEW_BLOCK}\n\n## Context")
-    assert parse(text).problems == ()
-    assert str(parse(text).with_all_sections()) == text
-    assert parse(f"## {heading}\n", GUARDRAILS).format == "structured"
+    assert parse_memories(text).problems == ()
+    assert str(parse_memories(text).with_all_sections()) == text
+    assert parse_memories(f"## {heading}\n", GUARDRAILS).format == "structured"
 
 
 def test_the_heading_as_we_write_it_comes_before_one_in_another_case() -> None:
@@ -219,7 +219,7 @@ def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
 @pytest.mark.parametrize("body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"])
 def test_a_sign_without_a_name_is_told_and_not_read(heading: str, body: str) -> None:
     text = f"## Fixes\n\n{heading}\n{body}\n### Sign: x\n- do\n\n## Decisions\n\n## Patterns\n"
-    assert [entry.record.title for entry in parse(text, GUARDRAILS).entries] == ["x"]
+    assert [entry.record.title for entry in parse_memories(text, GUARDRAILS).entries] == ["x"]
     assert told(text, GUARDRAILS) == [(3, "error", "nameless-sign")]
 
 
@@ -237,7 +237,7 @@ def test_a_nul_is_told_with_its_line_and_kept() -> None:
 
 def test_a_file_with_an_unresolved_merge_is_not_mended() -> None:
     text = f"## Fixes\n\n<<<<<<< HEAD\n{NEXT}=======\n{NEXT.replace('two', 'three')}>>>>>>> b\n"
-    document = parse(text)
+    document = parse_memories(text)
     assert document.has_conflict
     assert document.with_unique_ids(lambda _: "mem-1-z") is document
     assert document.with_all_sections() is document
@@ -246,7 +246,7 @@ def test_a_file_with_an_unresolved_merge_is_not_mended() -> None:
 
 def test_a_marker_that_is_only_shown_is_no_merge() -> None:
     text = f"## Fixes\n\n{NEXT}\n```\n<<<<<<< HEAD\n```\n\n> <<<<<<< HEAD\n\nTitle\n=======\n\n{NEXT}"
-    document = parse(text)
+    document = parse_memories(text)
     assert not document.has_conflict
     mended = document.with_unique_ids(lambda _: "mem-1-z").with_all_sections()
     assert [entry.record.id for entry in mended.entries] == [SECOND, "mem-1-z"]

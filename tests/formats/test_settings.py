@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.errors import ConfigError
-from ralph.formats.keys import Key, Kind, Mismatch, check
-from ralph.formats.settings import Node, Parsed, node_of, parse_shell, parse_toml, parse_yaml
+from ralph.formats.config_files import (
+    ConfigKey,
+    ConfigNode,
+    ParsedConfig,
+    ValueMismatch,
+    ValueType,
+    check_value,
+    config_node,
+    parse_shell,
+    parse_toml,
+    parse_yaml,
+)
 
 WORDS = (
     "memories:\n",
@@ -33,10 +43,10 @@ class Fruit(StrEnum):
     PEAR = "pear"
 
 
-def values(entries: Mapping[str, Node]) -> dict[str, object]:
+def values(entries: Mapping[str, ConfigNode]) -> dict[str, object]:
     """A tree as plain values, for comparing."""
 
-    def value(node: Node) -> object:
+    def value(node: ConfigNode) -> object:
         if isinstance(node.value, Mapping):
             return values(node.value)
         return [value(item) for item in node.value] if isinstance(node.value, tuple) else node.value
@@ -44,7 +54,7 @@ def values(entries: Mapping[str, Node]) -> dict[str, object]:
     return {name: value(node) for name, node in entries.items()}
 
 
-def inner(parsed: Parsed, name: str) -> Mapping[str, Node]:
+def inner(parsed: ParsedConfig, name: str) -> Mapping[str, ConfigNode]:
     found = parsed.entries[name].value
     assert isinstance(found, Mapping)
     return found
@@ -69,7 +79,7 @@ class TestYaml:
 
     @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "\ufeff", "~\n"])
     def test_a_file_without_settings_is_empty(self, text: str) -> None:
-        assert parse_yaml(text, "f") == Parsed({})
+        assert parse_yaml(text, "f") == ParsedConfig({})
 
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028"])
     def test_what_stands_below_a_comment_is_read_whatever_ends_a_line(self, end: str) -> None:
@@ -181,56 +191,63 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("key", "value", "words"),
         [
-            (Key("k", Kind.FLAG, True, ""), 1, "expected true or false, got 1"),
-            (Key("k", Kind.NUMBER, 0, ""), True, "expected a whole number from 0 up, got true"),
-            (Key("k", Kind.NUMBER, 0, ""), -1, "expected a whole number from 0 up, got -1"),
-            (Key("k", Kind.NUMBER, 0, ""), 1.5, "expected a whole number from 0 up, got 1.5"),
-            (Key("k", Kind.FRACTION, 0.5, "", highest=1), 2, "expected a number from 0 to 1, got 2"),
+            (ConfigKey("k", ValueType.FLAG, True, ""), 1, "expected true or false, got 1"),
+            (ConfigKey("k", ValueType.NUMBER, 0, ""), True, "expected a whole number from 0 up, got true"),
+            (ConfigKey("k", ValueType.NUMBER, 0, ""), -1, "expected a whole number from 0 up, got -1"),
+            (ConfigKey("k", ValueType.NUMBER, 0, ""), 1.5, "expected a whole number from 0 up, got 1.5"),
+            (ConfigKey("k", ValueType.FRACTION, 0.5, "", highest=1), 2, "expected a number from 0 to 1, got 2"),
             (
-                Key("k", Kind.FRACTION, 0.5, "", highest=1),
+                ConfigKey("k", ValueType.FRACTION, 0.5, "", highest=1),
                 float("nan"),
                 "expected a number from 0 to 1, got nan",
             ),
             (
-                Key("k", Kind.CHOICE, Fruit.PEAR, "", tuple(Fruit)),
+                ConfigKey("k", ValueType.CHOICE, Fruit.PEAR, "", tuple(Fruit)),
                 "plum",
                 "expected one of apple, pear, got 'plum'",
             ),
             (
-                Key("k", Kind.CHOICES, (), "", tuple(Fruit)),
+                ConfigKey("k", ValueType.CHOICES, (), "", tuple(Fruit)),
                 "pear",
                 "expected a list of apple, pear, got 'pear'",
             ),
-            (Key("k", Kind.TEXTS, (), ""), {"a": 1}, "expected a list of texts, got a mapping"),
-            (Key("k", Kind.TEXTS, (), ""), ["a", ["b"]], "expected a list of texts, got a list"),
-            (Key("k", Kind.TEXTS, (), ""), [None], "expected a list of texts, got nothing"),
-            (Key("k", Kind.TEXT, "", ""), 5, "expected text, got 5"),
+            (ConfigKey("k", ValueType.TEXTS, (), ""), {"a": 1}, "expected a list of texts, got a mapping"),
+            (ConfigKey("k", ValueType.TEXTS, (), ""), ["a", ["b"]], "expected a list of texts, got a list"),
+            (ConfigKey("k", ValueType.TEXTS, (), ""), [None], "expected a list of texts, got nothing"),
+            (ConfigKey("k", ValueType.TEXT, "", ""), 5, "expected text, got 5"),
         ],
     )
-    def test_a_wrong_value_says_what_was_expected_and_what_came(self, key: Key, value: object, words: str) -> None:
-        with pytest.raises(Mismatch) as caught:
-            check(key, node_of(value))
+    def test_a_wrong_value_says_what_was_expected_and_what_came(
+        self, key: ConfigKey, value: object, words: str
+    ) -> None:
+        with pytest.raises(ValueMismatch) as caught:
+            check_value(key, config_node(value))
         assert str(caught.value) == words
 
     def test_a_regular_expression_must_compile(self) -> None:
-        key = Key("k", Kind.PATTERNS, (), "")
-        assert check(key, node_of(["a+", "[[a]"])) == ("a+", "[[a]")
+        key = ConfigKey("k", ValueType.PATTERNS, (), "")
+        assert check_value(key, config_node(["a+", "[[a]"])) == ("a+", "[[a]")
         for wrong in ("(", "a{99999999999999}", "(" * 5000):
-            with pytest.raises(Mismatch):
-                check(key, node_of([wrong]))
+            with pytest.raises(ValueMismatch):
+                check_value(key, config_node([wrong]))
 
     def test_choices_are_found_in_any_case(self) -> None:
-        assert check(Key("k", Kind.CHOICE, Fruit.PEAR, "", tuple(Fruit)), node_of("Apple")) is Fruit.APPLE
+        assert (
+            check_value(ConfigKey("k", ValueType.CHOICE, Fruit.PEAR, "", tuple(Fruit)), config_node("Apple"))
+            is Fruit.APPLE
+        )
 
     def test_text_in_yaml_is_what_its_author_typed(self) -> None:
         node = parse_yaml("k: [1.10, yes, 007, a]\n", "f").entries["k"]
-        assert check(Key("k", Kind.TEXTS, (), ""), node) == ("1.10", "yes", "007", "a")
+        assert check_value(ConfigKey("k", ValueType.TEXTS, (), ""), node) == ("1.10", "yes", "007", "a")
 
 
 @pytest.mark.parametrize("parse", [parse_yaml, parse_toml])
 @given(text=st.one_of(messy(*WORDS), st.text(max_size=60)))
 @settings(deadline=None)
-def test_any_text_gives_settings_or_a_config_error_with_a_line(parse: Callable[[str, str], Parsed], text: str) -> None:
+def test_any_text_gives_settings_or_a_config_error_with_a_line(
+    parse: Callable[[str, str], ParsedConfig], text: str
+) -> None:
     said, lines = "", []
     try:
         lines = [node.line for node in parse(text, "f").entries.values()]

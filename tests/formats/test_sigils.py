@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.errors import Refused
-from ralph.formats.sigils import KnowledgeSigil, Sigils, read, render
+from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils, render_sigils
 
 RULES = """\
 # Ralph loop: iteration 1 of at most 20
@@ -84,15 +84,15 @@ each_sigil = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @each_sigil
 def test_a_sigil_is_read_wherever_it_stands(case: Case) -> None:
     for around in ("{}", "Before.\n\n{}\n\nAfter.\n", "In a {} line", "  \t{}  \r\n", "- {}", "{}{{}}", "\ufeff{}"):
-        assert read(around.replace("{}", case.written, 1)) == case.said
-    assert read(case.written.replace("\n", "\r\n")) == case.said
+        assert read_sigils(around.replace("{}", case.written, 1)) == case.said
+    assert read_sigils(case.written.replace("\n", "\r\n")) == case.said
 
 
 @each_sigil
 def test_case_and_underscores_and_white_space_within_a_tag_do_not_matter(case: Case) -> None:
-    assert read(_tags(case.written, str.upper)) == case.said
-    assert read(_tags(case.written, lambda tag: tag.replace("-", "_"))) == case.said
-    assert read(_tags(case.written, lambda tag: tag.replace(">", " \n>"))) == case.said
+    assert read_sigils(_tags(case.written, str.upper)) == case.said
+    assert read_sigils(_tags(case.written, lambda tag: tag.replace("-", "_"))) == case.said
+    assert read_sigils(_tags(case.written, lambda tag: tag.replace(">", " \n>"))) == case.said
 
 
 def _tags(written: str, change: Callable[[str], str]) -> str:
@@ -105,10 +105,10 @@ def _tags(written: str, change: Callable[[str], str]) -> str:
 
 @each_sigil
 def test_what_is_not_there_or_empty_or_unclosed_says_nothing(case: Case) -> None:
-    assert read("") == read("Nothing of the sort.") == Sigils()
-    assert read(case.empty) == Sigils()
-    assert read(case.unclosed) == Sigils()
-    assert read(f"{case.unclosed}\n</other>\n<journals>x</journals>") == Sigils()
+    assert read_sigils("") == read_sigils("Nothing of the sort.") == Sigils()
+    assert read_sigils(case.empty) == Sigils()
+    assert read_sigils(case.unclosed) == Sigils()
+    assert read_sigils(f"{case.unclosed}\n</other>\n<journals>x</journals>") == Sigils()
 
 
 @each_sigil
@@ -119,8 +119,8 @@ def test_what_is_not_there_or_empty_or_unclosed_says_nothing(case: Case) -> None
 )
 def test_a_sigil_that_is_only_shown_is_not_said(case: Case, shown: str) -> None:
     text = shown.replace("{}", case.written)
-    assert read(f"Like this:\n\n{text}\n\nSo.") == Sigils()
-    assert read(f"{text}\n{case.written}\n{text}") == case.said
+    assert read_sigils(f"Like this:\n\n{text}\n\nSo.") == Sigils()
+    assert read_sigils(f"{text}\n{case.written}\n{text}") == case.said
 
 
 @pytest.mark.parametrize("name", ["task-done", "promise", "verify-pass", "next-model"])
@@ -132,41 +132,41 @@ def test_inline_code_and_quotes_are_not_said(name: str) -> None:
         f"> {case.written}",
         f" >{case.written}",
     ):
-        assert read(shown) == Sigils()
-        assert read(f"{shown}\n\n{case.written} and `code`") == case.said
-    assert read(f"one ` backtick {case.written}") == case.said
+        assert read_sigils(shown) == Sigils()
+        assert read_sigils(f"{shown}\n\n{case.written} and `code`") == case.said
+    assert read_sigils(f"one ` backtick {case.written}") == case.said
 
 
 def test_an_unclosed_fence_hides_nothing() -> None:
-    assert read("```\ncode\n\n<task-done>t-1</task-done>").done == ("t-1",)
+    assert read_sigils("```\ncode\n\n<task-done>t-1</task-done>").done == ("t-1",)
 
 
 # --- notes -------------------------------------------------------------------------------------
 
 
 def test_the_last_journal_with_words_counts() -> None:
-    assert read("<journal>one</journal>\n<journal>two</journal>\n<journal></journal>").journal == "two"
+    assert read_sigils("<journal>one</journal>\n<journal>two</journal>\n<journal></journal>").journal == "two"
 
 
 def test_a_mention_in_a_sentence_swallows_nothing() -> None:
     text = "I will end with a <journal> of it.\n\nWork.\n\n<journal>\nNotes on <journal> tags.\n</journal>\n"
-    assert read(text).journal == "Notes on <journal> tags."
-    assert read("Close it by </journal>. <journal>Notes</journal>").journal == "Notes"
+    assert read_sigils(text).journal == "Notes on <journal> tags."
+    assert read_sigils("Close it by </journal>. <journal>Notes</journal>").journal == "Notes"
     torn = '<knowledge tags="a" title="Torn">half\n\n<knowledge tags="b" title="Whole">\nAll.\n</knowledge>'
-    assert [each.title for each in read(torn).knowledge] == ["Whole"]
+    assert [each.title for each in read_sigils(torn).knowledge] == ["Whole"]
     mention = '<knowledge tags="a" title="T">\n<knowledge> needs a title.\n</knowledge>'
-    assert read(mention).knowledge == (KnowledgeSigil("T", ("a",), "<knowledge> needs a title."),)
+    assert read_sigils(mention).knowledge == (KnowledgeSigil("T", ("a",), "<knowledge> needs a title."),)
 
 
 def test_what_stands_within_a_sigil_is_its_text() -> None:
-    said = read("<journal>\nI did not say <task-done>t-1</task-done> since a test fails.\n</journal>")
+    said = read_sigils("<journal>\nI did not say <task-done>t-1</task-done> since a test fails.\n</journal>")
     assert said.done == ()
     assert "<task-done>t-1</task-done>" in said.journal
 
 
 def test_code_within_a_note_is_kept() -> None:
     body = "Run this:\n\n```sh\nmake test\n```\n\nand `make check`."
-    assert read(f"<journal>\n{body}\n</journal>").journal == body
+    assert read_sigils(f"<journal>\n{body}\n</journal>").journal == body
 
 
 @pytest.mark.parametrize(
@@ -188,13 +188,13 @@ def test_code_within_a_note_is_kept() -> None:
     ],
 )
 def test_attributes_in_any_order_and_with_any_quotes(opening: str) -> None:
-    assert read(f"{opening}\nWords.\n</knowledge>").knowledge == (KnowledgeSigil("A > B", ("a", "b"), "Words."),)
+    assert read_sigils(f"{opening}\nWords.\n</knowledge>").knowledge == (KnowledgeSigil("A > B", ("a", "b"), "Words."),)
 
 
 def test_entities_are_resolved_in_attributes_and_left_alone_in_bodies() -> None:
     text = '<knowledge title="&quot;R&amp;D&quot; &apos;&copy; &#0; &amp;lt;" tags="x">a &lt;b&gt; &amp; c</knowledge>'
-    assert read(text).knowledge == (KnowledgeSigil('"R&D" \'&copy; &#0; &lt;', ("x",), "a &lt;b&gt; &amp; c"),)
-    assert read("&lt;task-done&gt;t-1&lt;/task-done&gt;") == Sigils()
+    assert read_sigils(text).knowledge == (KnowledgeSigil('"R&D" \'&copy; &#0; &lt;', ("x",), "a &lt;b&gt; &amp; c"),)
+    assert read_sigils("&lt;task-done&gt;t-1&lt;/task-done&gt;") == Sigils()
 
 
 def test_several_entries_are_read_in_order_and_lacking_ones_too() -> None:
@@ -202,7 +202,7 @@ def test_several_entries_are_read_in_order_and_lacking_ones_too() -> None:
         '<knowledge title="One" tags="a">1</knowledge> <knowledge tags="b">2</knowledge>\n'
         '<knowledge title="Three">3</knowledge><knowledge title="Four" tags="d"/><knowledge>5</knowledge>'
     )
-    assert read(text).knowledge == (
+    assert read_sigils(text).knowledge == (
         KnowledgeSigil("One", ("a",), "1"),
         KnowledgeSigil("", ("b",), "2"),
         KnowledgeSigil("Three", (), "3"),
@@ -229,7 +229,7 @@ def test_several_entries_are_read_in_order_and_lacking_ones_too() -> None:
     ],
 )
 def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> None:
-    assert read(text) == Sigils(done=done)
+    assert read_sigils(text) == Sigils(done=done)
 
 
 @pytest.mark.parametrize(
@@ -245,22 +245,23 @@ def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> Non
     ],
 )
 def test_a_failed_task_comes_with_the_reason(text: str, failed: dict[str, str]) -> None:
-    assert read(text) == Sigils(failed=failed)
+    assert read_sigils(text) == Sigils(failed=failed)
 
 
 def test_done_and_failed_are_both_told() -> None:
-    said = read("<task-done>t-1</task-done><task-failed>t-1</task-failed>")
+    said = read_sigils("<task-done>t-1</task-done><task-failed>t-1</task-failed>")
     assert (said.done, dict(said.failed)) == (("t-1",), {"t-1": ""})
 
 
 def test_the_last_promise_and_model_that_make_sense_count() -> None:
     assert (
-        read("<promise>failure</promise><promise> Complete. </promise><promise>maybe</promise>").promise == "COMPLETE"
+        read_sigils("<promise>failure</promise><promise> Complete. </promise><promise>maybe</promise>").promise
+        == "COMPLETE"
     )
-    assert read("<promise>FAILURE</promise>").promise == "FAILURE"
+    assert read_sigils("<promise>FAILURE</promise>").promise == "FAILURE"
     models = "<next-model>a/b-1.5:x</next-model><next-model>`claude-opus-4[1m]`</next-model>"
-    assert read(models + "<next-model>the best one</next-model>").next_model == "claude-opus-4[1m]"
-    assert read("<next-model>--dangerously-skip-permissions</next-model>").next_model == ""
+    assert read_sigils(models + "<next-model>the best one</next-model>").next_model == "claude-opus-4[1m]"
+    assert read_sigils("<next-model>--dangerously-skip-permissions</next-model>").next_model == ""
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_the_last_promise_and_model_that_make_sense_count() -> None:
     ],
 )
 def test_a_verdict_that_fails_counts_over_one_that_passes(text: str, verified: bool | None, reason: str) -> None:
-    assert read(text) == Sigils(verified=verified, reason=reason)
+    assert read_sigils(text) == Sigils(verified=verified, reason=reason)
 
 
 # --- echoes ------------------------------------------------------------------------------------
@@ -287,8 +288,8 @@ def test_a_verdict_that_fails_counts_over_one_that_passes(text: str, verified: b
 
 def test_the_prompt_itself_says_nothing() -> None:
     for prompt in (RULES, VERIFY, RULES.replace("```\n", ""), VERIFY.replace("```\n", "")):
-        assert read(prompt, echo=prompt) == Sigils()
-        assert read(f"I was told:\n\n{prompt}", echo=prompt) == Sigils()
+        assert read_sigils(prompt, echo=prompt) == Sigils()
+        assert read_sigils(f"I was told:\n\n{prompt}", echo=prompt) == Sigils()
 
 
 def test_what_the_prompt_asks_for_is_no_echo() -> None:
@@ -296,40 +297,40 @@ def test_what_the_prompt_asks_for_is_no_echo() -> None:
         "<task-done>t-abc123</task-done>",
         "All green.\n\n<task-done>t-abc123</task-done>\n<journal>x</journal>",
     ):
-        assert read(text, echo=RULES).done == ("t-abc123",)
-    assert read('<task-failed id="t-abc123">No network.</task-failed>', echo=RULES).failed == {
+        assert read_sigils(text, echo=RULES).done == ("t-abc123",)
+    assert read_sigils('<task-failed id="t-abc123">No network.</task-failed>', echo=RULES).failed == {
         "t-abc123": "No network."
     }
     for text in ("<verify-pass/>", "All is well.\n\n<verify-pass/>\n"):
-        assert read(text, echo=VERIFY).verified is True
+        assert read_sigils(text, echo=VERIFY).verified is True
 
 
 def test_the_last_journal_counts_over_an_echo_before_or_after_it() -> None:
     echo = "<journal>\n  (your\n  notes)\n</journal>"
     for text in (f"{echo}\n<journal>Mine</journal>", f"<journal>Mine</journal>\n{echo}"):
-        assert read(text, echo=RULES).journal == "Mine"
-    assert read(echo).journal
+        assert read_sigils(text, echo=RULES).journal == "Mine"
+    assert read_sigils(echo).journal
 
 
 def test_examples_repeated_without_their_fence_are_no_verdict() -> None:
     shown = VERIFY.replace("```\n", "")
-    assert read(f"I have to choose.\n\n{shown}\nLet me look.", echo=VERIFY) == Sigils()
+    assert read_sigils(f"I have to choose.\n\n{shown}\nLet me look.", echo=VERIFY) == Sigils()
     lines = "\n".join(VERIFY.split("\n")[3:5])
-    assert read(f"These two:\n{lines}\n\nLet me look.", echo=VERIFY) == Sigils()
-    assert read(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified is True
+    assert read_sigils(f"These two:\n{lines}\n\nLet me look.", echo=VERIFY) == Sigils()
+    assert read_sigils(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified is True
 
 
 def test_tags_and_fences_beside_a_sigil_do_not_make_it_an_echo() -> None:
     prompt = "Like this:\n\n```\n<journal>\n(notes)\n</journal>\n<task-done>t-1</task-done>\n```\n"
-    assert read("<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", echo=prompt).done == ("t-1",)
-    assert read("```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", echo=prompt).done == ("t-1",)
+    assert read_sigils("<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", echo=prompt).done == ("t-1",)
+    assert read_sigils("```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", echo=prompt).done == ("t-1",)
 
 
 def test_knowledge_that_the_prompt_holds_is_not_learned_again() -> None:
     known = '<knowledge tags="a" title="T">Body.</knowledge>'
     prompt = f"## Project Knowledge\n\n### Sigils\n\nWrite <knowledge> like this: {known}\n"
-    assert read(known, echo=prompt) == Sigils()
-    assert len(read(known.replace("Body", "Other"), echo=prompt).knowledge) == 1
+    assert read_sigils(known, echo=prompt) == Sigils()
+    assert len(read_sigils(known.replace("Body", "Other"), echo=prompt).knowledge) == 1
 
 
 # --- laws --------------------------------------------------------------------------------------
@@ -344,12 +345,12 @@ fragments = messy(
 @given(fragments, fragments)
 @example("<taſk-done>t-1</taſk-done>", "")
 def test_no_text_is_too_odd(text: str, echo: str) -> None:
-    for said in (read(text), read(text, echo=echo), read(text, echo=text)):
+    for said in (read_sigils(text), read_sigils(text, echo=echo), read_sigils(text, echo=text)):
         assert said.verified is not None or not said.reason
         assert all(said.done)
         assert said.promise in ("", "COMPLETE", "FAILURE")
     for name in ("taſk-done", "tas\u212a-done"):  # letters that Python takes for an s and a k
-        assert read(f"<{name}>t-1</{name}>") == Sigils()
+        assert read_sigils(f"<{name}>t-1</{name}>") == Sigils()
 
 
 letters = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="<>`~&\u2028\u2029\x85")
@@ -376,15 +377,15 @@ sigils = st.builds(
 
 @given(sigils, bodies, bodies)
 def test_what_is_written_is_read_again_whatever_stands_around_it(said: Sigils, before: str, after: str) -> None:
-    written = render(said)
-    assert read(written) == said
-    assert read(f"{before}\n{written}{after}") == said
-    assert read(f"{before}\n{written}{after}", echo=f"{after}\n{RULES}{before}") == said
+    written = render_sigils(said)
+    assert read_sigils(written) == said
+    assert read_sigils(f"{before}\n{written}{after}") == said
+    assert read_sigils(f"{before}\n{written}{after}", echo=f"{after}\n{RULES}{before}") == said
 
 
 def test_a_text_that_would_end_its_own_sigil_is_refused() -> None:
     with pytest.raises(Refused, match="journal"):
-        render(Sigils(journal="one </journal> two"))
+        render_sigils(Sigils(journal="one </journal> two"))
 
 
 @pytest.mark.soak
@@ -401,5 +402,5 @@ def test_megabytes_of_anything_cost_their_length(piece: str, rounds: Callable[[i
     """What is not linear here would not end within the hour; nothing measures time."""
     text = piece * (rounds(10_000_000, 300_000) // len(piece))
     for around in (text, f"<journal>{text}</journal>", f"<journal {text}"):
-        read(around, echo=RULES)
-    read(RULES, echo=text[:1_000_000])
+        read_sigils(around, echo=RULES)
+    read_sigils(RULES, echo=text[:1_000_000])

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from ralph.errors import Refused
-from ralph.formats.sections import GUARDRAILS, is_sign, parse, render, sign
+from ralph.formats.memories import GUARDRAILS, is_sign, parse_memories, render_memories, render_sign
 from ralph.model.record import MemoryKind, Record
 
 NEW = Record("fix-1705751400-ffff", MemoryKind.FIX, "new", label="fix", tags=("a",), created_at="2025-01-20")
 
 
 def signs(text: str) -> list[Record]:
-    found = [entry.record for entry in parse(text, GUARDRAILS).entries]
+    found = [entry.record for entry in parse_memories(text, GUARDRAILS).entries]
     assert all(record.kind == MemoryKind.FIX for record in found)
     return [record for record in found if is_sign(record)]
 
@@ -89,7 +89,7 @@ def test_metadata_below_a_sign_are_read() -> None:
 
 def test_structured_and_legacy_entries_in_one_file_are_all_read() -> None:
     text = "## Fixes\n\n### fix-1-a\n> one\n\n### Sign: two\n- two\n\n### fix-3-c\n> three\n"
-    document = parse(text, GUARDRAILS)
+    document = parse_memories(text, GUARDRAILS)
     assert document.format == "mixed"
     assert [entry.record.id for entry in document.entries] == ["fix-1-a", "sign-two", "fix-3-c"]
     added = document.add(NEW)
@@ -99,20 +99,20 @@ def test_structured_and_legacy_entries_in_one_file_are_all_read() -> None:
 
 def test_adding_never_rewrites_a_sign() -> None:
     text = "# Signs\r\n\r\n### SIGN:  odd  spacing \r\n * do\r\n\r\n\r\n---\r\n\r\nwords"
-    added = parse(text, GUARDRAILS).add(NEW)
+    added = parse_memories(text, GUARDRAILS).add(NEW)
     assert str(added).startswith(text)
     assert str(added.remove(NEW.id)) == text
 
 
 def test_a_sign_is_not_edited_in_place() -> None:
     with pytest.raises(Refused, match="legacy Sign") as refused:
-        parse("### Sign: x\nwords\n", GUARDRAILS).replace("sign-x", NEW)
+        parse_memories("### Sign: x\nwords\n", GUARDRAILS).replace("sign-x", NEW)
     assert "migrate" in refused.value.hint
 
 
 def test_a_sign_can_be_removed_and_its_neighbours_stay() -> None:
     text = "### Sign: a\none\n\n### Sign: b\ntwo\n\n### fix-1-a\n> three\n"
-    assert str(parse(text, GUARDRAILS).remove("sign-b")) == "### Sign: a\none\n\n### fix-1-a\n> three\n"
+    assert str(parse_memories(text, GUARDRAILS).remove("sign-b")) == "### Sign: a\none\n\n### fix-1-a\n> three\n"
 
 
 def test_each_of_several_signs_with_one_name_can_be_removed() -> None:
@@ -123,13 +123,13 @@ def test_each_of_several_signs_with_one_name_can_be_removed() -> None:
         ("sign-a-2", ["one", "three"]),
         ("sign-a-3", ["one", "two"]),
     ):
-        assert [record.text for record in signs(str(parse(text).remove(gone)))] == left
+        assert [record.text for record in signs(str(parse_memories(text).remove(gone)))] == left
 
 
 def test_ids_from_names_are_never_those_of_another_entry() -> None:
     names = ["Sign: a", "Sign: a", "Sign: a 2", "Sign: 2024 abc", "sign-2024-abc", "Sign: 2024 abc"]
     text = "".join(f"### {name}\n> words\n\n" for name in names)
-    document = parse(text, GUARDRAILS)
+    document = parse_memories(text, GUARDRAILS)
     ids = [entry.record.id for entry in document.entries]
     assert len(set(ids)) == len(ids)
     assert "duplicate-id" not in {problem.code for problem in document.problems}
@@ -146,20 +146,20 @@ def test_a_name_without_letters_still_gives_an_id() -> None:
 
 def test_an_entry_with_an_id_below_the_heading_sign_is_no_sign() -> None:
     text = "## Sign\n\n### fix-1-a\n> one\n<!-- tags: x | created: 2025-01-15 -->\n"
-    record = parse(text, GUARDRAILS).entries[0].record
+    record = parse_memories(text, GUARDRAILS).entries[0].record
     assert not is_sign(record)
-    assert render([record], GUARDRAILS.kinds) == text
-    assert "> two" in str(parse(text, GUARDRAILS).replace("fix-1-a", replace(record, text="two")))
+    assert render_memories([record], GUARDRAILS.kinds) == text
+    assert "> two" in str(parse_memories(text, GUARDRAILS).replace("fix-1-a", replace(record, text="two")))
 
 
 @pytest.mark.parametrize("meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"])
 def test_a_rendered_sign_reads_back_as_it_was(meta: str) -> None:
     found = signs(f"## Fixes\n\n### Sign: x\n- **Do**:\n\n```\ncode\n```{meta}\n")
-    assert signs(render(found)) == found
+    assert signs(render_memories(found)) == found
 
 
 def test_a_sign_whose_fence_is_never_closed_hides_nothing_that_is_rendered_after_it() -> None:
     text = "## Fixes\n\n### fix-1-a\n> one\n\n### Sign: x\n- do\n~~~~ sh\ncode\n"
-    found = [entry.record for entry in parse(text, GUARDRAILS).entries]
-    assert sign(found[1]).endswith("\ncode\n~~~~")
-    assert [entry.record.id for entry in parse(render(found[::-1])).entries] == ["sign-x", "fix-1-a"]
+    found = [entry.record for entry in parse_memories(text, GUARDRAILS).entries]
+    assert render_sign(found[1]).endswith("\ncode\n~~~~")
+    assert [entry.record.id for entry in parse_memories(render_memories(found[::-1])).entries] == ["sign-x", "fix-1-a"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
-from ralph.formats.document import Problem
+from ralph.formats.text import Problem
 from ralph.formats.work import (
     STORY_KEYS,
     TASK_KEYS,

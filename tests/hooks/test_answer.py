@@ -15,7 +15,7 @@ from tests.hooks.world import SESSION, World, hook, payload, world
 
 from ralph.app import index, ledger
 from ralph.context import render
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.hooks import fast
 from ralph.hooks import place as places
 from ralph.hooks.answer import answer
@@ -117,7 +117,7 @@ def test_a_session_is_not_told_what_it_did_itself(here: World) -> None:
     log = here.log
     log.parent.mkdir(parents=True)
     record = observed(1, "The frobnicator needs grease.", session=SESSION, title="message")
-    log.write_text(jsonl.encode(record), encoding="utf-8", newline="")
+    log.write_text(encode_record(record), encoding="utf-8", newline="")
     index.sync(here.root)
     assert prompt(here, "grease the frobnicator") == ""
     assert record.id in prompt(here, "grease the frobnicator", session_id="another-one")

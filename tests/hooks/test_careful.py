@@ -17,7 +17,7 @@ from ralph.capture.event import words_of
 from ralph.capture.hosts import event_of
 from ralph.capture.pipeline import interpret, observe, session_of
 from ralph.capture.redactor import Redactor, plain
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.hooks import careful, fast, own
 from ralph.hooks.fast import Whole, parsed, safe
 from ralph.model.record import Record
@@ -71,7 +71,7 @@ def is_gone(secret: str, host: str, payload: Mapping[str, object]) -> None:
     assert not any(form in line for form in forms(secret)), line
     for name in EVENTS:
         record, session = read(host, name, line)
-        told = (jsonl.encode(record) if record else "") + repr((record, session))
+        told = (encode_record(record) if record else "") + repr((record, session))
         assert not any(form.decode() in told for form in forms(secret))
 
 

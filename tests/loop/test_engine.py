@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ralph.formats import sigils
+from ralph.formats.sigils import read_sigils
 from ralph.loop import engine
 from ralph.loop.criteria import Checked, Criterion, CriterionKind, Verdict
 from ralph.loop.judge import Judged
@@ -54,7 +54,7 @@ class World:
             self.order.append("work")
             return Worked(
                 Reply(text, stop, cost=0.5, error="no" if stop is not StopReason.END_TURN else ""),
-                sigils.read(text), 2.0, ("a.py",), next(disks, f"disk-{len(self.journal)}"),
+                read_sigils(text), 2.0, ("a.py",), next(disks, f"disk-{len(self.journal)}"),
             )  # fmt: skip
 
         def settle(run: Run, task: Task, judged: Judged) -> Run:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.formats import sigils
+from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop import prompt
 from ralph.loop.prompt import ALWAYS, Section
 from ralph.model.work import Task
@@ -65,11 +65,11 @@ def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
 def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
     rules = prompt.rules(TASK, iteration=1, most=10, folder="shop", checks=["test_pass: pytest"])
     whole = f"{rules}\n{prompt.assigned(TASK)}\n{prompt.MEMORY}"
-    assert sigils.read(whole, echo=whole) == sigils.Sigils()
-    assert sigils.read("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
+    assert read_sigils(whole, echo=whole) == Sigils()
+    assert read_sigils("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
     asked = prompt.VERIFY.format(task=prompt.assigned(TASK), files="- a.py")
-    assert sigils.read(asked).verified is None
-    assert sigils.read("<verify-pass/>").verified is True
+    assert read_sigils(asked).verified is None
+    assert read_sigils("<verify-pass/>").verified is True
 
 
 def test_the_task_comes_with_what_was_finished_for_it() -> None:

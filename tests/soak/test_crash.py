@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import Program, Start
 from tests.soak.writer import BLOCK, MARK, a_token, add, line_of, text_of
 
-from ralph.formats.sections import parse
+from ralph.formats.memories import parse_memories
 from ralph.store import files
 from ralph.store.library import Library
 
@@ -88,9 +88,9 @@ class MemoryLedger:
         self.path = root / ".agent" / "memories.md"
         self.path.parent.mkdir(parents=True)
         self.path.write_bytes(human.encode("utf-8", "surrogateescape"))
-        self.hand_written = [entry.record for entry in parse(human).entries]
-        assert human is ODD or {problem.level for problem in parse(human).problems} <= {"note"}
-        self.problems = [(problem.code, problem.what) for problem in parse(human).problems]
+        self.hand_written = [entry.record for entry in parse_memories(human).entries]
+        assert human is ODD or {problem.level for problem in parse_memories(human).problems} <= {"note"}
+        self.problems = [(problem.code, problem.what) for problem in parse_memories(human).problems]
         self.tokens: dict[str, str] = {}
         self.under_way: tuple[str, str, str] | None = None
 
@@ -111,7 +111,7 @@ class MemoryLedger:
         """The file is what was acknowledged, with or without the change that was under way."""
         text = self.path.read_bytes().decode("utf-8", "surrogateescape")
         assert BLOCK.sub("", text) == self.human
-        document = parse(text)
+        document = parse_memories(text)
         assert [(problem.code, problem.what) for problem in document.problems] == self.problems
         records = [entry.record for entry in document.entries]
         assert [record for record in records if not record.text.startswith(MARK)] == self.hand_written

@@ -23,7 +23,7 @@ from ralph import paths
 from ralph.agents import process
 from ralph.app import board, runs, task
 from ralph.app.board import status_of
-from ralph.formats import jsonl
+from ralph.formats.log import parse_log
 from ralph.model.work import RunStatus, TaskStatus
 
 Rounds = Callable[[int, int], int]
@@ -128,7 +128,7 @@ def check(loop: Loop) -> None:
     for number, outcome in ENDED.findall("\n".join(loop.said)):
         assert outcomes[number] == outcome
     assert {each.iteration for each in runs.snapshots(loop.root, run.id)} <= set(range(1, run.iterations + 1))
-    document = jsonl.parse(paths.run_log(loop.root, run.id).read_text(encoding="utf-8"))
+    document = parse_log(paths.run_log(loop.root, run.id).read_text(encoding="utf-8"))
     ids = [entry.record.id for entry in document.entries]
     assert len(ids) == len(set(ids)) == len(entries) + 1, "each iteration once, and the run record"
     assert not document.problems

@@ -21,7 +21,7 @@ from tests.cli.runner import Block, numbered, page
 from tests.conftest import ordinary_user
 
 from ralph import paths
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record
 from ralph.search import terms
 from ralph.store import db, lookup, rows
@@ -45,14 +45,14 @@ def seen(text: str, number: int = 1, session: str = "s1", **more: object) -> str
     kind = ObservationKind.TOOL_USE
     record = Record(f"obs-{1_700_000_000 + number}-{number % 65536:04x}", kind, text, Family.OBSERVATION,
                     origin=Origin(session=session), created_at=at, extra=more)  # fmt: skip
-    return jsonl.encode(record)
+    return encode_record(record)
 
 
 def ended(outcome: Outcome, number: int, notes: str = "") -> str:
     """One log line with a journal entry."""
     origin = Origin(run="r1", iteration=number, task="t-1", files=("src/db/schema.ts",))
     extra = {"model": "opus", "duration_secs": 1.5, "cost_usd": 0.25, "feature": "f-1"}
-    return jsonl.encode(Record(f"j-{number}", outcome, notes, Family.JOURNAL, origin=origin, extra=extra))
+    return encode_record(Record(f"j-{number}", outcome, notes, Family.JOURNAL, origin=origin, extra=extra))
 
 
 def index_of(root: Path) -> Index:
@@ -111,8 +111,8 @@ def root(tmp_path: Path) -> Path:
     put(tmp_path, ".ralph/guardrails.md", page(Block("gamma", numbered(3)), title="Guardrails"))
     put(tmp_path, ".ralph/knowledge/deploy.md", "---\ntitle: Deploy\ntags: [ops]\n---\n\nBlue and green.\n")
     put(tmp_path, ".ralph/tasks/t-1/task.json", '{"id": "t-1", "title": "Ship it"}')
-    session = jsonl.encode_line("session", {"id": "s1", "project_path": "/p", "mode": "agent"})
-    run = jsonl.encode_line("run", {"id": "r1", "goal": "green tests", "status": "running"})
+    session = encode_line("session", {"id": "s1", "project_path": "/p", "mode": "agent"})
+    run = encode_line("run", {"id": "r1", "goal": "green tests", "status": "running"})
     put(tmp_path, LOG, session + seen("ran pytest", 1) + seen("read schema", 2))
     put(tmp_path, ".ralph/log/runs/r1.jsonl", run + "".join(ended(out, n, "notes") for n, out in enumerate(Outcome)))
     return tmp_path
@@ -164,9 +164,9 @@ def test_the_database_is_for_its_owner_only(root: Path) -> None:
 def test_later_lines_about_a_session_or_a_run_say_only_what_changed(root: Path) -> None:
     index_of(root).sync()
     with (root / LOG).open("a", encoding="utf-8") as log:
-        log.write(jsonl.encode_line("session", {"id": "s1", "summary": "all done", "mode": "nonsense"}))
-        log.write(jsonl.encode_line("run", {"id": "r1", "status": "success", "reason": "green"}))
-        log.write(jsonl.encode_line("run", {"id": "r2", "status": "no such status"}))
+        log.write(encode_line("session", {"id": "s1", "summary": "all done", "mode": "nonsense"}))
+        log.write(encode_line("run", {"id": "r1", "status": "success", "reason": "green"}))
+        log.write(encode_line("run", {"id": "r2", "status": "no such status"}))
     index_of(root).sync()
     with closing(index_of(root).connect()) as connection:
         session = connection.execute("SELECT project_path, mode, summary FROM sessions").fetchall()

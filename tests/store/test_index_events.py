@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.store.test_index import LOG, dump, put, seen
 
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
 from ralph.store import lookup, rows
@@ -98,7 +98,7 @@ def test_a_session_starts_with_its_first_event_and_changed_with_its_last_in_what
 
 def test_a_session_ended_when_it_was_said_and_ordinary_lines_are_merged_with_raw_ones(tmp_path: Path) -> None:
     said = {"id": "s1", "summary": "all done", "project_path": "/p", "started_at": "2026-11-15T11:00:00Z"}
-    put(tmp_path, LOG, event(1) + jsonl.encode_line("session", said) + event(9, happening="SessionEnd") + event(2))
+    put(tmp_path, LOG, event(1) + encode_line("session", said) + event(9, happening="SessionEnd") + event(2))
     index_of(tmp_path).sync()
     row = session(tmp_path)
     assert (row["started_at"], row["summary"], row["project_path"]) == ("2026-11-15T11:00:00Z", "all done", "/p")
@@ -123,7 +123,7 @@ LINES = st.lists(
         st.builds(event, st.integers(0, 59), st.sampled_from(["", "alpha", "alpha beta"]), st.sampled_from("ab")),
         st.builds(event, st.integers(0, 59), st.just(""), st.sampled_from("ab"), st.just("SessionEnd")),
         st.builds(seen, st.just("plain words"), st.integers(1, 9), st.sampled_from("ab")),
-        st.just(jsonl.encode_line("session", {"id": "a", "mode": "plan", "updated_at": "2026-11-15T12:30:00Z"})),
+        st.just(encode_line("session", {"id": "a", "mode": "plan", "updated_at": "2026-11-15T12:30:00Z"})),
         st.sampled_from(['{"v": 1, "type": "event"}\n', '{"v": 1, "type": "event", "payload": {"sess\n', "\n"]),
     ),
     max_size=12,

@@ -15,7 +15,7 @@ from tests.soak.test_crash import HUMAN, ODD
 from tests.soak.writer import BLOCK, add, mine, text_of
 
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, WriteFailed
-from ralph.formats.sections import MEMORIES, parse
+from ralph.formats.memories import MEMORIES, parse_memories
 from ralph.model.record import MemoryKind, Record
 from ralph.store import files
 from ralph.store.library import Library
@@ -79,7 +79,7 @@ def test_the_first_entry_makes_the_file_with_all_its_sections(tmp_path: Path) ->
         "# Memories", "## Patterns", "## Decisions", "## Fixes", "### mem-1705751499-beef",
         "### mem-1705751499-cafe", "## Context",
     ]  # fmt: skip
-    assert parse(text).problems == ()
+    assert parse_memories(text).problems == ()
     assert everything(tmp_path) == {".agent/memories.md": text.encode()}
 
 
@@ -138,7 +138,7 @@ def test_an_id_that_is_already_there_is_refused(tmp_path: Path) -> None:
 def test_an_entry_that_an_editor_added_or_took_away_meanwhile_is_respected(tmp_path: Path) -> None:
     path = memories(tmp_path)
     library = Library(tmp_path)
-    by_hand = str(parse(HUMAN).add(replace(ENTRY, id="mem-1705751499-cafe", text="By hand.")))
+    by_hand = str(parse_memories(HUMAN).add(replace(ENTRY, id="mem-1705751499-cafe", text="By hand.")))
     seen: list[set[str]] = []
 
     def make(existing: Sequence[Record]) -> Record:
@@ -148,7 +148,7 @@ def test_an_entry_that_an_editor_added_or_took_away_meanwhile_is_respected(tmp_p
 
     library.add(library.memories, make)
     assert seen[1] - seen[0] == {"mem-1705751499-cafe"}
-    assert text_in(path) == str(parse(by_hand).add(ENTRY))
+    assert text_in(path) == str(parse_memories(by_hand).add(ENTRY))
 
     def change(record: Record) -> Record:
         path.write_bytes(HUMAN.encode())
@@ -207,7 +207,7 @@ def test_through_a_link_the_target_is_changed_and_the_link_stays_a_link(tmp_path
     path.symlink_to("../docs/what we know.md")
     put(Library(tmp_path))
     assert path.is_symlink()
-    assert text_in(real) == str(parse(HUMAN).add(ENTRY))
+    assert text_in(real) == str(parse_memories(HUMAN).add(ENTRY))
     assert len(everything(tmp_path)) == 2
 
 
@@ -228,7 +228,7 @@ def test_through_a_linked_folder_inside_the_project_the_target_is_changed(tmp_pa
     path.parent.symlink_to("agent files")
     put(Library(tmp_path))
     assert path.parent.is_symlink()
-    assert text_in(tmp_path / "agent files" / "memories.md") == str(parse(HUMAN).add(ENTRY))
+    assert text_in(tmp_path / "agent files" / "memories.md") == str(parse_memories(HUMAN).add(ENTRY))
 
 
 def link(to: str) -> Callable[[Path], None]:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.store.test_index import index_of, put
 
 from ralph.app import board
-from ralph.formats import insights, jsonl, work
+from ralph.formats.log import encode_record
+from ralph.formats.work import render_insights, render_task
 from ralph.model.query import Query
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import Task, TaskStatus
@@ -212,16 +213,16 @@ def test_whose_a_record_is_can_be_told() -> None:
 def test_an_index_that_grew_and_one_made_anew_let_a_task_see_the_same(tmp_path: Path) -> None:
     def state(name: str, status: str) -> None:
         task = Task(name, name, status=status)
-        put(tmp_path, f".ralph/tasks/{FOLDERS[name]}/task.json", work.render_task(task))
+        put(tmp_path, f".ralph/tasks/{FOLDERS[name]}/task.json", render_task(task))
 
     def sights() -> dict[str, set[str]]:
         with closing(index_of(tmp_path).connect()) as connection:
             return {task: names(connection, rows.newest(connection, Query(task=task), None)) for task in (*NAMES, "")}
 
     observed = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
-    put(tmp_path, ".ralph/log/sessions/s-1.jsonl", jsonl.encode(observed))
+    put(tmp_path, ".ralph/log/sessions/s-1.jsonl", encode_record(observed))
     insight = replace(made(2, Family.MEMORY, "", "", "", Scope.TASK, ""), extra={})
-    put(tmp_path, ".ralph/tasks/somewhere/memory/insights.json", insights.render(insight))
+    put(tmp_path, ".ralph/tasks/somewhere/memory/insights.json", render_insights(insight))
     put(tmp_path, ".ralph/tasks/t-2/progress.txt", "## It went well\nStatus: done\n---\n")
     seen: list[dict[str, set[str]]] = []
     for states in (

@@ -9,7 +9,7 @@ from tests.web import sample, sample_texts
 from tests.web.sample_live import ENDED, Live
 
 from ralph.app import doctor, index, ledger, memory
-from ralph.formats.sections import parse
+from ralph.formats.memories import parse_memories
 from ralph.model import ids
 from ralph.store import light
 
@@ -61,7 +61,7 @@ def test_nothing_but_the_secret_is_odd_in_it() -> None:
 
 def test_more_records_stand_in_the_files_own_format() -> None:
     text = (sample.shared().root / ".agent" / "memories.md").read_text(encoding="utf-8")
-    before, after = parse(text), parse(sample_texts.with_records(text, 1000, NOW))
+    before, after = parse_memories(text), parse_memories(sample_texts.with_records(text, 1000, NOW))
     assert len(after.entries) == len(before.entries) + 1000
     assert len({entry.record.id for entry in after.entries}) == len(after.entries)
     assert {entry.record.text for entry in before.entries} < {entry.record.text for entry in after.entries}

@@ -23,7 +23,7 @@ from bench import speed
 from ralph import paths
 from ralph.app import check, hook_settings, index, task
 from ralph.config import Loaded
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.settings import Config, Privacy
 from ralph.store import files
 
@@ -226,7 +226,7 @@ def _work_beside(root: Path, others: float) -> None:
     names = [task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)]
     for number, log in enumerate(sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))):
         if int(number * others) < int((number + 1) * others):
-            line = jsonl.encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
+            line = encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
             files.append(log, line, root=root)
 
 

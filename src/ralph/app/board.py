@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.errors import RalphError
-from ralph.formats import work
+from ralph.formats.work import parse_task, read_task
 from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
 
@@ -277,7 +277,7 @@ def read(root: Path) -> Board:
         except RalphError as error:
             unread.append(Unread(path, error.message.removeprefix(f"{path}: ")))
             continue
-        task = work.read_task(text) if text is not None else None
+        task = read_task(text) if text is not None else None
         if task is None:
             unread.append(Unread(path, _why(text or "")))
         elif task.id in placed and path.parent.name != task.id:
@@ -291,6 +291,6 @@ def read(root: Path) -> Board:
 
 def _why(text: str) -> str:
     """Why a text says no task."""
-    problems = work.parse_task(text).problems
+    problems = parse_task(text).problems
     serious = [problem for problem in problems if problem.level == "error"] or problems
     return f"line {serious[0].line}: {serious[0].what}" if serious else "it holds no task"

@@ -21,7 +21,7 @@ from ralph.app.worth import worth
 from ralph.capture import summarize
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict
-from ralph.formats import jsonl
+from ralph.formats.log import LOG_VERSION, LogLine, encode_line, encode_record, parse_log
 from ralph.model import ids
 from ralph.model.record import Family, Record
 from ralph.store import files
@@ -153,7 +153,7 @@ def shrink(text: str, wanted: datetime, read: Interpret, at: str) -> tuple[str, 
 
 def _pieces(text: str, read: Interpret) -> Iterator[_Piece]:
     """Everything in a log, in its order."""
-    document = jsonl.parse(text)
+    document = parse_log(text)
     places: list[tuple[int, int, _Piece]] = []
     for entry in document.entries:
         record, words = entry.record, text[entry.start : entry.end]
@@ -168,10 +168,10 @@ def _pieces(text: str, read: Interpret) -> Iterator[_Piece]:
     yield from (piece for _, _, piece in sorted(places, key=lambda place: place[0]))
 
 
-def _piece(words: str, line: jsonl.Line, read: Interpret) -> _Piece:
+def _piece(words: str, line: LogLine, read: Interpret) -> _Piece:
     """A line that is no record: one about a session, a raw event, or somebody else's."""
     version = line.value.get("v", 0)
-    if type(version) is not int or version > jsonl.VERSION:
+    if type(version) is not int or version > LOG_VERSION:
         return _Piece(words)
     if line.type == "session":
         said = {key: value for key, value in line.value.items() if key not in ("v", "type")}
@@ -191,8 +191,8 @@ def _session(name: str, own: Sequence[_Piece], wanted: datetime, at: str) -> tup
     last = max(piece.at for piece in own if logs.moment(piece.at) == max(times))
     kept = worth(records)
     said = _told(name, own, records, last)
-    lines = [jsonl.encode(record).removesuffix("\n") for record in kept]
-    lines.append(jsonl.encode_line("session", {**said, "compressed_at": at}).removesuffix("\n"))
+    lines = [encode_record(record).removesuffix("\n") for record in kept]
+    lines.append(encode_line("session", {**said, "compressed_at": at}).removesuffix("\n"))
     before, after = (sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in texts)
                      for texts in ([piece.text for piece in own], lines))  # fmt: skip
     if after + len(ids.timestamp()) >= before:

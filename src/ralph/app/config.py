@@ -17,8 +17,8 @@ from pathlib import Path
 from ralph import config, paths
 from ralph.config import Layer, Loaded, Place
 from ralph.errors import ConfigError, Refused, UsageError
-from ralph.formats.document import newline_of
-from ralph.formats.settings import BOM, FLOW_ROOT, Node, Parsed, node_of, parse_yaml, scalar
+from ralph.formats.config_files import BOM, FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
+from ralph.formats.text import newline_of
 from ralph.settings import Privacy
 from ralph.store import files
 
@@ -135,13 +135,13 @@ def flow(value: object) -> str:
         return "[" + ", ".join(flow(item) for item in value) + "]"
     if not isinstance(value, str):
         return json.dumps(value)
-    if _WORD.fullmatch(value) and isinstance(scalar(value), str):
+    if _WORD.fullmatch(value) and isinstance(parse_scalar(value), str):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
 
 
-def values_of(node: Node, left: Iterator[int] | None = None) -> object:
+def values_of(node: ConfigNode, left: Iterator[int] | None = None) -> object:
     """A tree as plain Python values; Refused when aliases blow it up."""
     left = iter(range(_SIZE)) if left is None else left
     if next(left, None) is None:
@@ -155,13 +155,13 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
     """The YAML text with one key set and every other byte kept; Refused when that cannot be done safely."""
     before = parse_yaml(text, where)
     body = text.removeprefix(BOM)
-    whole = values_of(Node(before.entries))
+    whole = values_of(ConfigNode(before.entries))
     splice = _Splice(body, where, before)
     start, end, new = splice.place(name.split("."), value)
     after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
     line = body.count("\n", 0, start) + 1
     try:
-        result = values_of(Node(parse_yaml(after, where).entries))
+        result = values_of(ConfigNode(parse_yaml(after, where).entries))
     except ConfigError as error:
         raise splice.refused(line, "the result would not be valid YAML") from error
     wanted = _with(whole, name.split("."), value)
@@ -172,7 +172,7 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
 
 def _with(whole: object, path: list[str], value: object) -> object:
     if not path:
-        return values_of(node_of(value))
+        return values_of(config_node(value))
     table = whole if isinstance(whole, dict) else {}
     return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
 
@@ -181,7 +181,7 @@ def _with(whole: object, path: list[str], value: object) -> object:
 class _Splice:
     text: str
     where: str
-    parsed: Parsed
+    parsed: ParsedConfig
 
     def refused(self, line: int, why: str) -> Refused:
         return Refused(f"{self.where}:{line}: cannot be changed here: {why}", hint="edit the file by hand")
@@ -224,7 +224,7 @@ class _Splice:
             return len(self.text), len(self.text), newline + newline.join(lines)
         return at, at, newline.join(lines) + newline
 
-    def replaced(self, node: Node, new: str) -> tuple[int, int, str]:
+    def replaced(self, node: ConfigNode, new: str) -> tuple[int, int, str]:
         """The value of a key that is there."""
         start, end = node.start, node.end
         if node.style == "literal" or isinstance(node.value, Mapping):

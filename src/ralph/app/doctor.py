@@ -20,9 +20,13 @@ from ralph.app.worktrees import index_trees, merge_bench, rescue, staging, workt
 from ralph.capture import privacy
 from ralph.config import Complaint
 from ralph.errors import RalphError
-from ralph.formats import insights, jsonl, knowledge, patterns, progress, work
-from ralph.formats.document import Problem
-from ralph.formats.sections import parse
+from ralph.formats.knowledge import parse_knowledge
+from ralph.formats.log import parse_log
+from ralph.formats.memories import parse_memories
+from ralph.formats.pages import parse_patterns
+from ralph.formats.progress import parse_progress
+from ralph.formats.text import Problem
+from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
 from ralph.store import files
 from ralph.store.library import Library, Shelf
@@ -112,7 +116,7 @@ def fix(root: Path) -> list[Mended]:
 
 
 def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
-    document = parse(files.read(path) or "", shelf.layout)
+    document = parse_memories(files.read(path) or "", shelf.layout)
     if document.has_conflict:
         return []  # the merge comes first: a person decides which side's entries stay
     codes = {problem.code for problem in document.problems}
@@ -126,7 +130,7 @@ def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
     copy = backup(path, root)
 
     def edit(text: str) -> str:
-        document = parse(text, shelf.layout).with_unique_ids(ids.mint_like)
+        document = parse_memories(text, shelf.layout).with_unique_ids(ids.mint_like)
         return str(document.with_all_sections() if "missing-section" in codes else document)
 
     files.update(path, edit, root=root)
@@ -165,21 +169,21 @@ def _unreadable(path: Path) -> list[Problem]:
 
 def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
     for path in sorted(paths.knowledge_folder(root).glob("*.md")):
-        yield path, lambda text: knowledge.parse(text).problems
-    yield paths.global_patterns(root), lambda text: patterns.parse(text).problems
+        yield path, lambda text: parse_knowledge(text).problems
+    yield paths.global_patterns(root), lambda text: parse_patterns(text).problems
     for path in paths.progress_files(root):
-        yield path, lambda text: progress.parse(text).problems
+        yield path, lambda text: parse_progress(text).problems
     tasks = paths.tasks_folder(root)
     for path in sorted(tasks.glob("*/task.json")):
-        yield path, lambda text: work.parse_task(text).problems
+        yield path, lambda text: parse_task(text).problems
     for path in sorted(tasks.glob("*/prd.json")):
-        yield path, lambda text: work.parse_prd(text).problems
+        yield path, lambda text: parse_prd(text).problems
     for path in sorted(tasks.glob("*/progress.txt")):
-        yield path, lambda text: progress.parse(text).problems
+        yield path, lambda text: parse_progress(text).problems
     for path in sorted(tasks.glob("*/memory/insights.json")):
-        yield path, lambda text: insights.parse(text).problems
+        yield path, lambda text: parse_insights(text).problems
     for path in sorted(paths.log_folder(root).rglob("*.jsonl")) if logs else ():
-        yield path, lambda text: jsonl.parse(text).problems
+        yield path, lambda text: parse_log(text).problems
 
 
 def _across_files(root: Path) -> Iterable[Finding]:

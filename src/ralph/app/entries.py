@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ralph.errors import Conflict, RalphError, Refused, UsageError
-from ralph.formats import sections
+from ralph.formats.memories import render_memories, sort_by_section
 from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import NO_EXTRA, MemoryKind, Origin, Record, Status
@@ -103,18 +103,18 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Added:
     """Keep a new entry at the end of its section, unless one already says the same; `via` says which way it came."""
-    from ralph.formats.lines import said  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.formats.text import normalise_text  # noqa: PLC0415  (listing does not pay for it)
 
     text, private = clean(text, tags, allow_secret=allow_secret, patterns=patterns)
     extra = {VIA: via} if via else NO_EXTRA
     wanted = Record("", kind, text, label=kind.value, tags=tidy_tags(tags), origin=Origin(by=by), extra=extra)
-    words = said(text)
+    words = normalise_text(text)
 
     def make(existing: Sequence[Record]) -> Record:
         return replace(wanted, id=fresh_id(shelf, kind, existing), created_at=ids.today())
 
     def says_the_same(record: Record) -> bool:
-        return record.status is not Status.RETIRED and said(record.text) == words
+        return record.status is not Status.RETIRED and normalise_text(record.text) == words
 
     try:
         stored = library.add(shelf, make, unless=None if force else says_the_same)
@@ -183,11 +183,11 @@ def _signed(changed: Record, before: Record, by: str, via: str) -> Record:
 
 def _same_text(library: Library, shelf: Shelf, record: Record) -> str:
     """The id of another entry that says the same, or ""."""
-    from ralph.formats.lines import said  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.formats.text import normalise_text  # noqa: PLC0415  (listing does not pay for it)
 
-    words = said(record.text)
+    words = normalise_text(record.text)
     others = (stored.record for stored in library.read(shelf) if stored.record.id != record.id)
-    return next((other.id for other in others if said(other.text) == words), "")
+    return next((other.id for other in others if normalise_text(other.text) == words), "")
 
 
 def search(library: Library, shelf: Shelf, query: Query) -> tuple[SearchResult, list[Stored]]:
@@ -242,7 +242,7 @@ def prime(
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=since)
     everything = [stored.record for stored in library.read(shelf)]
     kept = [record for record in current(everything) if query.accepts(record)]
-    ordered = list(sections.in_order(kept, shelf.layout.kinds))
+    ordered = list(sort_by_section(kept, shelf.layout.kinds))
     return _fitted(shelf, ordered, budget, form, after or Primed("", (), 0))
 
 
@@ -370,7 +370,7 @@ def _fitted(shelf: Shelf, ordered: Sequence[Record], budget: int, form: str, aft
         note = f"{len(kept)} of {len(ordered)} shown; more: ralph {command} search"
         parts = [
             after.text,
-            sections.render([ordered[row] for row in kept], shelf.layout.kinds),
+            render_memories([ordered[row] for row in kept], shelf.layout.kinds),
             f"{TRUNCATED}\n<!-- {note} -->\n" if left_out else "",
         ]
         return "\n".join(part for part in parts if part)

@@ -16,7 +16,7 @@ from ralph.app import board, task_file, wording
 from ralph.app.board import Unread, moment
 from ralph.capture import privacy
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
-from ralph.formats import features
+from ralph.formats.work import FEATURE_KEYS, is_unwritten, new_plan, new_spec, parse_feature, render_feature
 from ralph.model import ids
 from ralph.model.work import Feature, Task
 from ralph.store import files
@@ -74,8 +74,8 @@ def add(
             pass
         now = task_file.stamp()
         feature = Feature(minted, named.text, told.text, created_at=now, updated_at=now)
-        files.write(folder / minted / "feature.json", features.render_feature(feature), root=state, expect="")
-        for name, text in (("spec.md", features.new_spec(feature)), ("plan.md", features.new_plan(feature))):
+        files.write(folder / minted / "feature.json", render_feature(feature), root=state, expect="")
+        for name, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
             with contextlib.suppress(Conflict):  # somebody has written it already
                 files.write(folder / minted / name, text, root=state, expect="")
     return Added(feature, folder / minted, named.private + told.private)
@@ -158,7 +158,7 @@ def feature_json(listed: Listed) -> dict[str, object]:
     """A feature as machines read it."""
     feature = listed.feature
     return {
-        **{key: getattr(feature, key) for key in features.FEATURE_KEYS},
+        **{key: getattr(feature, key) for key in FEATURE_KEYS},
         "tasks": listed.total,
         "done": listed.done,
         "extra": dict(feature.extra),
@@ -168,7 +168,7 @@ def feature_json(listed: Listed) -> dict[str, object]:
 def _words(path: Path) -> str:
     text = files.read(path) or ""
     bare, _ = privacy.strip_private(text)
-    return "" if features.says_nothing(bare) else bare
+    return "" if is_unwritten(bare) else bare
 
 
 def _read(root: Path) -> tuple[list[Placed], tuple[Unread, ...]]:
@@ -177,7 +177,7 @@ def _read(root: Path) -> tuple[list[Placed], tuple[Unread, ...]]:
     unread: list[Unread] = []
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
         try:
-            document = features.parse_feature(files.read(path) or "")
+            document = parse_feature(files.read(path) or "")
         except RalphError as error:
             unread.append(Unread(path, error.message.removeprefix(f"{path}: ")))
             continue

@@ -21,9 +21,12 @@ from ralph.app import index, session
 from ralph.app.forgetting import Logs, Vanishing, Wanted, contents_of, shapes, shown
 from ralph.app.worktrees import index_trees
 from ralph.errors import NotFound, RalphError, Refused, UsageError
-from ralph.formats import insights, knowledge, patterns, progress, sections
-from ralph.formats.blocks import JOURNAL
-from ralph.formats.document import Document
+from ralph.formats.knowledge import parse_knowledge
+from ralph.formats.memories import GUARDRAILS, parse_memories
+from ralph.formats.pages import parse_patterns
+from ralph.formats.progress import JOURNAL_KEY, parse_progress
+from ralph.formats.text import Document
+from ralph.formats.work import parse_insights
 from ralph.model.record import Family, Record
 from ralph.store import db, files, rows
 from ralph.store.index import Progress
@@ -163,7 +166,7 @@ def _is_meant(record: Record, names: Sequence[str], needle: str) -> bool:
 
 def _known_as(record: Record, names: Sequence[str]) -> str:
     """The id by which a record is meant: a block of a task's progress says what the journal's entry says."""
-    entry = str(record.extra.get(JOURNAL, "")) if record.family is Family.JOURNAL else ""
+    entry = str(record.extra.get(JOURNAL_KEY, "")) if record.family is Family.JOURNAL else ""
     return entry if entry and entry in names else record.id
 
 
@@ -187,12 +190,12 @@ def _without(source: Source, text: str, names: Sequence[str]) -> tuple[str, dict
 
 def _parsed(source: Source, text: str) -> Document:
     if source.format is Format.KNOWLEDGE:
-        return knowledge.parse(text, source.path.stem)
+        return parse_knowledge(text, source.path.stem)
     if source.format is Format.GUARDRAILS:
-        return sections.parse(text, sections.GUARDRAILS)
+        return parse_memories(text, GUARDRAILS)
     parsers: dict[Format, Callable[[str], Document]] = {
-        Format.MEMORIES: sections.parse, Format.PATTERNS: patterns.parse,
-        Format.PROGRESS: progress.parse, Format.INSIGHTS: insights.parse,
+        Format.MEMORIES: parse_memories, Format.PATTERNS: parse_patterns,
+        Format.PROGRESS: parse_progress, Format.INSIGHTS: parse_insights,
     }  # fmt: skip
     return parsers[source.format](text)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, parse_log
 from ralph.model.record import Family, Record, Status
 from ralph.store import files, rows
 from ralph.store.sources import EVENT, Format, name_of, sources
@@ -88,7 +88,7 @@ def cut(text: str, goes: Test, is_part: Callable[[str], bool], *, emptied: bool 
 
     `emptied`: a log in which nothing but lines about sessions or runs is left goes, too.
     """
-    document = jsonl.parse(text)
+    document = parse_log(text)
     objects = [Gone(each.line, each.type, each.value, text[each.start : each.end]) for each in document.lines]
     places = [(each.start, each.end) for each in document.lines]
     for entry in document.entries:
@@ -132,7 +132,7 @@ def _bare(each: Gone) -> str:
     if each.type != "session" or not any(name in each.value for name in _DERIVED):
         return ""
     rest = {name: value for name, value in each.value.items() if name not in (*_DERIVED, "v", "type")}
-    return jsonl.encode_line("session", rest).removesuffix("\n")
+    return encode_line("session", rest).removesuffix("\n")
 
 
 def _spliced(text: str, changes: list[tuple[int, int, str]]) -> str:
@@ -225,7 +225,7 @@ class Logs:
             self._look_up(name)
         for path, numbers in self.lines.items():
             text = files.read(path) or ""
-            raw = (each for each in jsonl.parse(text).lines if each.type == EVENT and each.line in numbers)
+            raw = (each for each in parse_log(text).lines if each.type == EVENT and each.line in numbers)
             self.raw[path] = {text[each.start : each.end] for each in raw}
 
     def _retired(self, names: Sequence[str]) -> Iterator[str]:

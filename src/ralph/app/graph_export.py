@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from ralph import paths
 from ralph.app import board, graph, meaning
 from ralph.errors import NotFound, RalphError
-from ralph.formats import graphiti
-from ralph.formats.graphiti import Embeddings
+from ralph.formats.graphiti import Embeddings, edges_text, embeddings_bytes, nodes_text, sort_nodes
 from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.search.meaning import packed_size
 from ralph.store import files
@@ -75,7 +74,7 @@ def part_of(found: sqlite3.Connection, index: sqlite3.Connection, task: str) -> 
     between = [row for row in stored.around(found, sorted(kept)) if row.source in kept and row.target in kept]
     records = graph.records(index, [node.id for node in kept.values() if entity_type(node.id) is None])
     nodes = [node._replace(text=records[node.id].text) if node.id in records else node for node in kept.values()]
-    ordered = graphiti.in_order(nodes)
+    ordered = sort_nodes(nodes)
     digests = tuple(digest_of(records[node.id]) if node.id in records else "" for node in ordered)
     return Part(tuple(ordered), tuple(stored.edge_of(row, kept) for row in between), digests)
 
@@ -89,11 +88,11 @@ def _written(root: Path, task: str, folder: Path, part: Part, embedding: "Embedd
     home = folder / "graphiti"
     vectors = _embeddings(root, part.digests, embedding) if embedding is not None else None
     texts: dict[str, str | None] = {
-        "nodes.json": graphiti.nodes_text(part.nodes),
-        "edges.json": graphiti.edges_text(part.edges),
+        "nodes.json": nodes_text(part.nodes),
+        "edges.json": edges_text(part.edges),
         "embeddings.bin": None
         if vectors is None
-        else graphiti.embeddings_bytes(vectors).decode("utf-8", "surrogateescape"),  # the very bytes, both ways
+        else embeddings_bytes(vectors).decode("utf-8", "surrogateescape"),  # the very bytes, both ways
     }
     changed = [_put(root, home / name, text) for name, text in texts.items()]
     count = sum(map(bool, _rows(vectors))) if vectors is not None else 0

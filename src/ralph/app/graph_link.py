@@ -17,9 +17,11 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import entries, graph, index, outdated
 from ralph.errors import NotFound, Refused, UsageError
-from ralph.formats import insights, knowledge, sections
-from ralph.formats.document import Document, find
-from ralph.formats.edges import Form, Stated, stated, with_edge, without_edge
+from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
+from ralph.formats.knowledge import parse_knowledge
+from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
+from ralph.formats.text import Document, find_entry
+from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Record
@@ -29,10 +31,10 @@ from ralph.store import graph as stored
 from ralph.store.sources import Format, Source, sources
 
 _FORMS = {
-    Format.MEMORIES: Form.COMMENT,
-    Format.GUARDRAILS: Form.COMMENT,
-    Format.KNOWLEDGE: Form.FRONT,
-    Format.INSIGHTS: Form.LINKS,
+    Format.MEMORIES: EdgeForm.COMMENT,
+    Format.GUARDRAILS: EdgeForm.COMMENT,
+    Format.KNOWLEDGE: EdgeForm.FRONT,
+    Format.INSIGHTS: EdgeForm.LINKS,
 }
 """The files that can hold edges, and how."""
 
@@ -42,7 +44,7 @@ class Linked:
     """What became of an edge: where it stands, whether that changed anything, and the change as a diff."""
 
     source: str
-    edge: Stated
+    edge: StatedEdge
     path: Path
     changed: bool
     diff: str
@@ -72,15 +74,15 @@ def link(
     if how is Relation.SUPERSEDES:
         _check_circle(root, record_id, end)
 
-    def change(record: Record, form: Form) -> Record:
-        there = next((edge for edge in stated(record) if (edge.relation, edge.target) == (how, end)), None)
+    def change(record: Record, form: EdgeForm) -> Record:
+        there = next((edge for edge in stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
         if there is not None and (not since or since == there.since) and (not until or until == there.until):
             return record
         begin = since or (there.since if there is not None else ids.today())
         bare = how is Relation.SUPERSEDES
-        return with_edge(record, Stated(how, end, "" if bare else begin, until), form)
+        return with_edge(record, StatedEdge(how, end, "" if bare else begin, until), form)
 
-    return _write(root, record_id, place, Stated(how, end, since, until), change, dry_run)
+    return _write(root, record_id, place, StatedEdge(how, end, since, until), change, dry_run)
 
 
 def _check_circle(root: Path, new: str, old: str) -> None:
@@ -99,16 +101,16 @@ def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool
     wanted = [name for name in (bare, *graph.spellings(bare), _id(root, bare)) if name]
     meant: list[str] = []
 
-    def change(record: Record, form: Form) -> Record:
-        there = [edge.target for edge in stated(record) if edge.relation is how]
+    def change(record: Record, form: EdgeForm) -> Record:
+        there = [edge.target for edge in stated_edges(record) if edge.relation is how]
         meant[:] = [name for name in wanted if name in there][:1]
         if not meant:
             hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"
             raise NotFound(f"{record_id} states no edge {how.value} {target}", hint=hint)
         return without_edge(record, how, meant[0], form)
 
-    done = _write(root, record_id, place, Stated(how, target), change, dry_run)
-    return Linked(done.source, Stated(how, meant[0]), done.path, done.changed, done.diff)
+    done = _write(root, record_id, place, StatedEdge(how, target), change, dry_run)
+    return Linked(done.source, StatedEdge(how, meant[0]), done.path, done.changed, done.diff)
 
 
 def _relation(word: str) -> Relation:
@@ -188,14 +190,19 @@ def _tidy(kind: NodeType, name: str) -> str:
 
 
 def _write(
-    root: Path, record_id: str, place: Source, edge: Stated, change: Callable[[Record, Form], Record], dry_run: bool
+    root: Path,
+    record_id: str,
+    place: Source,
+    edge: StatedEdge,
+    change: Callable[[Record, EdgeForm], Record],
+    dry_run: bool,
 ) -> Linked:
     """Change one record in its file, or only say how."""
     texts: list[str] = []
 
     def edit(text: str) -> str:
         document = _parse(place, text)
-        record = find(document.entries, record_id).record
+        record = find_entry(document.entries, record_id).record
         after = change(record, _FORMS[place.format])
         texts[:] = [text, text if after is record else str(document.replace(record_id, after))]
         return texts[1]
@@ -212,7 +219,7 @@ def _write(
 
 def _parse(place: Source, text: str) -> Document:
     if place.format is Format.KNOWLEDGE:
-        return knowledge.parse(text, place.path.stem)
+        return parse_knowledge(text, place.path.stem)
     if place.format is Format.INSIGHTS:
-        return insights.parse(text)
-    return sections.parse(text, sections.GUARDRAILS if place.format is Format.GUARDRAILS else sections.MEMORIES)
+        return parse_insights(text)
+    return parse_memories(text, GUARDRAILS if place.format is Format.GUARDRAILS else MEMORIES)

@@ -14,7 +14,7 @@ from ralph.app import entries
 from ralph.app import retire as retiring
 from ralph.app.entries import Added, Edited, Primed
 from ralph.errors import Refused
-from ralph.formats.sections import SectionsDocument, is_sign, parse
+from ralph.formats.memories import MemoriesDocument, is_sign, parse_memories
 from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import MemoryKind, Record
@@ -148,7 +148,7 @@ def migrate(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] =
     library = Library(root)
     done = []
 
-    def cleaned(document: SectionsDocument) -> _Cleaned:
+    def cleaned(document: MemoriesDocument) -> _Cleaned:
         return _cleaned(document, allow_secret, patterns)
 
     for path, document in library.documents(library.guardrails):
@@ -162,7 +162,7 @@ def migrate(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] =
 
         def edit(text: str, made: list[str] = made, last: list[_Cleaned] = last) -> str:
             made.clear()
-            current = parse(text, library.guardrails.layout)
+            current = parse_memories(text, library.guardrails.layout)
             last[:] = [cleaned(current)]
             for old_id, _ in reversed(last[0].signs):  # ids of Signs with one name are counted from the top
                 current = current.remove(old_id)
@@ -188,7 +188,7 @@ class _Cleaned:
     private_parts: int
 
 
-def _cleaned(document: SectionsDocument, allow_secret: bool, patterns: Sequence[str]) -> _Cleaned:
+def _cleaned(document: MemoriesDocument, allow_secret: bool, patterns: Sequence[str]) -> _Cleaned:
     signs, left, private = [], [], 0
     for entry in document.entries:
         sign = entry.record

@@ -25,7 +25,7 @@ from ralph.capture.pipeline import observe, of_loop, session_of
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Unreadable
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Record
 from ralph.settings import Config
@@ -124,11 +124,11 @@ def record(root: Path, event: Event, config: Config, loop: Mapping[str, object] 
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     path = log_file(root, event.session)
-    lines = [] if observed is None else [jsonl.encode(of_loop(observed, loop))]
+    lines = [] if observed is None else [encode_record(of_loop(observed, loop))]
     if event.happening in _TELLS_SESSION or not path.exists():
         said = session_of(event, patterns=privacy.patterns)
         if said is not None:
-            lines.append(jsonl.encode_line("session", said))
+            lines.append(encode_line("session", said))
     if lines:
         files.append(path, "".join(lines), root=paths.state_root(root))
 
@@ -162,7 +162,7 @@ def _settled(root: Path, event: Event, config: Config) -> None:
     text = summarize.text(found, summarize.TOKENS, estimate)
     if text and text != stored:
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
-        files.append(log_file(root, event.session), jsonl.encode_line("session", said), root=paths.state_root(root))
+        files.append(log_file(root, event.session), encode_line("session", said), root=paths.state_root(root))
     ledger.used(root, event.session, ledger.references(root, event.session, happened), event.at)
 
 

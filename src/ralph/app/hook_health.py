@@ -20,8 +20,8 @@ from ralph.app.hook_settings import Failures
 from ralph.app.hosts import install
 from ralph.app.hosts.install_hosts import Host, Scope, has_comments, settings_file
 from ralph.errors import RalphError
-from ralph.formats import hostsettings
-from ralph.formats.document import Problem
+from ralph.formats.host_files import is_ralph_hook, ralph_hooks
+from ralph.formats.text import Problem
 from ralph.store import files
 
 PLUGIN = "plugin"
@@ -45,7 +45,7 @@ def installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
         for scope in Scope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
                 file = settings_file(host, scope, root, env)
-                entries = hostsettings.entries(files.read(file), comments=has_comments(host))
+                entries = ralph_hooks(files.read(file), comments=has_comments(host))
                 programs = dict.fromkeys(word for entry in entries for word in _started(entry.group))
                 if entries:
                     found.setdefault(str(file), Installed(host.value, scope.value, file, tuple(programs)))
@@ -60,7 +60,7 @@ def _started(group: object) -> Iterator[str]:
     """The files that the hooks of a group need: their interpreter and what it runs."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     for hook in hooks if isinstance(hooks, list) else []:
-        if not hostsettings.is_ours(hook):
+        if not is_ralph_hook(hook):
             continue
         command, arguments = hook.get("command"), hook.get("args")
         words = [command, *arguments] if isinstance(arguments, list) else _split(command)

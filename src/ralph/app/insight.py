@@ -19,7 +19,7 @@ from ralph.capture.alike import Shelf
 from ralph.capture.insights import COUNT, EVIDENCE, KEPT, PROMOTED, PROVEN, REPEATS, evidence, places, sightings
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError
-from ralph.formats import insights
+from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.record import Link, Record, Status
 from ralph.store import files, rows
@@ -70,7 +70,7 @@ def extract(
     done: list[Extracted] = []
 
     def edit(text: str) -> str:
-        document = insights.parse(text)
+        document = parse_insights(text)
         added, updated = merged([entry.record for entry in document.entries], proposed, held.places)
         document = document.replace_all(updated)
         document = document.add(*added) if added else document
@@ -178,7 +178,7 @@ def _files(root: Path, task_id: str) -> list[tuple[str, Path]]:
 
 def _in(task_id: str, path: Path) -> Iterator[Insight]:
     try:
-        document = insights.parse(files.read(path) or "")
+        document = parse_insights(files.read(path) or "")
     except RalphError:
         return
     for entry in document.entries:
@@ -191,7 +191,7 @@ def troubles(root: Path, task_id: str = "") -> list[str]:
     for _, path in _files(root, task_id):
         name = paths.shown(path, root)
         try:
-            document = insights.parse(files.read(path) or "")
+            document = parse_insights(files.read(path) or "")
         except RalphError as error:
             found.append(f"{name}: {error.message.removeprefix(f'{path}: ')}; {error.hint or 'look at the file'}")
             continue
@@ -239,7 +239,7 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
     name, path = insight.record.id, insight.stored.path
 
     def edited(text: str) -> str:
-        document = insights.parse(text)
+        document = parse_insights(text)
         current = next((entry.record for entry in document.entries if entry.record.id == name), None)
         if current is None:
             raise NotFound(f"there is no insight {name} any more", hint="`ralph insight list` shows what there is")
@@ -249,7 +249,7 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
         return str(document)
 
     text = _update(root, path, edited)
-    entry = next(entry for entry in insights.parse(text).entries if entry.record.id == name)
+    entry = next(entry for entry in parse_insights(text).entries if entry.record.id == name)
     return Insight(insight.task, Stored(entry.record, path, entry.line))
 
 

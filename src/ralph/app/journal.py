@@ -23,8 +23,15 @@ from ralph.capture.trim import trim
 from ralph.capture.unseen import cleaned
 from ralph.context import journal as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
-from ralph.formats import jsonl
-from ralph.formats.journal import PREFIX, entry_id, entry_of, is_entry, record_of
+from ralph.formats.log import (
+    JOURNAL_PREFIX,
+    encode_record,
+    is_journal_entry,
+    journal_entry,
+    journal_id,
+    journal_record,
+    parse_log,
+)
 from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
@@ -102,7 +109,7 @@ def run_file(root: Path, run: str) -> Path:
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
     """Write down how an iteration ended, without secrets; False when that was written before, then nothing changes."""
     path = run_file(root, entry.run)
-    line = jsonl.encode(record_of(_clean(entry, patterns)))
+    line = encode_record(journal_record(_clean(entry, patterns)))
     there = _is_there(path, entry)
     # Nothing as the line makes sure that what a killed writer left has its line end and is on the disk.
     files.append(path, "" if there else line, root=paths.state_root(root), durable=True)
@@ -163,7 +170,7 @@ def _end(path: Path, most: int) -> tuple[str, bool]:
 
 def _entries(log: str, run: str) -> list[JournalEntry]:
     """The entries of a run in a part of its log, each once, in the order of the iterations."""
-    records = (entry.record for entry in jsonl.parse(log).entries)
+    records = (entry.record for entry in parse_log(log).entries)
     found = _once(record for record in records if record.origin.run == run)
     return sorted(found, key=lambda entry: entry.iteration)
 
@@ -172,8 +179,8 @@ def _once(records: Iterable[Record]) -> list[JournalEntry]:
     """Those of some records that are entries; of those with one id, the first."""
     found: dict[str, JournalEntry] = {}
     for record in records:
-        if is_entry(record) and record.id not in found:
-            found[record.id] = entry_of(record)
+        if is_journal_entry(record) and record.id not in found:
+            found[record.id] = journal_entry(record)
     return list(found.values())
 
 
@@ -244,8 +251,8 @@ def _ranked(
     found: dict[str, tuple[ranking.Judged, JournalEntry]] = {}
     for each in ranked.best:
         record = held.get(each.row.key)
-        if record is not None and is_entry(record):
-            found.setdefault(record.id, (each, entry_of(record)))
+        if record is not None and is_journal_entry(record):
+            found.setdefault(record.id, (each, journal_entry(record)))
     return ranked, list(found.values())
 
 
@@ -314,7 +321,7 @@ def _meant(run: str, runs: Sequence[str]) -> str:
 def find(root: Path, name: str, iteration: int | None = None, *, within: str = "") -> JournalEntry:
     """One entry that a task may see: by its id, or by its run and iteration."""
     if iteration is None:
-        run, _, number = name.removeprefix(f"{PREFIX}-").rpartition("-")
+        run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
             raise NotFound(f"there is no entry {name}", hint="`ralph journal list` shows runs and iterations")
         name, iteration = run, int(number)
@@ -332,7 +339,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
 
 def is_entry_id(name: str) -> bool:
     """Whether a name is meant as the id of an entry, and not of a run."""
-    return name.startswith(f"{PREFIX}-")
+    return name.startswith(f"{JOURNAL_PREFIX}-")
 
 
 def search(root: Path, words: str, which: Which = EVERY, *, limit: int | None = LIMIT) -> tuple[tuple[Match, ...], int]:
@@ -361,4 +368,4 @@ def shape(entry: JournalEntry) -> dict[str, object]:
     said = asdict(replace(entry, extra={}))
     extra = dict(entry.extra)
     said |= {"outcome": entry.outcome.value, "files": list(entry.files), "extra": extra}
-    return {"id": entry_id(entry.run, entry.iteration), **said}
+    return {"id": journal_id(entry.run, entry.iteration), **said}

@@ -22,10 +22,19 @@ from ralph.capture import privacy, unseen
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Rendered, Titles, Work
 from ralph.errors import Conflict, NotFound, RalphError, Refused
-from ralph.formats import jsonl, knowledge
-from ralph.formats.document import Problem
-from ralph.formats.knowledge import KnowledgeDocument
+from ralph.formats.knowledge import (
+    KNOWLEDGE_LABEL,
+    KnowledgeDocument,
+    as_entry,
+    clean_tags,
+    parse_knowledge,
+    same_entry,
+    shorten,
+    slug_for,
+)
+from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
+from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.model.work import Task
@@ -35,7 +44,7 @@ from ralph.store.library import Stored, check_folders
 _TRIES = 20
 _SIGNED = ("run", "by", entries.VIA)
 """What a new body says of itself, in place of what the old one said."""
-_parsed = lru_cache(maxsize=4096)(knowledge.parse)  # a pure function; the loop reads the same files again and again
+_parsed = lru_cache(maxsize=4096)(parse_knowledge)  # a pure function; the loop reads the same files again and again
 
 
 class Change(StrEnum):
@@ -176,13 +185,13 @@ def _learned(root: Path, sigil: KnowledgeSigil, feature: str, run: str, patterns
 
 def _wanted(title: str, text: str, tags: Sequence[str], feature: str, run: str = "") -> Record:
     """An entry as it would stand in a file of its own; Refused when it lacks something."""
-    lacks = [name for name, value in (("title", title.strip()), ("tag", knowledge.clean_tags(tags))) if not value]
+    lacks = [name for name, value in (("title", title.strip()), ("tag", clean_tags(tags))) if not value]
     if lacks:
         hint = "a title, at least one tag and a text are needed"
         raise Refused(f"a knowledge entry without a {' and a '.join(lacks)} would never be found", hint=hint)
     extra = {key: value for key, value in (("feature", " ".join(feature.split())), ("run", run)) if value}
-    return knowledge.as_entry(
-        Record("", MemoryKind.CONTEXT, text, label=knowledge.LABEL, title=title, tags=tuple(tags), extra=extra), ""
+    return as_entry(
+        Record("", MemoryKind.CONTEXT, text, label=KNOWLEDGE_LABEL, title=title, tags=tuple(tags), extra=extra), ""
     )
 
 
@@ -192,7 +201,7 @@ class _Moved(Exception):
 
 def _keep(root: Path, wanted: Record) -> Written:
     """Write an entry to the file where it belongs."""
-    text = knowledge.shorten(wanted.text)
+    text = shorten(wanted.text)
     shortened = text != wanted.text
     root = paths.knowledge_root(root)
     folder = paths.knowledge_folder(root)
@@ -211,12 +220,12 @@ def _write(root: Path, wanted: Record) -> Written:
     def edit(before: str) -> str:
         if _place(root, wanted) != path:
             raise _Moved
-        after, change, replaced = _edited(root, knowledge.parse(before, path.stem), wanted)
+        after, change, replaced = _edited(root, parse_knowledge(before, path.stem), wanted)
         done[:] = [(change, replaced)]
         return after
 
     after = files.update(path, edit, root=root)
-    entry = knowledge.parse(after, path.stem).entries[0]
+    entry = parse_knowledge(after, path.stem).entries[0]
     return Written(Stored(entry.record, path, entry.line), *done[0])
 
 
@@ -227,13 +236,13 @@ def _place(root: Path, wanted: Record) -> Path:
     alike = [
         stored
         for stored in there.entries
-        if knowledge.same_entry(stored.record.title, stored.record.tags, wanted.title, wanted.tags)
+        if same_entry(stored.record.title, stored.record.tags, wanted.title, wanted.tags)
     ]
     if alike:
-        named = [each for each in alike if knowledge.same_entry(each.record.title, (), wanted.title, ())]
+        named = [each for each in alike if same_entry(each.record.title, (), wanted.title, ())]
         return (named or sorted(alike, key=lambda each: -len({*each.record.tags} & {*wanted.tags})))[0].path
     taken = {unicodedata.normalize("NFC", path.stem).lower(): "" for path in folder.glob("*.md")}
-    return folder / f"{knowledge.slug_for(wanted.title, taken)}.md"
+    return folder / f"{slug_for(wanted.title, taken)}.md"
 
 
 def _edited(root: Path, document: KnowledgeDocument, wanted: Record) -> tuple[str, Change, str]:
@@ -242,7 +251,7 @@ def _edited(root: Path, document: KnowledgeDocument, wanted: Record) -> tuple[st
     if not document.entries:
         return str(document.add(replace(wanted, created_at=now))), Change.NEW, ""
     old = document.entries[0].record
-    tags = knowledge.clean_tags((*old.tags, *wanted.tags))
+    tags = clean_tags((*old.tags, *wanted.tags))
     if (old.text.strip(), old.tags, old.status) == (wanted.text.strip(), tags, Status.ACCEPTED):
         return document.text, Change.UNCHANGED, ""
     extra = {**old.extra, **{key: wanted.extra[key] for key in _SIGNED if key in wanted.extra}}
@@ -268,7 +277,7 @@ def keep_body(root: Path, old: Record, now: str, run: str = "") -> str:
     record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=links, origin=Origin(run=run))
     files.target(log, paths.state_root(root))  # before anything is made there
     keep_out_of_git(root)
-    files.append(log, jsonl.encode(record), root=paths.state_root(root), durable=True)
+    files.append(log, encode_record(record), root=paths.state_root(root), durable=True)
     return name
 
 
@@ -282,7 +291,7 @@ def delete(root: Path, name: str) -> Stored:
     stored = show(root, name)
     files.target(stored.path, paths.knowledge_root(root))
     with files.lock(stored.path):
-        document = knowledge.parse(files.read(stored.path) or "", stored.path.stem)
+        document = parse_knowledge(files.read(stored.path) or "", stored.path.stem)
         if not document.entries:  # somebody was faster
             raise not_found(name)
         files.delete(stored.path)
@@ -295,7 +304,7 @@ def delete(root: Path, name: str) -> Stored:
 def list_(root: Path, *, tags: Sequence[str] = (), feature: str = "") -> Discovered:
     """Every entry, or those with any of these tags and of a feature."""
     found = discover(root)
-    wanted = set(knowledge.clean_tags(tags))
+    wanted = set(clean_tags(tags))
     called = features.names(root, feature)
     kept = [
         stored

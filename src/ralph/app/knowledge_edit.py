@@ -13,7 +13,7 @@ from ralph.app import entries, knowledge
 from ralph.app.knowledge import Change, Written
 from ralph.capture import privacy
 from ralph.errors import Refused
-from ralph.formats import knowledge as codec
+from ralph.formats.knowledge import as_entry, clean_tags, parse_knowledge, shorten
 from ralph.model import ids
 from ralph.model.record import Record, Status
 from ralph.store import files
@@ -36,11 +36,11 @@ def edit(
         text, private = entries.clean(text, allow_secret=allow_secret, patterns=patterns)
     for words in (*((title,) if title is not None else ()), *(tags or ())):
         private += entries.clean(words, allow_secret=allow_secret, patterns=patterns)[1]
-    kept = None if tags is None else codec.clean_tags(entries.tidy_tags(tags))
+    kept = None if tags is None else clean_tags(entries.tidy_tags(tags))
     if kept is not None and not kept:
         raise Refused("a knowledge entry without a tag would never be found", hint="leave at least one")
     called = None if title is None else privacy.strip_private(title)[0]
-    shortened = None if text is None else codec.shorten(text)
+    shortened = None if text is None else shorten(text)
 
     def change(record: Record) -> Record:
         return replace(
@@ -69,12 +69,12 @@ def _changed(root: Path, name: str, change: Callable[[Record], Record]) -> Writt
     done: list[tuple[Change, str]] = []
 
     def edited(before: str) -> str:
-        document = codec.parse(before, path.stem)
+        document = parse_knowledge(before, path.stem)
         if not document.entries:  # somebody was faster
             raise knowledge.not_found(name)
         old = document.entries[0].record
         new = change(old)
-        if codec.as_entry(new, path.stem) == old:
+        if as_entry(new, path.stem) == old:
             done[:] = [(Change.UNCHANGED, "")]
             return before
         now = ids.timestamp()
@@ -84,5 +84,5 @@ def _changed(root: Path, name: str, change: Callable[[Record], Record]) -> Writt
         return after
 
     text = files.update(path, edited, root=root)
-    entry = codec.parse(text, path.stem).entries[0]
+    entry = parse_knowledge(text, path.stem).entries[0]
     return Written(Stored(entry.record, path, entry.line), *done[0])

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.errors import RalphError, Unreadable
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, parse_log
 from ralph.model import ids
 from ralph.model.record import ObservationKind, Record
 from ralph.search import terms
@@ -107,7 +107,7 @@ def saw(root: Path, session: str, names: Sequence[str]) -> None:
 
 def _injection_line(session: str, event: str, item: Injection, at: str) -> str:
     shape = {"at": at, "session": session, "event": event, "record": item.record}
-    return jsonl.encode_line("injection", {**shape, "tokens": item.tokens, "layer": item.layer})
+    return encode_line("injection", {**shape, "tokens": item.tokens, "layer": item.layer})
 
 
 def seen(root: Path, session: str) -> set[str]:
@@ -166,7 +166,7 @@ def used(root: Path, session: str, record_ids: Sequence[str], at: str) -> list[s
     known = {use.record for use in read(root, session_id=session).uses if use.session == session}
     new = [name for name in dict.fromkeys(record_ids) if name not in known]
     if new:
-        lines = [jsonl.encode_line("used", {"at": at, "session": session, "record": name}) for name in new]
+        lines = [encode_line("used", {"at": at, "session": session, "record": name}) for name in new]
         files.append(ledger_file(root), "".join(lines), root=paths.state_root(root))
     return new
 
@@ -344,12 +344,12 @@ def _values(text: str) -> Iterator[Mapping[str, object]]:
         try:
             value = json.loads(line) if line.startswith("{") else None
         except (ValueError, RecursionError):
-            yield from (each.value for each in jsonl.parse(line).lines)
+            yield from (each.value for each in parse_log(line).lines)
         else:
             if isinstance(value, dict):
                 yield value
             elif line.strip():
-                yield from (each.value for each in jsonl.parse(line).lines)
+                yield from (each.value for each in parse_log(line).lines)
 
 
 def _text(value: Mapping[str, object], key: str) -> str:

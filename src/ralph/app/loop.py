@@ -19,7 +19,7 @@ from ralph.app.loop_parts import Plan, Teller, Workbench, counted
 from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion, CriterionKind
 from ralph.loop.limits import Limits, Step
@@ -342,7 +342,7 @@ def _archive(root: Path, run: Run) -> None:
     """
     text = scratchpad.show(root).text
     if text.strip() and not any(each.id != run.id and runs.lives(root, each) for each in runs.running(root)):
-        line = jsonl.encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
+        line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
         files.append(paths.run_log(root, run.id), line, root=paths.state_root(root), durable=True)
         scratchpad.clear(root)
 

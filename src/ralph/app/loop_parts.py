@@ -19,7 +19,7 @@ from ralph.app.task_claims import LEASE
 from ralph.app.worktrees import staging, worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
-from ralph.formats import sigils
+from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop import changes, criteria, prompt
 from ralph.loop.criteria import Criterion, Verdict
 from ralph.loop.judge import Judged
@@ -199,7 +199,7 @@ class Workbench:
         after = self.disk.look()
         self._head = after.head
         touched = dict.fromkeys((*changes.changed(before, after), *reply.files))
-        said = sigils.read(reply.text, echo=ask.prompt)
+        said = read_sigils(reply.text, echo=ask.prompt)
         return Worked(reply, said, seconds, tuple(sorted(touched)), after.fingerprint)
 
     def learn(self, run: Run, work: Task, worked: Worked) -> None:
@@ -245,7 +245,7 @@ class Workbench:
             self.teller.tell("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
             return None
-        said = sigils.read(reply.text)
+        said = read_sigils(reply.text)
         doubt = _doubt(reply, said)
         self.teller.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
         self._checks.append(_noted("verification", not doubt, doubt))
@@ -365,7 +365,7 @@ def _noted(name: str, passed: bool, words: str, tail: str = "") -> dict[str, obj
     return {"name": name, "passed": passed, "output": output}
 
 
-def _doubt(reply: Reply, said: sigils.Sigils) -> str:
+def _doubt(reply: Reply, said: Sigils) -> str:
     """Why a verifier does not agree; only its verify sigils count."""
     if said.verified is True:
         return ""

@@ -16,8 +16,8 @@ from pathlib import Path
 from ralph.app import index, journal, knowledge
 from ralph.app.knowledge import Change
 from ralph.capture.insights import of_origin, place
-from ralph.formats import progress
-from ralph.formats.journal import record_of
+from ralph.formats.log import journal_record
+from ralph.formats.progress import is_progress_pattern, parse_progress, without_pointer
 from ralph.model.record import Family, Origin, Record
 from ralph.model.work import JournalEntry
 from ralph.store import files, rows
@@ -52,10 +52,10 @@ def of_task(root: Path, task_id: str, folder: Path, run: str = "", iteration: in
     observed = index.ask(root, lambda connection: list(_observed(connection, task_id, sessions, narrow=bool(run))))
     placed = [_placed(each, entries) for each in (*observed, *_learned(folder))]
     if run:
-        wanted = {place(record_of(each)) for each in chosen}
+        wanted = {place(journal_record(each)) for each in chosen}
         placed = [each for each in placed if place(each) in wanted]
-    records = (*placed, *map(record_of, chosen), *_known(root, entries, chosen))
-    firsts = {each.session: place(record_of(each)) for each in reversed(entries) if each.session}
+    records = (*placed, *map(journal_record, chosen), *_known(root, entries, chosen))
+    firsts = {each.session: place(journal_record(each)) for each in reversed(entries) if each.session}
     return OnRecord(records, firsts)
 
 
@@ -93,7 +93,7 @@ def _observed(
 
 def _learned(folder: Path) -> Iterator[Record]:
     """The learnings and patterns of a task's progress.txt, each as of the iteration or session that its block names."""
-    document = progress.parse(files.read(folder / "progress.txt") or "")
+    document = parse_progress(files.read(folder / "progress.txt") or "")
     blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
     for entry in document.entries:
         record = entry.record
@@ -102,7 +102,7 @@ def _learned(folder: Path) -> Iterator[Record]:
         name = next((link.target for link in record.links if link.relation == "learned_in"), "")
         thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
         session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
-        text = progress.unpointed(record.text) if progress.is_pattern(record) else record.text
+        text = without_pointer(record.text) if is_progress_pattern(record) else record.text
         yield replace(record, text=text, origin=replace(record.origin, session=session))
 
 

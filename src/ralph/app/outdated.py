@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph.errors import Unreadable
-from ralph.formats.document import Problem
-from ralph.formats.edges import stated
+from ralph.formats.graphiti import stated_edges
+from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.model.graph import Relation
 from ralph.model.query import Hit
@@ -75,7 +75,7 @@ def problems(root: Path) -> Iterator[tuple[Path, Problem]]:
                 for placed in told(source).records:
                     record = placed.record
                     held[record.id] = (source.path, placed.line)
-                    pairs += ((record.id, each.target) for each in stated(record) if each.relation is _SUPERSEDES)
+                    pairs += ((record.id, each.target) for each in stated_edges(record) if each.relation is _SUPERSEDES)
     circle = circling(pairs)
     what = f"superseded in a circle ({', '.join(circle[:_NAMED])}), so that none of them is taken to be outdated"
     hint = "`ralph graph unlink` takes one of these edges away"

@@ -12,7 +12,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app.config import hide_local_config, template
 from ralph.errors import Refused
-from ralph.formats import patterns
+from ralph.formats.pages import patterns_template
 from ralph.store import files
 from ralph.store.library import Library, check_folders
 
@@ -50,7 +50,7 @@ def init(root: Path) -> list[str]:
     for shelf in (library.memories, library.guardrails):
         done += _made(root, shelf.home, shelf.layout.template())
     done += _gitignores(root)
-    done += _made(root, paths.global_patterns(root), patterns.template())
+    done += _made(root, paths.global_patterns(root), patterns_template())
     done += _made(root, paths.config_file(root), template())
     done += _made_folder(paths.knowledge_folder(root), root)
     done += _made_folder(paths.tasks_folder(root), root, within=paths.state_root(root))

@@ -26,10 +26,9 @@ from ralph.capture import privacy
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
 from ralph.errors import NotFound, Refused, UsageError
-from ralph.formats import patterns as patterns_file
-from ralph.formats import region, sections
-from ralph.formats.lines import said
-from ralph.formats.patterns import PatternsDocument
+from ralph.formats.memories import parse_memories
+from ralph.formats.pages import HEADINGS, PatternsDocument, parse_patterns, parse_region
+from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.store import files
@@ -107,7 +106,7 @@ def _with_patterns(
     text: str, found: Sequence[Insight], task_id: str
 ) -> tuple[str, list[Insight], list[Insight], list[Left]]:
     """The file with some insights: which of them are new there, which it said already, and which it cannot hold."""
-    document = patterns_file.parse(text)
+    document = parse_patterns(text)
     shelf = Shelf(entry.record.text for entry in document.entries)
     added: list[Insight] = []
     there: list[Insight] = []
@@ -129,9 +128,9 @@ def _with_patterns(
 
 def _with_pattern(document: PatternsDocument, record: Record) -> PatternsDocument:
     """The document with one more pattern, or itself when that is said there, with or without its name."""
-    if any(said(entry.record.text) == said(record.text) for entry in document.entries):
+    if any(normalise_text(entry.record.text) == normalise_text(record.text) for entry in document.entries):
         return document
-    heading = patterns_file.HEADINGS[record.kind] if isinstance(record.kind, MemoryKind) else ""
+    heading = HEADINGS[record.kind] if isinstance(record.kind, MemoryKind) else ""
     return document.add(_unnamed(record, heading))
 
 
@@ -242,14 +241,14 @@ def _place(root: Path, to: Target, record: Record, page: str) -> tuple[Path, Edi
     if to is Target.PATTERNS:
         return paths.patterns_file(root), lambda text: _pattern(text, record)
     path = _design_page(root, page) if to is Target.DESIGN else root / _PAGES[to]
-    return path, lambda text: str(region.parse(text).add(record))
+    return path, lambda text: str(parse_region(text).add(record))
 
 
 _PAGES = {Target.AGENTS: "AGENTS.md", Target.CLAUDE: "CLAUDE.md"}
 
 
 def _pattern(text: str, record: Record) -> str:
-    document = patterns_file.parse(text)
+    document = parse_patterns(text)
     after = _with_pattern(document, record)
     return text if after is document else str(after.stamped(ids.today(), record.origin.task or BY_HAND))
 
@@ -261,12 +260,12 @@ def _memories(root: Path, record: Record) -> tuple[Path, Edit]:
     others = [stored.record for stored in library.read(shelf) if stored.path != shelf.home]
 
     def edit(text: str) -> str:
-        document = sections.parse(text, shelf.layout)
+        document = parse_memories(text, shelf.layout)
         there = [*(entry.record for entry in document.entries), *others]
         kind = MemoryKind(record.kind)
         words = _unnamed(record, kind.value).text
-        told = {said(record.text), said(words)}
-        if any(said(each.text) in told or each.id == record.id for each in there):
+        told = {normalise_text(record.text), normalise_text(words)}
+        if any(normalise_text(each.text) in told or each.id == record.id for each in there):
             return text
         name = entries.fresh_id(shelf, kind, there)
         made = Record(

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ralph.capture.alike import Shelf
-from ralph.formats import patterns, region
-from ralph.formats.document import Entry
+from ralph.formats.pages import parse_patterns, parse_region
+from ralph.formats.text import Entry
 
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<words>\S.*)")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
@@ -32,12 +32,12 @@ class Near:
 
 def in_patterns(page: str, text: str) -> Near | None:
     """The bullet of global-patterns.md that says nearly what a text says."""
-    return _nearest([*_entries(patterns.parse(page).entries)], text)
+    return _nearest([*_entries(parse_patterns(page).entries)], text)
 
 
 def in_page(page: str, text: str) -> Near | None:
     """The bullet of a page that says nearly what a text says, in the marked region or around it."""
-    own = [*_entries(region.parse(page).entries)]
+    own = [*_entries(parse_region(page).entries)]
     lines = {each.line for each in own}
     return _nearest([*own, *(each for each in _bullets(page) if each.line not in lines)], text)
 

@@ -19,7 +19,8 @@ from ralph import paths
 from ralph.agents import process
 from ralph.app import index, journal, knowledge, task
 from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Unreadable, WriteFailed
-from ralph.formats import jsonl, sigils
+from ralph.formats.log import encode_line, parse_log
+from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import Reason, Run, ended
 from ralph.model import ids
@@ -61,7 +62,7 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
         if name != "id" and (value := getattr(run, name)) != (getattr(before, name) if before else _UNSAID[name])
     }
     if changed:
-        line = jsonl.encode_line("run", {"id": run.id, **changed})
+        line = encode_line("run", {"id": run.id, **changed})
         files.append(paths.run_log(root, run.id), line, root=paths.state_root(root), durable=durable)
     return run
 
@@ -74,7 +75,7 @@ def read(root: Path, run_id: str) -> Run:
     name = _named(root, run_id)
     text = files.read(paths.run_log(root, name)) or ""
     said: dict[str, object] = {}
-    for line in jsonl.parse(text).lines:
+    for line in parse_log(text).lines:
         if line.type == "run" and line.value.get("id") == name:
             said.update(line.value)
     if not said:
@@ -256,12 +257,12 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
     return replace(run, iterations=run.iterations + 1, step="")
 
 
-def _last_words(root: Path, run: Run) -> sigils.Sigils:
+def _last_words(root: Path, run: Run) -> Sigils:
     """What the agent had said in the iteration that was cut short, as far as it was printed."""
     _, begun, said = (files.read(paths.run_output(root, run.id)) or "").rpartition(
         f"ralph: iteration {run.iterations + 1}: "
     )
-    return sigils.read(said, echo=snapshot_or_nothing(root, run.id, run.iterations + 1)) if begun else sigils.Sigils()
+    return read_sigils(said, echo=snapshot_or_nothing(root, run.id, run.iterations + 1)) if begun else Sigils()
 
 
 def snapshot_or_nothing(root: Path, run_id: str, iteration: int) -> str:
@@ -384,7 +385,7 @@ def conclude(root: Path, run: Run) -> Record:
     path = paths.run_log(root, run.id)
 
     def edit(text: str) -> str:
-        document = jsonl.parse(text)
+        document = parse_log(text)
         held = any(entry.record.id == run.id for entry in document.entries)
         return str((document.remove(run.id) if held else document).add(record))
 

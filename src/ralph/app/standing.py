@@ -13,9 +13,9 @@ from ralph import paths
 from ralph.app import insight
 from ralph.capture.alike import Shelf
 from ralph.errors import RalphError
-from ralph.formats import patterns, region, sections
-from ralph.formats.document import Entry
-from ralph.formats.lines import said
+from ralph.formats.memories import parse_memories
+from ralph.formats.pages import parse_patterns, parse_region
+from ralph.formats.text import Entry, normalise_text
 from ralph.model.record import Record
 from ralph.store import files
 from ralph.store.library import Library
@@ -54,17 +54,19 @@ def _in(root: Path, place: str, record: Record) -> Standing | None:
 def _entries(root: Path, path: Path) -> Iterator[Entry]:
     text = files.read(path) or ""
     if path.name == "memories.md":
-        yield from sections.parse(text, Library(root).memories.layout).entries
+        yield from parse_memories(text, Library(root).memories.layout).entries
     elif path.name == "global-patterns.md":
-        yield from patterns.parse(text).entries
+        yield from parse_patterns(text).entries
     else:
-        yield from region.parse(text).entries
+        yield from parse_region(text).entries
 
 
 def _same(entries: list[Entry], record: Record) -> Entry | None:
     """The entry that says what an insight says: one that names it, else the same words, else nearly the same."""
     for entry in entries:
-        if entry.record.extra.get("source") == record.id or said(entry.record.text) == said(record.text):
+        if entry.record.extra.get("source") == record.id or normalise_text(entry.record.text) == normalise_text(
+            record.text
+        ):
             return entry
     near = Shelf(entry.record.text for entry in entries).nearest(record.text)
     return entries[near] if near is not None else None

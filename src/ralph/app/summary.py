@@ -23,7 +23,7 @@ from ralph.capture import privacy
 from ralph.context import render, shares
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
@@ -89,7 +89,7 @@ def improved(
     if why:
         return Improved(held.session.id, held.text, why)
     said = {"id": held.session.id, "summary": text, "summary_by": BY_COMMAND, "summarized_at": ids.timestamp()}
-    files.append(log, jsonl.encode_line("session", said), root=paths.state_root(root))
+    files.append(log, encode_line("session", said), root=paths.state_root(root))
     return Improved(held.session.id, text)
 
 

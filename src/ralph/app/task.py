@@ -28,7 +28,7 @@ from ralph.app.task_claims import (
 )
 from ralph.app.task_file import FAILURE, HISTORY, REASON, Edit, moved, with_member
 from ralph.errors import NotFound, Refused
-from ralph.formats import work
+from ralph.formats.work import parse_prd
 from ralph.model import ids
 from ralph.model.record import Family
 from ralph.model.work import Story, Task, TaskStatus
@@ -176,7 +176,7 @@ def show(root: Path, task_id: str) -> Shown:
         place.path,
         tuple((each, everything.get(each)) for each in task.blocked_by),
         tuple(each for each in everything.tasks if each.parent == task_id),
-        work.parse_prd(text).stories if text is not None else (),
+        parse_prd(text).stories if text is not None else (),
     )
 
 

@@ -19,7 +19,7 @@ from ralph.app import board
 from ralph.app.board import Board, Placed, status_of
 from ralph.app.project import UNTIL_INIT
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
-from ralph.formats import work
+from ralph.formats.work import parse_task, read_task, render_task
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
@@ -68,7 +68,7 @@ def find(root: Path, task_id: str) -> Placed:
     if is_name(task_id):
         path = paths.tasks_folder(root) / task_id / "task.json"
         text = files.read(path)
-        task = work.read_task(text) if text is not None else None
+        task = read_task(text) if text is not None else None
         if task is not None and task.id == task_id:
             return Placed(task, path)
     everything = board.read(root)
@@ -86,7 +86,7 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
     result: list[Task] = []
 
     def edited(text: str) -> str:
-        document = work.parse_task(text)
+        document = parse_task(text)
         if document.task is None or document.task.id != task_id:
             raise Conflict(f"{place}: no longer holds the task {task_id}", hint="look at it and run the command again")
         after = edit(document.task)
@@ -151,7 +151,7 @@ def fresh_id(everything: Board, folder: Path) -> str:
 def create(root: Path, task: Task) -> Path:
     """Write a new task's file into a folder of its name; called within `together`."""
     path = paths.tasks_folder(root) / task.id / "task.json"
-    files.write(path, work.render_task(task), root=paths.state_root(root), expect="")
+    files.write(path, render_task(task), root=paths.state_root(root), expect="")
     return path
 
 

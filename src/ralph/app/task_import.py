@@ -18,9 +18,9 @@ from ralph.app import board, task_file, wording
 from ralph.app.board import Board, is_time, status_of
 from ralph.app.task_claims import close_parents
 from ralph.errors import Refused
-from ralph.formats import work
-from ralph.formats.document import Problem
-from ralph.formats.jsontext import read
+from ralph.formats.json_text import read_json
+from ralph.formats.text import Problem
+from ralph.formats.work import parse_prd, parse_tasks, render_task_line
 from ralph.model import ids
 from ralph.model.work import Story, Task, TaskStatus
 
@@ -102,7 +102,7 @@ def import_(
 def export(root: Path) -> str:
     """Every task as a line of a tasks.jsonl, in the order in which they should be done; claims stay here."""
     tasks = board.read(root).tasks
-    return "".join(work.render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
+    return "".join(render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
 
 
 def _told(bad: Sequence[Bad]) -> str:
@@ -114,7 +114,7 @@ def _is_prd(text: str, name: str) -> bool:
     """Whether a file holds stories: one object with such a list, or something broken that is no .jsonl."""
     if name.lower().endswith(".jsonl"):
         return False
-    found = read(text)
+    found = read_json(text)
     if isinstance(found, Problem):
         return name.lower().endswith(".json")
     return isinstance(found.value, dict) and ("userStories" in found.value or "id" not in found.value)
@@ -126,7 +126,7 @@ def _lines(text: str) -> tuple[list[_Wanted], list[Problem]]:
     problems: list[Problem] = []
     seen: set[str] = set()
     for number, line in enumerate(text.split("\n"), 1):
-        found = work.parse_tasks(line)
+        found = parse_tasks(line)
         problems += (replace(problem, line=number) for problem in found.problems)
         for task in found.tasks:
             if task.id in seen:
@@ -140,7 +140,7 @@ def _lines(text: str) -> tuple[list[_Wanted], list[Problem]]:
 
 def _stories(text: str, name: str) -> tuple[list[_Wanted], list[Problem]]:
     """The stories of a prd.json as tasks; a second one with the same id cannot be told from the first."""
-    document = work.parse_prd(text)
+    document = parse_prd(text)
     source = "/".join(part for part in (document.project, document.branch) if part) or name
     twice = [replace(each, level="error") if each.code == "duplicate-id" else each for each in document.problems]
     seen: set[str] = set()

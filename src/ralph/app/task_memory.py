@@ -22,12 +22,19 @@ from ralph.capture.privacy import redact
 from ralph.capture.unseen import cleaned
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Refused
-from ralph.formats import progress, work
-from ralph.formats.blocks import JOURNAL
-from ralph.formats.journal import entry_id
-from ralph.formats.learnings import learnings
-from ralph.formats.lines import lines
-from ralph.formats.progress import ProgressDocument
+from ralph.formats.log import journal_id
+from ralph.formats.progress import (
+    JOURNAL_KEY,
+    ProgressDocument,
+    is_progress_pattern,
+    parse_progress,
+    progress_template,
+    read_learnings,
+    with_pointer,
+    without_pointer,
+)
+from ralph.formats.text import scan_lines
+from ralph.formats.work import PrdDocument, parse_prd
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, Outcome, Record
 from ralph.model.work import JournalEntry, Story, Task, TaskStatus, ignore_text
@@ -110,11 +117,11 @@ def add(
     return added
 
 
-def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> work.PrdDocument:
+def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
     """A PRD as it may be stored; Refused when it cannot be read."""
     if not text.strip():
         raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
-    document = work.parse_prd(wording.text(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n")
+    document = parse_prd(wording.text(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n")
     wrong = next((each for each in document.problems if each.level == "error"), None)
     if wrong is not None:
         raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)
@@ -130,14 +137,14 @@ def set_prd(
     before = files.read(place / "prd.json")
     kept = None
     if before is not None and before != about.text:
-        old = work.parse_prd(before).branch
+        old = parse_prd(before).branch
         kept = _archived(root, task_id, before, old, moving=old != about.branch)
     after = _given(root, task_id, about)
     begin(root, task_id)
     return after, kept
 
 
-def _given(root: Path, task_id: str, about: work.PrdDocument) -> Task:
+def _given(root: Path, task_id: str, about: PrdDocument) -> Task:
     for name in ("prd.json", LAST):
         files.write(folder(root, task_id) / name, about.text, root=paths.state_root(root))
 
@@ -170,13 +177,13 @@ def begin(root: Path, task_id: str) -> Path | None:
     kept = None
     text = files.read(place / "prd.json")
     if text is not None:
-        known, branch = task_file.find(root, task_id).task.extra.get(SEEN), work.parse_prd(text).branch
+        known, branch = task_file.find(root, task_id).task.extra.get(SEEN), parse_prd(text).branch
         if isinstance(known, str) and known and branch and known != branch:  # somebody edited the PRD
             kept = _archived(root, task_id, files.read(place / LAST) or text, known, moving=True)
         if branch and known != branch:
             task_file.change(root, task_id, lambda old: _turned_to(old, branch))
         files.update(place / LAST, lambda _: text, root=paths.state_root(root))
-    files.update(place / "progress.txt", lambda old: old or progress.template(), root=paths.state_root(root))
+    files.update(place / "progress.txt", lambda old: old or progress_template(), root=paths.state_root(root))
     return kept
 
 
@@ -193,7 +200,7 @@ def place(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text
 def stories(root: Path, task_id: str) -> tuple[Story, ...]:
     """The stories of a task's PRD, the next one first; what passes comes last."""
     text = files.read(folder(root, task_id) / "prd.json")
-    found = work.parse_prd(text).stories if text is not None else ()
+    found = parse_prd(text).stories if text is not None else ()
     return tuple(sorted(found, key=lambda each: (each.passes, each.priority <= 0, each.priority)))
 
 
@@ -222,8 +229,8 @@ def told_stories(root: Path, task_id: str) -> str:
 
 def section(root: Path, task_id: str, budget: int = BUDGET) -> str:
     """progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
-    document = progress.parse(files.read(folder(root, task_id) / "progress.txt") or "")
-    patterns = [each.record.text for each in document.entries if progress.is_pattern(each.record)]
+    document = parse_progress(files.read(folder(root, task_id) / "progress.txt") or "")
+    patterns = [each.record.text for each in document.entries if is_progress_pattern(each.record)]
     blocks = [each for each in document.entries if each.record.family is Family.JOURNAL]
     out: list[str] = []
     room = budget - 40
@@ -259,15 +266,13 @@ def append(
         return rows.safe(redact(cleaned(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
-    known = [
-        progress.pointing(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned
-    ]
+    known = [with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned]
     new: list[Record] = []
 
     def edit(text: str) -> str:
-        document = progress.parse(text or progress.template())
-        name = block.extra[JOURNAL]
-        if all(each.record.extra.get(JOURNAL) != name for each in document.entries):
+        document = parse_progress(text or progress_template())
+        name = block.extra[JOURNAL_KEY]
+        if all(each.record.extra.get(JOURNAL_KEY) != name for each in document.entries):
             document = _with_block(document, block)
         document, added = _consolidated(document, known)
         new[:] = added
@@ -279,14 +284,14 @@ def append(
 
 def _block(entry: JournalEntry, story: str, clean: Clean) -> Record:
     notes = clean(entry.notes)  # whole: a key may be spread over lines
-    lessons = [_line(each.text) for each in learnings("", list(lines(notes)))]
+    lessons = [_line(each.text) for each in read_learnings("", list(scan_lines(notes)))]
     body = [f"- {each}" for each in _told(notes, {*lessons})] or [f"- {_line(clean(entry.title))}"]
     if entry.files:
         more = f" and {len(entry.files) - _FILES} more" if len(entry.files) > _FILES else ""
         body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_FILES])}{more}")
     body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)] if any(lessons) else []
     at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
-    extra = {JOURNAL: entry_id(entry.run, entry.iteration)}
+    extra = {JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
         extra["thread"] = SESSION + _UNSAFE.sub("-", clean(entry.session))
     return Record(
@@ -331,11 +336,11 @@ def _sentence(text: str) -> str:
 
 def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
     """The document with the patterns that it is worth: what is known, and what two blocks have learned."""
-    patterns = [progress.unpointed(each.record.text) for each in document.entries if progress.is_pattern(each.record)]
+    patterns = [without_pointer(each.record.text) for each in document.entries if is_progress_pattern(each.record)]
     shelf, said = Shelf(patterns), {*patterns}
     added: list[Record] = []
     for text in [*known, *_twice(document)]:
-        bare = progress.unpointed(text)
+        bare = without_pointer(text)
         if bare in said or shelf.nearest(bare) is not None:
             continue
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)

@@ -34,7 +34,7 @@ from ralph.capture.statements import (
     worth,
 )
 from ralph.capture.trim import trim
-from ralph.formats.lines import said
+from ralph.formats.text import normalise_text
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
 
 TEXT = 700
@@ -98,7 +98,7 @@ class _Gathered:
         """Whether it was written down as a lesson, or met at two places and told in words of its own at each."""
         if any(not each.talk for each in self.all):
             return True
-        worded = {said(each.text): place(each.evidence[0]) for each in reversed(self.all)}
+        worded = {normalise_text(each.text): place(each.evidence[0]) for each in reversed(self.all)}
         return len({*worded.values()}) > 1
 
     def is_echoed_by(self, other: Candidate) -> bool:
@@ -110,7 +110,7 @@ class _Gathered:
             return False
         note = other.evidence[0].family is Family.OBSERVATION and not named(other.text)
         passing = note or not worth(other.text, Meant.NOTED)
-        return passing and said(other.text) == said(self.first.text)
+        return passing and normalise_text(other.text) == normalise_text(self.first.text)
 
 
 def propose(records: Iterable[Record]) -> list[Record]:
@@ -305,7 +305,7 @@ def _near(files: Sequence[str]) -> Iterator[str]:
 def _id(at: str, text: str) -> str:
     moment = when(at)
     unix = max(0, int(moment.timestamp())) if moment is not None else 0
-    digest = hashlib.sha256(said(text).encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
     return f"ins-{unix}-{digest[:6]}"
 
 

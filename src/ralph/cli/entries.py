@@ -8,7 +8,7 @@ from ralph import paths
 from ralph.app.entries import VIA, Added, Primed, to_json
 from ralph.cli.context import Invocation, say
 from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table, visible
-from ralph.formats import sections
+from ralph.formats.memories import render_memories
 from ralph.model.query import SearchResult
 from ralph.model.record import MemoryKind, Record, Status
 from ralph.store.library import Stored
@@ -43,7 +43,7 @@ def print_list(entries: Sequence[Stored], form: str, nothing: str, kinds: Sequen
     if form == "json":
         click.echo(json_text([to_json(stored) for stored in entries]))
     elif form == "markdown":
-        hand_over(sections.render([stored.record for stored in entries], kinds))
+        hand_over(render_memories([stored.record for stored in entries], kinds))
     elif form == "quiet":
         for stored in entries:
             click.echo(stored.record.id)
@@ -75,7 +75,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
     if form == "json":
         click.echo(json_text(to_json(stored)))
     elif form == "markdown":
-        hand_over(sections.render([record]))
+        hand_over(render_memories([record]))
     else:
         click.echo(click.style(visible(record.title or record.id), bold=True))
         lines = [

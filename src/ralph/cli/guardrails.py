@@ -9,7 +9,7 @@ from ralph.cli.context import invocation, warn
 from ralph.cli.entries import print_private
 from ralph.cli.options import format_option
 from ralph.cli.output import json_text
-from ralph.formats.sections import GUARDRAILS
+from ralph.formats.memories import GUARDRAILS
 from ralph.model.record import MemoryKind
 
 _HELP = {

@@ -13,7 +13,7 @@ from ralph.cli.entries import place, print_private
 from ralph.cli.options import Kinds, tags_option, text_argument
 from ralph.cli.output import visible
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
-from ralph.formats.sections import MEMORIES
+from ralph.formats.memories import MEMORIES
 from ralph.model.record import MemoryKind
 
 _HELP = {

@@ -16,7 +16,7 @@ from ralph.app.entries import Added, Edited, Primed
 from ralph.cli.context import invocation
 from ralph.cli.entries import place, print_added, print_found, print_list, print_one, print_primed
 from ralph.cli.options import Command, Fn, Group, Kinds, format_option, kinds_option, tags_option, text_argument
-from ralph.formats.sections import Layout
+from ralph.formats.memories import Layout
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import MemoryKind
 from ralph.store.library import Stored

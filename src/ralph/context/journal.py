@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ralph.context.render import clean
 from ralph.context.tokens import estimate
-from ralph.formats.journal import entry_id
+from ralph.formats.log import journal_id
 from ralph.model.work import JournalEntry
 
 BUDGET = 3_000
@@ -75,7 +75,7 @@ def _fitted(entry: JournalEntry, told: bool, room: int) -> str:
     if estimate(whole) <= room:
         return whole
     notes = clean(entry.notes).strip()
-    mark = f"… (all of it: ralph journal show {entry_id(entry.run, entry.iteration)})"
+    mark = f"… (all of it: ralph journal show {journal_id(entry.run, entry.iteration)})"
 
     def cut(size: int) -> str:
         return block(replace(entry, notes=notes[:size].rstrip() + mark), of_run=told)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ralph.context.render import clean
 from ralph.context.tokens import estimate
-from ralph.formats.lines import Place, fence_mark, heading, lines
+from ralph.formats.text import LineRole, fence_mark, parse_heading, scan_lines
 from ralph.model.record import Record
 from ralph.search import terms
 
@@ -134,11 +134,11 @@ def _contained(body: str) -> str:
     if "#" not in body and "```" not in body and "~~~" not in body:
         return body
     out, closer = [], ""
-    for line in lines(body):
-        found = heading(line)
+    for line in scan_lines(body):
+        found = parse_heading(line)
         lower = "#" * min(3, 6 - found[0]) if found is not None else ""
         out.append(lower + line.text)
-        if line.place is Place.UNCLOSED:
+        if line.place is LineRole.UNCLOSED:
             closer = closer or fence_mark(line.text.lstrip())
     return "\n".join([*out, *filter(None, [closer])])
 

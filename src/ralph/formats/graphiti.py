@@ -1,21 +1,21 @@
-"""graphiti/: a task's part of the graph, as files that other tools can read.
+"""Graph exports (nodes.json, edges.json, embeddings.bin), and edges stated in records.
 
-`nodes.json` and `edges.json` hold one object a line between two lines of frame, sorted, so that the same records
-give the same bytes and a diff shows what changed. `embeddings.bin` begins with eight bytes of magic, then four
-little-endian numbers of four bytes (version, dimensions, count, length of the model's name), the name, and a row
-of float32 for each node in the order of `nodes.json`; a node without a vector has a row of zeros. Without any
-vector there is no such file. All three are derived: nobody edits them, and a reader refuses what is damaged.
-`tests/formats/test_graphiti.py` reads back whatever is written, and cuts it anywhere.
+The exports are derived and sorted: the same records give the same bytes. An edge that a person
+states is a link with a relation and times in a record's metadata.
 """
 
 import json
+import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TypeVar
 
-from ralph.errors import Unreadable
-from ralph.model.graph import Edge, Node, NodeType, Relation
+from ralph.errors import Refused, Unreadable
+from ralph.formats.memories_scan import DATE
+from ralph.model.graph import Edge, Node, NodeType, Relation, parse_relation
+from ralph.model.record import NO_EXTRA, Link, Record
 
 VERSION = 1
 MAGIC = b"RALPHVEC"
@@ -40,14 +40,14 @@ class Embeddings:
         return len(self.rows) // (_FLOAT * self.dimensions) if self.dimensions else 0
 
 
-def in_order(nodes: Iterable[Node]) -> list[Node]:
+def sort_nodes(nodes: Iterable[Node]) -> list[Node]:
     """Nodes as they stand in the file, which is the order of the embeddings' rows."""
     return sorted(nodes, key=lambda node: node.id)
 
 
 def nodes_text(nodes: Iterable[Node]) -> str:
     """nodes.json."""
-    return _text("nodes", map(_node, in_order(nodes)))
+    return _text("nodes", map(_node, sort_nodes(nodes)))
 
 
 def edges_text(edges: Iterable[Edge]) -> str:
@@ -102,7 +102,7 @@ _BREAKS = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x202
 
 def _node(node: Node) -> dict[str, object]:
     said: dict[str, object] = {"id": node.id, "type": node.type.value, "name": node.name}
-    said |= {key: value for key in _TIMES if (value := getattr(node, key))}
+    said |= {key: value for key in _NODE_TIMES if (value := getattr(node, key))}
     if node.replaced is not None:
         said["replaced"] = node.replaced
     if node.retired:
@@ -112,12 +112,12 @@ def _node(node: Node) -> dict[str, object]:
     return said | ({"text": node.text} if node.text else {})
 
 
-_TIMES = ("recorded", "valid_from", "valid_until", "since")
+_NODE_TIMES = ("recorded", "valid_from", "valid_until", "since")
 
 
 def _edge(edge: Edge) -> dict[str, object]:
     said: dict[str, object] = {"source": edge.source, "relation": edge.relation.value, "target": edge.target}
-    said |= {key: value for key in _TIMES[:3] if (value := getattr(edge, key))}
+    said |= {key: value for key in _NODE_TIMES[:3] if (value := getattr(edge, key))}
     return said | ({"explicit": True} if edge.explicit else {})
 
 
@@ -164,3 +164,110 @@ def _words(said: Mapping[str, object], key: str) -> str:
     if not isinstance(found, str):
         raise TypeError(key)
     return found
+
+
+_EDGE_TIMES = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?")
+_CODES = {"%": "%25", ",": "%2C", "|": "%7C", "-->": "--%3E", " @": "%20@"}
+_CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)
+
+
+class EdgeForm(StrEnum):
+    """How a kind of file holds edges."""
+
+    COMMENT = "comment"
+    FRONT = "front"
+    LINKS = "links"
+
+
+@dataclass(frozen=True, slots=True)
+class StatedEdge:
+    """One edge that a record states: the target is a node's id, or the title of a record."""
+
+    relation: Relation
+    target: str
+    since: str = ""
+    until: str = ""
+
+
+def stated_edges(record: Record) -> list[StatedEdge]:
+    """Every edge that the record's metadata state, in their order; what is no relation is left alone."""
+    found: dict[tuple[Relation, str], StatedEdge] = {}
+    for key, value in record.extra.items():
+        relation = parse_relation(key)
+        if relation is not None:
+            for words in _texts(value):
+                edge = _read_stated(relation, words)
+                found.setdefault((relation, edge.target), edge)
+    for link in record.links:
+        relation = parse_relation(link.relation)
+        if relation is not None:
+            edge = _read_stated(relation, link.target)
+            found.setdefault((relation, edge.target), edge)
+    return [edge for edge in found.values() if edge.target]
+
+
+def with_edge(record: Record, edge: StatedEdge, form: EdgeForm) -> Record:
+    """The record with one more edge; one of the same relation and target is replaced."""
+    if not edge.target.strip() or any(mark in edge.target for mark in "\n\r\0"):
+        raise Refused(f"{edge.target!r} is not the name of a node", hint="name it on one line, as file:src/a.ts")
+    bare = without_edge(record, edge.relation, edge.target, form)
+    words = _written(edge, form)
+    if form is EdgeForm.LINKS or (edge.relation is Relation.SUPERSEDES and form is EdgeForm.COMMENT):
+        return replace(bare, links=(*bare.links, Link(edge.relation.value, words)))
+    key = _key(bare, edge.relation)
+    there = list(_texts(bare.extra.get(key)))
+    value: object = ", ".join([*there, words]) if form is EdgeForm.COMMENT else [*there, words]
+    return replace(bare, extra={**bare.extra, key: value})
+
+
+def without_edge(record: Record, relation: Relation, target: str, form: EdgeForm) -> Record:
+    """The record without an edge; the very record when it states none."""
+
+    def same(word: str, words: str) -> bool:
+        return parse_relation(word) is relation and _read_stated(relation, words).target == target
+
+    links = tuple(link for link in record.links if not same(link.relation, link.target))
+    extra = dict(record.extra)
+    for key, value in record.extra.items():
+        texts = list(_texts(value))
+        kept = [words for words in texts if not same(key, words)]
+        if len(kept) == len(texts):
+            continue
+        if not kept:
+            del extra[key]
+        else:
+            extra[key] = ", ".join(kept) if isinstance(value, str) and form is EdgeForm.COMMENT else kept
+    if links == record.links and extra == dict(record.extra):
+        return record
+    return replace(record, links=links, extra=extra or NO_EXTRA)
+
+
+def _key(record: Record, relation: Relation) -> str:
+    """The key under which the record already has such edges, else the relation's own name."""
+    return next((key for key in record.extra if parse_relation(key) is relation), relation.value)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The edges of a key: between commas, or as a list; anything else states none."""
+    if isinstance(value, str):
+        yield from (words.strip() for words in value.split(",") if words.strip())
+    elif isinstance(value, list | tuple):
+        yield from (words.strip() for words in value if isinstance(words, str) and words.strip())
+
+
+def _read_stated(relation: Relation, words: str) -> StatedEdge:
+    times = list(_EDGE_TIMES.finditer(words))
+    last = times[-1] if times and times[-1].end() == len(words) else None
+    bare = words if last is None else words[: last.start()]
+    since, until = (last[1] or "", last[2] or "") if last is not None else ("", "")
+    return StatedEdge(relation, _CODE.sub(lambda code: chr(int(code[1], 16)), bare).strip(), since, until)
+
+
+def _written(edge: StatedEdge, form: EdgeForm) -> str:
+    words = edge.target.strip()
+    if edge.relation is Relation.SUPERSEDES and form is not EdgeForm.FRONT:
+        return words  # as everybody who reads `supersedes` expects it; a sign that cannot stand there is refused
+    for sign, code in _CODES.items():
+        words = words.replace(sign, code)
+    times = f" @{edge.since}" if edge.since else " @" if edge.until else ""
+    return f"{words}{times}{f'..{edge.until}' if edge.until else ''}"

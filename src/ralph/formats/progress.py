@@ -1,49 +1,272 @@
-"""progress.txt: the log of one task's iterations, and the patterns found on the way.
+"""Codec of progress.txt: codebase patterns, one block for each iteration, and the learnings in them.
 
-`## Codebase Patterns` holds bullets (pattern, proposed, of this task). Every other `## heading`
-up to a `---` line or the next `## ` is one block: a journal record whose title is the heading.
-The outcome is what the block says: an `Outcome:` line that we wrote, else a `Status:` line,
-else any line; `complete`, `passed`, `done` mean done, `failed` means failed, and a block that
-says neither counts as blocked. Bullets under "Learnings" are proposed memories that link to
-their block. A block of the loop names the journal's entry that says the same, a pattern may end with
-`([[name]])` of a knowledge entry: `searchable` leaves these out, and learnings that stand among the
-patterns as well. Ids are derived from the words; equal ones get -2, -3 in file order. A patterns
-section that `add` had to make bears a mark, and goes again with its last bullet.
-People keep all sorts of logs under this name, so whatever is no block is left alone and noted.
-Proved by `tests/formats/test_progress.py` and `tests/golden/progress`.
+Blocks are append-only journal records, each learning is a proposed memory of its task, and the
+patterns on top may gain bullets. Agents write these files freely, so labels and headings of
+learnings are recognised in many forms.
 """
 
 import dataclasses
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
 
 from ralph.errors import Refused
-from ralph.formats.blocks import JOURNAL, as_block, of_lines, write_block
-from ralph.formats.bullets import bullet, bullets, indent_of, marker
-from ralph.formats.document import Entry, Problem, find, newline_of
-from ralph.formats.learnings import learnings
-from ralph.formats.lines import (
+from ralph.formats.text import (
+    ANY_DEPTH,
     BLANK,
     BOM,
-    MADE,
+    HEADING_ADDED,
+    Bullet,
+    Entry,
     Line,
-    Place,
-    framed,
-    heading,
-    lines,
-    oddity,
-    put_below,
-    said,
-    without,
-    writable,
+    LineRole,
+    Problem,
+    bullet_marker,
+    check_text,
+    continues_paragraph,
+    cut_lines,
+    find_entry,
+    framed_span,
+    indentation,
+    insertion_below,
+    line_problem,
+    newline_of,
+    normalise_text,
+    parse_heading,
+    read_bullets,
+    render_bullet,
+    scan_lines,
 )
 from ralph.model import ids
-from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of, label_of
+from ralph.model.record import Family, Link, MemoryKind, Origin, Outcome, Record, Scope, Status, kind_of, label_of
+
+JOURNAL_KEY = "journal"
+"""The member of a block that names the journal's entry for the same iteration."""
+
+_DATE = re.compile(
+    r"(?<![0-9])([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?))?(?![0-9])"
+)
+_THREAD = re.compile(r"Thread: (\S+)")
+_ENTRY = re.compile(r"\[//\]: # \(ralph: (jrn-[A-Za-z0-9][A-Za-z0-9._-]{0,99})\)")
+_ANY_THREAD = re.compile(r"[-*_ \t]*thread[*_]{0,2}:[*_]{0,2}[ \t]*(\S+)", re.IGNORECASE)
+_OUTCOME = re.compile(r"Outcome: (done|failed|retried|blocked|interrupted)")
+_STATED = re.compile(r"[-*_ \t]*(?:status|outcome|result)[*_]{0,2}:", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9']+")
+_DONE = frozenset({"complete", "completed", "done", "pass", "passed", "passes"})
+_NEGATED = frozenset({"not", "no", "never", "without", "isn't", "aren't", "wasn't", "doesn't", "didn't", "until"})
+
+
+def as_block(record: Record) -> Record:
+    """What is left of a journal record in this file: outcome, title, words, thread and the journal's entry."""
+    title = " ".join(record.title.split())
+    if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
+        raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
+    body = check_text(record.text, "block").split("\n") if record.text.strip() else []
+    link = str(record.extra.get("thread") or _thread_in(body))
+    entry = _ENTRY.fullmatch(_mark(str(record.extra.get(JOURNAL_KEY, ""))))
+    return _record(title, "\n".join(trimmed(body)), record.kind, link, entry[1] if entry is not None else "")
+
+
+def read_block(title: str, lines: list[str]) -> Record:
+    """The record that a block's heading and lines are."""
+    body = trimmed(lines)
+    head = _head(body)
+    words = trimmed(body[head.length :])
+    outcome = head.outcome or _outcome_in(title, words)
+    return _record(title, "\n".join(words), outcome, head.thread or _thread_in(words), head.entry)
+
+
+def _record(title: str, text: str, outcome: Outcome, thread: str, entry: str) -> Record:
+    return Record(
+        id=ids.derived("prog", f"{title}\n{text}"),
+        kind=outcome,
+        text=text,
+        family=Family.JOURNAL,
+        label="progress",
+        title=title,
+        scope=Scope.TASK,
+        created_at=_date_in(title),
+        extra={key: value for key, value in (("thread", thread), (JOURNAL_KEY, entry)) if value},
+    )
+
+
+def write_block(record: Record, newline: str, *, closed: bool = True) -> str:
+    """A block as it is written; the `Outcome:` line only where the words do not say it."""
+    out = [f"## {record.title}"]
+    body = record.text.split("\n") if record.text else []
+    thread = record.extra.get("thread")
+    if thread and thread != _thread_in(body):
+        out.append(f"Thread: {thread}")
+    if record.extra.get(JOURNAL_KEY):
+        out.append(_mark(str(record.extra[JOURNAL_KEY])))
+    if _outcome_in(record.title, body) is not record.kind or _head(body).length:
+        out.append(f"Outcome: {record.kind.value}")
+    out += body
+    if closed:
+        out.append("---")
+    return newline.join(out) + newline
+
+
+def trimmed(body: list[str]) -> list[str]:
+    """Lines without the blank ones at both ends."""
+    first, last = 0, len(body)
+    while first < last and not body[first].strip(BLANK):
+        first += 1
+    while last > first and not body[last - 1].strip(BLANK):
+        last -= 1
+    return body[first:last]
+
+
+def _mark(entry: str) -> str:
+    return f"[//]: # (ralph: {entry})"
+
+
+class _Head(NamedTuple):
+    """The lines that we write at a block's top: what they say, and how many they are."""
+
+    thread: str
+    entry: str
+    outcome: Outcome | None
+    length: int
+
+
+def _head(body: list[str]) -> _Head:
+    found: list[str] = []
+    count = 0
+    for shape in (_THREAD, _ENTRY, _OUTCOME):
+        line = shape.fullmatch(body[count]) if len(body) > count else None
+        found.append(line[1] if line is not None else "")
+        count += line is not None
+    return _Head(found[0], found[1], Outcome(found[2]) if found[2] else None, count)
+
+
+def _thread_in(body: list[str]) -> str:
+    return next((found[1] for found in map(_ANY_THREAD.match, body) if found is not None), "")
+
+
+def _outcome_in(title: str, body: list[str]) -> Outcome:
+    """Done, failed or (when the block says neither) blocked; a status line outweighs the rest."""
+    stated = [line for line in body if _STATED.match(line)]
+    for group in (stated, [title], body):
+        said_done = said_failed = False
+        for line in group:
+            words = _WORD.findall(line.lower())
+            if not _NEGATED.isdisjoint(words):
+                continue
+            for before, word in zip(["", *words], words, strict=False):
+                said_done |= word in _DONE and before != "0"
+                said_failed |= word == "failed" and before != "0"
+        if said_done or said_failed:
+            return Outcome.DONE if said_done else Outcome.FAILED
+    return Outcome.BLOCKED
+
+
+def _date_in(title: str) -> str:
+    """The first ISO date of a heading, with its time when it has one; "" when there is none."""
+    for found in _DATE.finditer(title):
+        whole = f"{found[1]}T{found[2]}" if found[2] else found[1]
+        try:
+            datetime.fromisoformat(whole)
+        except ValueError:
+            continue
+        return whole
+    return ""
+
+
+_WORDS = re.compile(
+    r"[*_]{0,3}learnings?(?: (?:for|from|in|about) [\w -]{1,40})?[ \t]*(?P<inner>:)?[*_]{0,3}(?P<outer>:)?[ \t]*",
+    re.IGNORECASE,
+)
+
+
+class _LabelForm(Enum):
+    """How the word "Learnings" stands above its bullets."""
+
+    HEADING = "heading"
+    BULLET = "bullet"
+    LABEL = "label"
+
+
+class _Label(NamedTuple):
+    """The line that announces learnings; `inline` is where its own learning begins, or the line's length."""
+
+    form: _LabelForm
+    line: Line
+    inline: int
+
+
+def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
+    """The learnings in a block with this title, in file order."""
+    if _WORDS.fullmatch(title):
+        yield from read_bullets(region)
+        return
+    at = 0
+    while at < len(region):
+        label = _label(region[at])
+        first = at
+        at += 1
+        if label is None:
+            continue
+        while at < len(region) and _is_under(label, region[at], region[at - 1]):
+            at += 1
+        yield from _bullets_under(label, region[first:at])
+
+
+def _label(line: Line) -> _Label | None:
+    if not line.plain or line.blank:
+        return None
+    named = parse_heading(line)
+    if named is not None:
+        return _Label(_LabelForm.HEADING, line, len(line.text)) if _WORDS.fullmatch(named[1]) else None
+    found = bullet_marker(line.text)
+    begins = found[2] if found is not None else len(line.text) - len(line.text.lstrip(BLANK))
+    words = _WORDS.match(line.text, begins)
+    if words is None or (words.end() < len(line.text) and not (words["inner"] or words["outer"])):
+        return None
+    return _Label(_LabelForm.LABEL if found is None else _LabelForm.BULLET, line, words.end())
+
+
+def _is_under(label: _Label, line: Line, above: Line) -> bool:
+    """Whether a line still belongs to the label; the line above it does."""
+    if line.blank or line.place in (LineRole.INSIDE, LineRole.CONFLICT):
+        return True
+    if label.form is _LabelForm.BULLET:
+        return indentation(line.text) > indentation(label.line.text)
+    if parse_heading(line) is not None:
+        return False
+    if label.form is _LabelForm.HEADING or bullet_marker(line.text) is not None or indentation(line.text) >= 2:
+        return True
+    return not above.blank and line.place is LineRole.TEXT and continues_paragraph(line)
+
+
+def _bullets_under(label: _Label, region: Sequence[Line]) -> Iterator[Bullet]:
+    """The bullets below a label, and the learning on its own line if there is one."""
+    line = label.line
+    if label.inline == len(line.text):
+        yield from read_bullets(region[1:], ANY_DEPTH)
+    elif label.form is _LabelForm.BULLET:
+        items = read_bullets(region, ANY_DEPTH)
+        found = bullet_marker(line.text)
+        for whole in items:
+            skipped = label.inline - (found[2] if found is not None else 0)
+            yield whole._replace(start=line.start + label.inline, text=whole.text[skipped:])
+            break
+        yield from items
+    else:
+        indent = indentation(line.text)
+        text = line.text[label.inline :].rstrip(BLANK)
+        yield Bullet(line.start + label.inline, line.end, line.number, indent, indent + 2, text)
+        yield from read_bullets(region[1:], ANY_DEPTH)
+
 
 PATTERNS = "Codebase Patterns"
 """The heading under which patterns are written here."""
 
-_ABOVE = f"## {PATTERNS}\n{MADE}\n"
+_ABOVE = f"## {PATTERNS}\n{HEADING_ADDED}\n"
 _BELOW = "\n---"
 
 _POINTER = re.compile(r" ?\(\[\[[^\[\]\n]{1,200}\]\]\)\Z")
@@ -72,24 +295,27 @@ class ProgressDocument:
         if record.family is Family.JOURNAL:
             wanted = as_block(record)
             written = write_block(wanted, newline).removesuffix(newline)
-            at, block = put_below(self.text, len(self.text), written, newline)
+            at, block = insertion_below(self.text, len(self.text), written, newline)
             return self._spliced(at, at, block, wanted)
-        wanted = as_pattern(record)
-        if any(is_pattern(entry.record) and said(entry.record.text) == said(wanted.text) for entry in self.entries):
+        wanted = as_progress_pattern(record)
+        if any(
+            is_progress_pattern(entry.record) and normalise_text(entry.record.text) == normalise_text(wanted.text)
+            for entry in self.entries
+        ):
             return self
-        words = bullet(wanted.text, newline).removesuffix(newline)
+        words = render_bullet(wanted.text, newline).removesuffix(newline)
         if self.patterns is not None:
             name, at = self.patterns
-            at, block = put_below(self.text, at, words, newline, apart=False)
+            at, block = insertion_below(self.text, at, words, newline, apart=False)
             return self._spliced(at, at, block, dataclasses.replace(wanted, label=label_of(name)))
         above = _ABOVE if self.text.strip(f"{BOM}{BLANK}\r\n") else f"## {PATTERNS}\n"  # a new file's own section
         block = above.replace("\n", newline) + words + _BELOW.replace("\n", newline)
-        at, block = put_below(self.text, self.top, block, newline)
+        at, block = insertion_below(self.text, self.top, block, newline)
         return self._spliced(at, at, block, wanted)
 
     def replace(self, record_id: str, record: Record) -> "ProgressDocument":
         """The document with one block, pattern or learning written anew."""
-        entry = find(self.entries, record_id)
+        entry = find_entry(self.entries, record_id)
         old = entry.record
         newline = newline_of(self.text)
         if old.family is Family.JOURNAL:
@@ -97,8 +323,10 @@ class ProgressDocument:
             end = self._body_end(entry)
             block = write_block(wanted, newline, closed=False)
         else:
-            text = writable(record.text, old.label).strip(" \t\n")
-            wanted = dataclasses.replace(old, text=text, kind=old.kind if is_pattern(old) else _kind_of_words(text))
+            text = check_text(record.text, old.label).strip(" \t\n")
+            wanted = dataclasses.replace(
+                old, text=text, kind=old.kind if is_progress_pattern(old) else _kind_of_words(text)
+            )
             end = entry.end
             block = self._bullet(entry, text, newline)
         if not self.text[:end].endswith("\n"):
@@ -107,32 +335,32 @@ class ProgressDocument:
 
     def remove(self, record_id: str) -> "ProgressDocument":
         """The document without one block, pattern or learning, and without a section that was made for it."""
-        entry = find(self.entries, record_id)
+        entry = find_entry(self.entries, record_id)
         start = self.text.rfind("\n", 0, entry.start) + 1
         if start == 0 and self.text.startswith(BOM):
             start = len(BOM)
-        made = framed(self.text, start, entry.end, _ABOVE, _BELOW)
+        made = framed_span(self.text, start, entry.end, _ABOVE, _BELOW)
         if made is not None:
-            after = parse(without(self.text, *made, apart=True))
+            after = parse_progress(cut_lines(self.text, *made, apart=True))
             others = [_content(other.record) for other in self.entries if other is not entry]
             if [_content(other.record) for other in after.entries] == others:
                 return after
-        return parse(without(self.text, start, entry.end))
+        return parse_progress(cut_lines(self.text, start, entry.end))
 
     def _bullet(self, entry: Entry, text: str, newline: str) -> str:
         """A bullet in place of another one, with that one's marker; one that stands mid-line has none."""
         first = self.text[entry.start : entry.end].partition("\n")[0]
-        found = marker(first)
+        found = bullet_marker(first)
         at_margin = entry.start == 0 or self.text[entry.start - 1] in f"\n{BOM}"
         if found is not None and at_margin:
-            return bullet(text, newline, first[: found[2]], found[1])
+            return render_bullet(text, newline, first[: found[2]], found[1])
         line_start = self.text.rfind("\n", 0, entry.start) + 1
-        return bullet(text, newline, "", indent_of(self.text[line_start : entry.start]) + 2)
+        return render_bullet(text, newline, "", indentation(self.text[line_start : entry.start]) + 2)
 
     def _body_end(self, entry: Entry) -> int:
         """Where a block's last words end; its rule and the blank lines around it stay when it is replaced."""
         end = entry.start
-        for line in lines(self.text[entry.start : entry.end]):
+        for line in scan_lines(self.text[entry.start : entry.end]):
             if not line.blank and not _is_end(line):
                 end = entry.start + line.end
         return end
@@ -141,7 +369,7 @@ class ProgressDocument:
         self, start: int, end: int, block: str, wanted: Record, old: Entry | None = None
     ) -> "ProgressDocument":
         """The new document, if it holds what it should: the entry as wanted, and its neighbours as they were."""
-        after = parse(self.text[:start] + block + self.text[end:])
+        after = parse_progress(self.text[:start] + block + self.text[end:])
         above = [entry for entry in self.entries if entry.start < start]
         last = old.end if old is not None else end
         below = [entry for entry in self.entries if entry.start >= last and entry is not old]
@@ -160,10 +388,10 @@ class ProgressDocument:
         return after
 
 
-def parse(text: str) -> ProgressDocument:
+def parse_progress(text: str) -> ProgressDocument:
     """Read progress.txt; any text is a valid file."""
     reader = _Reader()
-    for line in lines(text):
+    for line in scan_lines(text):
         reader.feed(line)
     reader.flush(len(text))
     if not reader.entries and reader.first_words and reader.patterns is None:
@@ -176,52 +404,56 @@ def parse(text: str) -> ProgressDocument:
     return ProgressDocument(text, tuple(reader.entries), problems, reader.patterns, top)
 
 
-def template() -> str:
+def progress_template() -> str:
     """A new progress.txt, before anything has happened."""
     return f"## {PATTERNS}\n\n---\n"
 
 
-def pointing(text: str, name: str) -> str:
+def with_pointer(text: str, name: str) -> str:
     """A pattern that says what a knowledge entry says, and names it."""
     return f"{text} ([[{name}]])"
 
 
-def unpointed(text: str) -> str:
+def without_pointer(text: str) -> str:
     """A pattern without the name of a knowledge entry."""
     return _POINTER.sub("", text)
 
 
-def searchable(document: ProgressDocument) -> tuple[Entry, ...]:
+def searchable_entries(document: ProgressDocument) -> tuple[Entry, ...]:
     """The entries without what a search finds elsewhere: blocks that the journal has, and learnings among patterns."""
-    patterns = {said(entry.record.text) for entry in document.entries if is_pattern(entry.record)}
+    patterns = {normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)}
 
     def told_elsewhere(record: Record) -> bool:
         if record.family is Family.JOURNAL:
-            return JOURNAL in record.extra
-        return _POINTER.search(record.text) is not None if is_pattern(record) else said(record.text) in patterns
+            return JOURNAL_KEY in record.extra
+        return (
+            _POINTER.search(record.text) is not None
+            if is_progress_pattern(record)
+            else normalise_text(record.text) in patterns
+        )
 
     return tuple(entry for entry in document.entries if not told_elsewhere(entry.record))
 
 
-def render(record: Record) -> str:
+def render_progress(record: Record) -> str:
     """A record as a file of its own: a block, or the patterns section with one bullet."""
     if record.family is Family.JOURNAL:
         return write_block(as_block(record), "\n")
-    words = bullet(as_pattern(record).text, "\n")
+    words = render_bullet(as_progress_pattern(record).text, "\n")
     return f"## {PATTERNS}\n{words}---\n"
 
 
-def as_pattern(record: Record) -> Record:
+def as_progress_pattern(record: Record) -> Record:
     """What is left of a pattern in this file: its words; proposed, and of this task."""
     if record.kind is not MemoryKind.PATTERN:
         raise Refused(
             f"{record.id or 'the record'} is neither a journal entry nor a pattern",
             hint="other memories of a task go to its insights",
         )
-    return _memory("found", writable(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS)
+    return _memory("found", check_text(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS)
 
 
-def is_pattern(record: Record) -> bool:
+def is_progress_pattern(record: Record) -> bool:
     """Whether a record is one of the patterns at the top."""
     return record.id.startswith("found-")
 
@@ -233,7 +465,7 @@ def _content(record: Record) -> Record:
 
 def _memory(prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None) -> Record:
     return Record(
-        id=ids.derived(prefix, said(text)),
+        id=ids.derived(prefix, normalise_text(text)),
         kind=kind,
         text=text,
         label=label,
@@ -247,7 +479,7 @@ def _memory(prefix: str, text: str, kind: MemoryKind, label: str, block: Record 
 
 def _origin(block: Record) -> Origin:
     """The iteration that a block of the loop tells of: what was learned in it is no second sighting."""
-    found = _JOURNALED.fullmatch(str(block.extra.get(JOURNAL, "")))
+    found = _JOURNALED.fullmatch(str(block.extra.get(JOURNAL_KEY, "")))
     return Origin(run=found[1], iteration=int(found[2])) if found is not None else Origin()
 
 
@@ -286,11 +518,11 @@ class _Reader:
 
     def feed(self, line: Line) -> None:
         """Take one line."""
-        if line.place is not Place.TEXT:
-            problem = oddity(line)
+        if line.place is not LineRole.TEXT:
+            problem = line_problem(line)
             if problem is not None:
                 self.problems.append(problem)
-        found = heading(line)
+        found = parse_heading(line)
         if found is not None and found[0] <= 2:
             self.flush(line.start)
             if found[0] == 2:
@@ -330,7 +562,7 @@ class _Reader:
             self._journal(head, region, end)
 
     def _patterns(self, head: Line, region: list[Line]) -> None:
-        for item in bullets(region):
+        for item in read_bullets(region):
             record = _memory("found", item.text, MemoryKind.PATTERN, label_of(self._title))
             self._enter(record, item.start, item.end, item.number)
         if self.patterns is None:
@@ -338,13 +570,13 @@ class _Reader:
             self.patterns = (self._title, last)
 
     def _journal(self, head: Line, region: list[Line], end: int) -> None:
-        record = of_lines(self._title, [line.text for line in region if line.place is not Place.CONFLICT])
+        record = read_block(self._title, [line.text for line in region if line.place is not LineRole.CONFLICT])
         if not self._title:
             self.problems.append(
                 Problem(head.number, "this heading has no words", "name the block", "note", "no-title")
             )
         record = self._enter(record, head.start, end, head.number)
-        for item in learnings(self._title, region):
+        for item in read_learnings(self._title, region):
             learned = _memory("learn", item.text, _kind_of_words(item.text), "learning", record)
             self._enter(learned, item.start, item.end, item.number)
 

@@ -1,4 +1,4 @@
-r"""Sigils: what an agent says to the loop in the middle of its answer, as tags such as `<journal>...</journal>`.
+"""Sigils: what an agent says to the loop in the middle of its answer, as tags such as `<journal>...</journal>`.
 
 Agents write them by hand, so reading forgives: any case, attributes in any order and with any quotes, a line end
 within a tag. It does not guess: what was never closed says nothing. A tag that is only shown (in a fence, in
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats.knowledge import code_spans
-from ralph.formats.lines import lines
+from ralph.formats.text import scan_lines
 
 COMPLETE, FAILURE = "COMPLETE", "FAILURE"
 """What an agent can promise."""
@@ -95,7 +95,7 @@ class _Sigil(NamedTuple):
     body: str
 
 
-def read(text: str, *, echo: str = "") -> Sigils:
+def read_sigils(text: str, *, echo: str = "") -> Sigils:
     """What an answer says; `echo` is the prompt that it answers."""
     tags = list(_tags(text))
     if not tags:
@@ -107,7 +107,7 @@ def read(text: str, *, echo: str = "") -> Sigils:
     return _meaning(said)
 
 
-def render(said: Sigils) -> str:
+def render_sigils(said: Sigils) -> str:
     """The same in the form that we ask for; Refused when a text would end its own sigil."""
     parts = [_element("task-done", name) for name in said.done]
     parts += [_element("task-failed", why, id=name) for name, why in said.failed.items()]
@@ -154,7 +154,7 @@ def _shown(text: str, tags: list[_Tag]) -> list[_Tag]:
         return tags
     kept: list[_Tag] = []
     number = 0
-    for line in lines(text):
+    for line in scan_lines(text):
         if number == len(tags):
             break
         if tags[number].start >= line.end:

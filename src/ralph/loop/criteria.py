@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ralph.errors import NotFound, UsageError
-from ralph.formats.lines import Place, lines
+from ralph.formats.text import LineRole, scan_lines
 from ralph.loop.output import tail
 from ralph.model.work import never_stop
 
@@ -249,8 +249,8 @@ def has_marker(text: str, marker: str = MARKER, echo: str = "") -> bool:
 def _marked(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
     """Each line that is the marker: whether it is no example, and the lines with words before and after it."""
     shown, unclosed = [], False
-    for line in lines(text):
-        unclosed = unclosed or (line.place is Place.UNCLOSED and not line.text.lstrip().startswith("<"))
+    for line in scan_lines(text):
+        unclosed = unclosed or (line.place is LineRole.UNCLOSED and not line.text.lstrip().startswith("<"))
         if line.text.strip():
             shown.append((line.text.strip(), line.plain and not unclosed))
     for at, (words, is_text) in enumerate(shown):

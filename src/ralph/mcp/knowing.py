@@ -10,7 +10,7 @@ from ralph.app.asking import node_types, relations, when
 from ralph.app.journal import Which
 from ralph.app.knowledge import Change
 from ralph.context.journal import block
-from ralph.formats.journal import entry_id
+from ralph.formats.log import journal_id
 from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
 from ralph.mcp.memories import LIMIT, more, place, private
 from ralph.mcp.tool import Arguments
@@ -52,7 +52,7 @@ def journal_(call: Call, given: Arguments) -> Told:
     found, total = journal.search(call.root, given.text("query"), which, limit=given.number("limit", LIMIT))
     hits: list[dict[str, object]] = []
     for each in found:
-        name = entry_id(each.entry.run, each.entry.iteration)
+        name = journal_id(each.entry.run, each.entry.iteration)
         text = searching.cut(block(each.entry, of_run=True).strip(), searching.PART, name)
         hits.append({"id": name, "type": each.entry.outcome.value, "text": text})
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)

@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ralph.formats.edges import stated
+from ralph.formats.graphiti import stated_edges
 from ralph.formats.knowledge import links_in
 from ralph.model.graph import TYPE_OF_KIND, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, MemoryKind, Record, Status
@@ -96,7 +96,7 @@ def memory(record: Record, task: str = "") -> Iterator[Fact]:
 
 def _memory(record: Record, task: str) -> Iterator[Fact]:
     at = record.created_at
-    for edge in stated(record):
+    for edge in stated_edges(record):
         words = entity_type(edge.target) is None
         yield Fact(record.id, edge.relation, edge.target, at, edge.since, edge.until, True, target_is_words=words)
     for link in record.links:

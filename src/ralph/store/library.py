@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ralph import paths
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.sections import GUARDRAILS, MEMORIES, Layout, SectionsDocument, parse
+from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
 from ralph.model.record import Record
 from ralph.store import files
 
@@ -62,7 +62,7 @@ class Library:
         self.memories = Shelf("memory", paths.memories_files(memories), MEMORIES, memories)
         self.guardrails = Shelf("guardrail", paths.guardrails_files(guardrails), GUARDRAILS, guardrails)
 
-    def documents(self, shelf: Shelf) -> list[tuple[Path, SectionsDocument]]:
+    def documents(self, shelf: Shelf) -> list[tuple[Path, MemoriesDocument]]:
         """Every file of a shelf that exists, parsed; two names of one file count once."""
         seen: set[Path] = set()
         found = []
@@ -70,7 +70,7 @@ class Library:
             text = files.read(place)
             if text is not None and (real := place.resolve()) not in seen:
                 seen.add(real)
-                found.append((place, parse(text, shelf.layout)))
+                found.append((place, parse_memories(text, shelf.layout)))
         return found
 
     def read(self, shelf: Shelf) -> list[Stored]:
@@ -112,10 +112,10 @@ class Library:
         check_folders(home, shelf.root)
         elsewhere = replace(shelf, places=tuple(place for place in shelf.places if place != home))
         others = self.read(elsewhere)
-        done: list[tuple[Record, SectionsDocument]] = []
+        done: list[tuple[Record, MemoriesDocument]] = []
 
         def edit(text: str) -> str:
-            document = parse(text, shelf.layout)
+            document = parse_memories(text, shelf.layout)
             there = [*(Stored(entry.record, home, entry.line) for entry in document.entries), *others]
             same = next((stored for stored in there if unless(stored.record)), None) if unless else None
             if same is not None:
@@ -134,7 +134,7 @@ class Library:
         changed: list[Record] = []
 
         def edit(text: str) -> str:
-            document = parse(text, shelf.layout)
+            document = parse_memories(text, shelf.layout)
             current = next((entry.record for entry in document.entries if entry.record.id == record_id), None)
             if current is None:
                 raise _not_found(shelf, record_id)
@@ -142,7 +142,7 @@ class Library:
             return str(document.replace(record_id, changed[0]) if changed[0] != current else document)
 
         text = files.update(path, edit, root=shelf.root)
-        entry = next(entry for entry in parse(text, shelf.layout).entries if entry.record.id == changed[0].id)
+        entry = next(entry for entry in parse_memories(text, shelf.layout).entries if entry.record.id == changed[0].id)
         return Stored(entry.record, path, entry.line)
 
     def remove(self, shelf: Shelf, record_id: str, *, expect: str | None = None) -> Stored:
@@ -151,7 +151,7 @@ class Library:
         removed: list[Stored] = []
 
         def edit(text: str) -> str:
-            document = parse(text, shelf.layout)
+            document = parse_memories(text, shelf.layout)
             current = next((entry for entry in document.entries if entry.record.id == record_id), None)
             if current is None:  # somebody was faster
                 raise _not_found(shelf, record_id)

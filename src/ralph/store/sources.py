@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.formats import jsonl, sections
-from ralph.formats.document import Entry
+from ralph.formats.log import parse_log
+from ralph.formats.memories import GUARDRAILS, parse_memories
+from ralph.formats.text import Entry
 from ralph.model.record import Record
 from ralph.store import files
 
@@ -160,38 +161,38 @@ def _placed(entries: tuple[Entry, ...]) -> Contents:
 
 
 def _knowledge(source: Source, text: str) -> Contents:
-    from ralph.formats import knowledge  # noqa: PLC0415 - see above
+    from ralph.formats.knowledge import parse_knowledge  # noqa: PLC0415 - see above
 
-    return _placed(tuple(knowledge.parse(text, source.path.stem).entries))
+    return _placed(tuple(parse_knowledge(text, source.path.stem).entries))
 
 
 def _task(source: Source, text: str) -> Contents:
-    from ralph.formats import work  # noqa: PLC0415 - see above
+    from ralph.formats.work import parse_task  # noqa: PLC0415 - see above
 
-    task = work.parse_task(text).task
+    task = parse_task(text).task
     return Contents(tasks=(task,) if task is not None else ())
 
 
 def _patterns(_source: Source, text: str) -> Contents:
-    from ralph.formats import patterns  # noqa: PLC0415 - see above
+    from ralph.formats.pages import parse_patterns  # noqa: PLC0415 - see above
 
-    return _placed(tuple(patterns.parse(text).entries))
+    return _placed(tuple(parse_patterns(text).entries))
 
 
 def _progress(_source: Source, text: str) -> Contents:
-    from ralph.formats import progress  # noqa: PLC0415 - see above
+    from ralph.formats.progress import parse_progress, searchable_entries  # noqa: PLC0415 - see above
 
-    return _placed(progress.searchable(progress.parse(text)))
+    return _placed(searchable_entries(parse_progress(text)))
 
 
 def _insights(_source: Source, text: str) -> Contents:
-    from ralph.formats import insights  # noqa: PLC0415 - see above
+    from ralph.formats.work import parse_insights  # noqa: PLC0415 - see above
 
-    return _placed(tuple(insights.parse(text).entries))
+    return _placed(tuple(parse_insights(text).entries))
 
 
 def _log(text: str, interpret: Interpret | None) -> Contents:
-    document = jsonl.parse(text)
+    document = parse_log(text)
     placed = [(entry.start, Placed(entry.record, entry.line)) for entry in document.entries]
     lines: list[tuple[str, Mapping[str, object]]] = []
     for line in document.lines:
@@ -207,8 +208,8 @@ def _log(text: str, interpret: Interpret | None) -> Contents:
 
 
 _READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
-    Format.MEMORIES: lambda source, text: _placed(sections.parse(text).entries),
-    Format.GUARDRAILS: lambda source, text: _placed(sections.parse(text, sections.GUARDRAILS).entries),
+    Format.MEMORIES: lambda source, text: _placed(parse_memories(text).entries),
+    Format.GUARDRAILS: lambda source, text: _placed(parse_memories(text, GUARDRAILS).entries),
     Format.KNOWLEDGE: _knowledge,
     Format.PATTERNS: _patterns,
     Format.PROGRESS: _progress,

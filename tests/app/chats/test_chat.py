@@ -12,7 +12,7 @@ from ralph.app.chats.chat import Ear, Wish
 from ralph.app.chats.chat_log import Chat, Mode
 from ralph.app.logs import log_file
 from ralph.errors import NotFound, Refused, UsageError
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.settings import Config, Loop, Privacy
 
@@ -39,7 +39,7 @@ def test_a_new_chat_is_asked_about_its_task_and_recorded_with_it(here: Place) ->
 def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place) -> None:
     here.new("Plan it.", *answers("Yes."), mode=Mode.PLAN)
     with log_file(here.root, HOST).open("a", encoding="utf-8", newline="") as log:
-        log.write(jsonl.encode_line("session", {"id": HOST, "mode": "agent", "host": "codex"}))
+        log.write(encode_line("session", {"id": HOST, "mode": "agent", "host": "codex"}))
     assert session.find(here.root, HOST).mode == "plan"
     here.resume(HOST[:8], "Go on.", *answers("Gladly."))
     [ask] = here.agent.asks
@@ -127,7 +127,7 @@ def test_a_host_that_gives_a_resumed_session_another_id_is_followed(here: Place)
 def test_a_session_that_hooks_have_recorded_can_be_resumed_in_its_mode(here: Place) -> None:
     path = log_file(here.root, "by-hand")
     path.parent.mkdir(parents=True)
-    line = jsonl.encode_line("session", {"id": "by-hand", "host": "codex", "mode": "plan", "started_at": "2026-11-10"})
+    line = encode_line("session", {"id": "by-hand", "host": "codex", "mode": "plan", "started_at": "2026-11-10"})
     path.write_text(line, encoding="utf-8", newline="")
     said = here.resume("by-hand", "Go on.", *answers("Yes.", session="by-hand"))
     assert (here.agent.asks[0].session, here.agent.asks[0].read_only) == ("by-hand", True)
@@ -139,7 +139,7 @@ def test_an_id_that_a_program_could_take_for_an_option_is_not_handed_to_it(here:
     path = log_file(here.root, "odd")
     path.parent.mkdir(parents=True)
     about = {"agent": "codex", "mode": "agent", "host": host}
-    path.write_text(jsonl.encode_line("session", {"id": "odd", "chat": about}), encoding="utf-8", newline="")
+    path.write_text(encode_line("session", {"id": "odd", "chat": about}), encoding="utf-8", newline="")
     with pytest.raises(Refused, match="odd cannot go on"):
         here.resume("odd", "Go on.", *answers("Yes."))
     assert here.agent.asks == []

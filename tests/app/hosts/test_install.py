@@ -15,7 +15,7 @@ from ralph.app.hosts import install_commands as commands
 from ralph.app.hosts.install import Where, carry_out, plan_install, plan_uninstall
 from ralph.app.hosts.install_hosts import Host, Program, Scope, events, groups
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
-from ralph.formats import hostsettings
+from ralph.formats.host_files import has_current_hooks
 
 OURS = Program(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
 MOVED = Program(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
@@ -121,7 +121,7 @@ def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> N
     install(at(home))
     install(at(home), MOVED)
     assert str(OURS.interpreter) not in "".join(str(value) for value in tree(home).values())
-    assert hostsettings.is_current(settings.read_text(encoding="utf-8"), groups(Host.CLAUDE, MOVED))
+    assert has_current_hooks(settings.read_text(encoding="utf-8"), groups(Host.CLAUDE, MOVED))
     uninstall(at(home))
     assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
 

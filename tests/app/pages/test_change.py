@@ -56,12 +56,12 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
     work = task.add(root, "Something").task.id
     place = root / ".ralph/tasks" / work / "memory/insights.json"
     place.parent.mkdir(parents=True, exist_ok=True)
-    from ralph.formats import insights
+    from ralph.formats.work import parse_insights
     from ralph.model.record import MemoryKind, Record, Scope, Status
 
     one = Record("ins-1791000000-a3f81c", MemoryKind.FIX, "Run make first", label="gotcha", status=Status.PROPOSED,
                  scope=Scope.TASK, created_at="2026-01-01T00:00:00Z")  # fmt: skip
-    place.write_text(str(insights.parse("").add(one)), encoding="utf-8")
+    place.write_text(str(parse_insights("").add(one)), encoding="utf-8")
     wanted = Wanted("promote", one.id, to="patterns")
     plan = change.plan(root, wanted)
     assert sorted(each.name for each in plan.files) == sorted(

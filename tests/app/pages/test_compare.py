@@ -10,7 +10,7 @@ from ralph.app.loop import Wish
 from ralph.app.pages import compare
 from ralph.app.pages.compare import Check
 from ralph.errors import NotFound, UsageError
-from ralph.formats import jsonl
+from ralph.formats.log import parse_log
 from ralph.loop.state import Run
 from ralph.testing import Step
 
@@ -72,7 +72,7 @@ class TestIterations:
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline="")
         assert [check.name for check in compare.run(shop.root, ended.id).iterations[0].checks] == ["verification"]
-        assert jsonl.parse(text).lines
+        assert parse_log(text).lines
 
 
 class TestPrompts:

@@ -9,7 +9,7 @@ from ralph.app import hook_settings, ledger, lists, task
 from ralph.app.ledger import Injection
 from ralph.app.logs import log_file
 from ralph.app.pages import dashboard
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.model import ids
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.store import files
@@ -28,7 +28,7 @@ def happened(root: Path, session: str, at: str, kind: ObservationKind, title: st
         f"obs-{session}-{at}", kind, "words", Family.OBSERVATION, title=title,
         origin=Origin(by="human", session=session), created_at=at,
     )  # fmt: skip
-    files.append(log_file(root, session), jsonl.encode(record), root=root)
+    files.append(log_file(root, session), encode_record(record), root=root)
 
 
 class TestTokens:

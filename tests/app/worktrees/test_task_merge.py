@@ -13,7 +13,7 @@ from ralph.app.worktrees import task_drop, worktree
 from ralph.app.worktrees.task_merge import merge
 from ralph.app.worktrees.task_union import joined, union
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats import patterns, region
+from ralph.formats.pages import parse_patterns, parse_region, patterns_template
 from ralph.model.record import MemoryKind, Record
 from ralph.model.work import Task
 
@@ -60,7 +60,7 @@ def page(shop: Workshop) -> str:
 
 
 def bullets(text: str) -> list[str]:
-    return [entry.record.text for entry in region.parse(text).entries]
+    return [entry.record.text for entry in parse_region(text).entries]
 
 
 def test_commits_and_memory_written_in_the_worktree_reach_the_project(shop: Workshop) -> None:
@@ -225,14 +225,14 @@ def test_of_what_both_sides_added_nothing_of_ours_is_lost(
     start: str, before: list[str], ours: list[str], theirs: list[str]
 ) -> None:
     def grown(text: str, more: list[str]) -> str:
-        document = region.parse(text)
+        document = parse_region(text)
         for each in more:
             document = document.add(learned(each))
         return str(document)
 
     base = grown(start, before)
     left, right = grown(base, ours), grown(base, theirs)
-    after = union(region.parse, base, left, right)
+    after = union(parse_region, base, left, right)
     assert after is not None
     assert after.startswith(left.split("<!-- ralph", 1)[0])
     kept = bullets(after)
@@ -242,7 +242,7 @@ def test_of_what_both_sides_added_nothing_of_ours_is_lost(
 
 
 def grown(text: str, *more: str) -> str:
-    document = region.parse(text)
+    document = parse_region(text)
     for each in more:
         document = document.add(learned(each))
     return str(document)
@@ -265,12 +265,12 @@ def test_a_bullet_that_both_sides_reworded_is_a_conflict_with_both_wordings(shop
 def test_a_bullet_that_one_side_reworded_and_new_ones_of_both_are_joined() -> None:
     base = grown("", "one", "two")
     ours, theirs = grown(base.replace("- one", "- one, at last"), "ours"), grown(base, "theirs")
-    after = union(region.parse, base, ours, theirs)
+    after = union(parse_region, base, ours, theirs)
     assert after is not None
     assert bullets(after) == ["one, at last", "two", "ours", "theirs"]
     same = grown(base.replace("- one", "- one, at last"), "theirs")
-    assert bullets(union(region.parse, base, ours, same) or "") == ["one, at last", "two", "ours", "theirs"]
-    assert union(region.parse, base, ours, base.replace("- one", "- one again")) is None
+    assert bullets(union(parse_region, base, ours, same) or "") == ["one, at last", "two", "ours", "theirs"]
+    assert union(parse_region, base, ours, base.replace("- one", "- one again")) is None
 
 
 def test_a_conflict_over_a_deleted_file_says_who_deleted_it(shop: Workshop) -> None:
@@ -290,14 +290,14 @@ SHARED = ".ralph/global-patterns.md"
 
 def stamped(text: str, date: str, task: str, *more: str, kind: MemoryKind = MemoryKind.FIX) -> str:
     """A global-patterns.md after a promotion."""
-    document = patterns.parse(text)
+    document = parse_patterns(text)
     for each in more:
         document = document.add(Record("x", kind, each))
     return str(document.stamped(date, task))
 
 
 def shared(text: str) -> list[str]:
-    return [entry.record.text for entry in patterns.parse(text).entries]
+    return [entry.record.text for entry in parse_patterns(text).entries]
 
 
 def both(shop: Workshop, ours: str, theirs: str, base: str) -> tuple[Task, Path]:
@@ -310,7 +310,7 @@ def both(shop: Workshop, ours: str, theirs: str, base: str) -> tuple[Task, Path]
 
 
 def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_newest_footer(shop: Workshop) -> None:
-    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
     ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.", "Said by both.")
     theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.", "Said by both.")
     work, _ = both(shop, ours, theirs, base)
@@ -324,7 +324,7 @@ def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_new
 
 
 def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_nothing_is_lost(shop: Workshop) -> None:
-    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
     ours = stamped(base.replace("# Global", "# Our Global"), "2026-11-03", "t-aaaaaa", "Cents, never floats.")
     theirs = stamped(base.replace("# Global", "# Their Global"), "2026-11-02", "t-bbbbbb", "Close the ledger.")
     work, place = both(shop, ours, theirs, base)
@@ -335,7 +335,7 @@ def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_not
 
 
 def test_a_footer_in_somebodys_own_words_is_not_chosen_away(shop: Workshop) -> None:
-    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
     ours = base.replace("2026-11-01 by t-000000", "by Ann, ask her before you change this")
     theirs = stamped(base, "2026-11-02", "t-bbbbbb")
     work, _ = both(shop, ours, theirs, base)
@@ -345,7 +345,7 @@ def test_a_footer_in_somebodys_own_words_is_not_chosen_away(shop: Workshop) -> N
 
 
 def test_a_merge_by_hand_that_stops_at_the_footer_is_told_with_what_to_do(shop: Workshop) -> None:
-    base = stamped(patterns.template(), "2026-11-01", "t-000000", "Redis must run first.")
+    base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
     ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.")
     theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.")
     work, _ = both(shop, ours, theirs, base)
@@ -360,8 +360,8 @@ def test_a_merge_by_hand_that_stops_at_the_footer_is_told_with_what_to_do(shop: 
     assert not [each for each in doctor.examine(shop.root) if each.problem.code == "conflict"]
 
 
-BELOW = stamped(patterns.template(), "2026-01-01", "t-0", "a b") + "\nWritten by hand.\n"
-BASES = ["", patterns.template(), stamped("", "2026-01-01", "t-0", "a b"), "# Mine\r\n\r\n- x\r\n", BELOW]
+BELOW = stamped(patterns_template(), "2026-01-01", "t-0", "a b") + "\nWritten by hand.\n"
+BASES = ["", patterns_template(), stamped("", "2026-01-01", "t-0", "a b"), "# Mine\r\n\r\n- x\r\n", BELOW]
 
 
 @given(st.sampled_from(BASES), additions, additions)

@@ -11,7 +11,7 @@ from ralph.app import board, doctor, runs, task, task_memory
 from ralph.app.loop import Wish
 from ralph.app.worktrees import task_drop, worktree
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats import region
+from ralph.formats.pages import parse_region
 from ralph.model.record import MemoryKind, Record
 from ralph.model.work import Task
 from ralph.testing import Step
@@ -218,7 +218,7 @@ def test_what_was_learned_stands_in_the_region_once_and_the_rest_of_the_page_sta
     assert not worktree.gather(tmp_path, learned(first, "the LedgerWriter closes after 90 days."))
     text = (tmp_path / "AGENTS.md").read_bytes().decode()
     assert text.startswith("# Mine\r\n\r\nBe kind.\r\n")
-    assert [entry.record.text for entry in region.parse(text).entries] == [first]
+    assert [entry.record.text for entry in parse_region(text).entries] == [first]
 
 
 def test_orders_and_marks_of_the_region_stay_out_of_the_page(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.cli.runner import Block, page
 from ralph import paths
 from ralph.app import doctor, forget, graph, hook_settings, index, meaning, search
 from ralph.app.forgetting import Wanted
-from ralph.formats import jsonl
+from ralph.formats.log import encode_record
 from ralph.hooks import place as places
 from ralph.hooks.place import Place, Settings
 from ralph.model.query import Query
@@ -41,7 +41,7 @@ def seen(number: int, mark: str) -> str:
         f"obs-{1_762_000_000 + number}-{number:04x}", ObservationKind.NOTE, words(mark), Family.OBSERVATION,
         title="message", origin=Origin("agent", session="s-1"), created_at=f"2026-11-13T10:{number:02}:00Z",
     )  # fmt: skip
-    return jsonl.encode(record)
+    return encode_record(record)
 
 
 def remember(root: Path, *marks: str) -> None:

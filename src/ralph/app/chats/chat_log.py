@@ -20,7 +20,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app.logs import log_file
 from ralph.capture.privacy import redact
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, parse_log
 from ralph.store import files
 
 _LINE, _MEMBER = '"session"', '"chat"'
@@ -63,7 +63,7 @@ def unnamed(root: Path) -> list[tuple[Chat, str]]:
     for path in sorted((paths.log_folder(root) / "sessions").glob(f"{PREFIX}-*.jsonl")):
         chat = told(root, path.stem)
         if chat is not None and chat.is_unnamed:
-            line = next(iter(jsonl.parse(files.read(path) or "").lines), None)
+            line = next(iter(parse_log(files.read(path) or "").lines), None)
             found.append((chat, str(line.value.get("started_at", "")) if line is not None else ""))
     return found
 
@@ -73,7 +73,7 @@ def told(root: Path, session_id: str) -> Chat | None:
     text = files.read(log_file(root, session_id)) or ""
     lines = (line for line in text.split("\n") if _LINE in line and _MEMBER in line)
     said: dict[str, object] = {}
-    for line in jsonl.parse("\n".join(lines)).lines:
+    for line in parse_log("\n".join(lines)).lines:
         about = line.value.get("chat")
         if line.type == "session" and line.value.get("id") == session_id and isinstance(about, Mapping):
             said |= about
@@ -109,7 +109,7 @@ def note(root: Path, chat: Chat, lines: Sequence[str], *, at: str, began: str, m
     }
     clean = {key: redact(str(value), patterns).text for key, value in said.items() if value}
     kept = {key: redact(value, patterns).text for key, value in about.items() if value}
-    line = jsonl.encode_line("session", {**clean, "messages": messages, "chat": kept})
+    line = encode_line("session", {**clean, "messages": messages, "chat": kept})
     files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_root(root), durable=durable)
 
 

@@ -21,7 +21,7 @@ from ralph.capture.event import Action, Event, Happening
 from ralph.capture.pipeline import observe, of_loop, without_injected
 from ralph.capture.privacy import redact
 from ralph.capture.redactor import Redactor
-from ralph.formats import jsonl
+from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.model.work import Reply, ToolCall
@@ -75,9 +75,9 @@ def record(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequence[
             missing += [of_loop(found, {"task": chat.task})] if found is not None else []
         if found is not None and _CUT.search(found.text):
             whole.append({"id": found.id, "text": _clean(event.prompt or event.message, privacy.patterns)})
-    lines = [jsonl.encode(each) for each in missing]
+    lines = [encode_record(each) for each in missing]
     if whole:
-        lines.append(jsonl.encode_line("session", {"id": chat.id, "messages": whole}))
+        lines.append(encode_line("session", {"id": chat.id, "messages": whole}))
     count = sum(summarize.is_prompt(each) or summarize.is_message(each) for each in (*held, *missing))
     first = next(filter(None, (each.created_at for each in held)), began)
     chat_log.note(root, chat, lines, at=stamp(), began=first, messages=count, patterns=privacy.patterns)

@@ -19,7 +19,7 @@ from ralph.app.logs import log_file, moment
 from ralph.app.session import Session
 from ralph.capture import summarize
 from ralph.capture.trim import first_line
-from ralph.formats import jsonl
+from ralph.formats.log import parse_log
 from ralph.model.record import ObservationKind, Record
 from ralph.store import files
 
@@ -82,7 +82,7 @@ def whole_texts(root: Path, session_id: str) -> Mapping[str, str]:
     """The texts that are longer than their observations, by the ids of these."""
     text = files.read(log_file(root, session_id)) or ""
     found: dict[str, str] = {}
-    for line in jsonl.parse("\n".join(each for each in text.split("\n") if _MEMBER in each)).lines:
+    for line in parse_log("\n".join(each for each in text.split("\n") if _MEMBER in each)).lines:
         said = line.value.get("messages")
         for each in said if line.type == "session" and isinstance(said, list) else ():
             if isinstance(each, Mapping) and isinstance(each.get("id"), str) and isinstance(each.get("text"), str):

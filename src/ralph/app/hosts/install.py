@@ -2,7 +2,7 @@
 
 Both make a plan first, a list of edits with the text before and after, so that `--dry-run` and the real run
 cannot differ, and a broken file stops everything before the first write. The hooks are spliced
-(`formats/hostsettings.py`), so uninstalling gives the old bytes back. Two small files in the user's state
+(`formats/host_files.py`), so uninstalling gives the old bytes back. Two small files in the user's state
 folder help: `interpreter` (the interpreter and run.py, one a line) tells the plugin's launcher what to start,
 `installed` lists what was installed where and which folders were made, so that they go again.
 `tests/app/hosts/test_install.py` proves that install and uninstall leave no trace.
@@ -17,7 +17,7 @@ from ralph.app.hosts import install_servers as servers
 from ralph.app.hosts.install_edit import Edit
 from ralph.app.hosts.install_hosts import Host, Program, Scope, folder_of, groups, has_comments, home, settings_file
 from ralph.errors import NotFound, Unreadable, UsageError, WriteFailed
-from ralph.formats import hostsettings
+from ralph.formats.host_files import has_current_hooks, ralph_hooks, with_hooks, without_hooks
 from ralph.store import files
 
 _PLUGIN = "plugin"
@@ -195,13 +195,13 @@ def _with_hooks(where: Where, ours: Program) -> Edit:
     before = files.read(path)
     with_place = f"{len(wanted)} hooks added"
     try:
-        if hostsettings.is_current(before, wanted, comments=comments):
+        if has_current_hooks(before, wanted, comments=comments):
             return Edit(path, before, before, "")
         bare = before
-        if before is not None and hostsettings.entries(before, comments=comments):
-            bare = hostsettings.without_hooks(before, comments=comments)
+        if before is not None and ralph_hooks(before, comments=comments):
+            bare = without_hooks(before, comments=comments)
             with_place = f"{len(wanted)} hooks put in place of older ones"
-        after = hostsettings.with_hooks(bare, wanted, comments=comments)
+        after = with_hooks(bare, wanted, comments=comments)
     except Unreadable as error:
         raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
     return Edit(path, before, after, with_place, where.inside)
@@ -213,8 +213,8 @@ def _without_hooks(where: Where) -> Edit:
     if before is None:
         return Edit(path, None, None, "")
     try:
-        number = len(hostsettings.entries(before, comments=comments))
-        after = hostsettings.without_hooks(before, comments=comments)
+        number = len(ralph_hooks(before, comments=comments))
+        after = without_hooks(before, comments=comments)
     except Unreadable as error:
         raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
     if after is None and path.is_symlink():

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from ralph.formats.jsonedit import dumps
+from ralph.formats.json_text import dump_json
 
 PLUGIN = "ralph"
 """How the plugin calls Ralph."""
@@ -123,8 +123,8 @@ def _frontmatter(name: str, ralph: str) -> Iterator[str]:
     description, hint, verbs, _ = _TEXTS[name]
     yield f"description: {description}\n"
     if hint:
-        yield f"argument-hint: {dumps(hint)}\n"
-    yield f"allowed-tools: {dumps(', '.join(f'Bash({ralph} {verb}:*)' for verb in verbs))}\n"
+        yield f"argument-hint: {dump_json(hint)}\n"
+    yield f"allowed-tools: {dump_json(', '.join(f'Bash({ralph} {verb}:*)' for verb in verbs))}\n"
     yield "disable-model-invocation: true\n"
 
 

@@ -12,8 +12,17 @@ from pathlib import Path
 from ralph.app.hosts.install_edit import Edit
 from ralph.app.hosts.install_hosts import Host, Program, Scope, has_comments, server, servers_file
 from ralph.errors import Conflict, Unreadable
-from ralph.formats import hostservers
-from ralph.formats.jsonedit import plain, same
+from ralph.formats.host_files import (
+    SERVER_NAME,
+    is_ralph_server,
+    json_server,
+    toml_server,
+    with_json_server,
+    with_toml_server,
+    without_json_server,
+    without_toml_server,
+)
+from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
 
@@ -37,9 +46,9 @@ def put_in(at: At, edits: Sequence[Edit], program: Program, *, always: bool = Fa
     path, _ = at.place
     wanted = server(at.host, program, always=always)
     there = _in(at, _text(path, edits))
-    if there is not None and not hostservers.is_ours(there):
-        return list(edits), [f"{path} has a server called `{hostservers.NAME}` that is not ours; it stays as it is"]
-    if there is not None and same(there, plain(wanted)):
+    if there is not None and not is_ralph_server(there):
+        return list(edits), [f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is"]
+    if there is not None and same_json(there, check_json(wanted)):
         return list(edits), []
 
     def change(text: str | None) -> str:
@@ -53,7 +62,7 @@ def taken_out(at: At, edits: Sequence[Edit]) -> list[Edit]:
     """The edits with our server taken out of the host's list."""
     path, _ = at.place
     text = _text(path, edits)
-    if text is None or not hostservers.is_ours(_in(at, text)):
+    if text is None or not is_ralph_server(_in(at, text)):
         return list(edits)
 
     def change(text: str | None) -> str | None:
@@ -89,19 +98,19 @@ def _in(at: At, text: str | None) -> object | None:
     path, keys = at.place
     try:
         if at.host is Host.CODEX:
-            return hostservers.in_toml(text)
-        return hostservers.in_json(text, keys, comments=has_comments(at.host))
+            return toml_server(text)
+        return json_server(text, keys, comments=has_comments(at.host))
     except Unreadable as error:
         raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def _with(at: At, text: str | None, wanted: Mapping[str, object]) -> str:
     if at.host is Host.CODEX:
-        return hostservers.with_toml(text, wanted)
-    return hostservers.with_json(text, at.place[1], wanted, comments=has_comments(at.host))
+        return with_toml_server(text, wanted)
+    return with_json_server(text, at.place[1], wanted, comments=has_comments(at.host))
 
 
 def _without(at: At, text: str) -> str | None:
     if at.host is Host.CODEX:
-        return hostservers.without_toml(text)
-    return hostservers.without_json(text, at.place[1], comments=has_comments(at.host))
+        return without_toml_server(text)
+    return without_json_server(text, at.place[1], comments=has_comments(at.host))

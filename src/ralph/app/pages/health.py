@@ -24,7 +24,7 @@ from ralph.app.pages.dashboard import Notice
 from ralph.app.pages.leaks import Leak
 from ralph.capture.alike import alike, weights
 from ralph.errors import RalphError
-from ralph.formats.lines import said
+from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import Record, Status
 from ralph.store import lookup, rows
@@ -255,7 +255,7 @@ def doubles(texts: Iterable[Text]) -> tuple[list[Double], bool]:
     for held in shelves.values():
         exact: dict[str, list[int]] = {}
         for place, each in enumerate(held):
-            exact.setdefault(said(f"{each.title}\n{each.text}"), []).append(place)
+            exact.setdefault(normalise_text(f"{each.title}\n{each.text}"), []).append(place)
         found += (_double(held, places, exactly=True) for places in exact.values() if len(places) > 1)
         first = [places[0] for places in exact.values()]
         groups, some = near([held[place].text for place in first])

@@ -18,8 +18,8 @@ from ralph.app.repository import Repository
 from ralph.app.worktrees import index_trees, staging
 from ralph.app.worktrees.index_trees import Left
 from ralph.errors import RalphError, Unreadable
-from ralph.formats import sections
-from ralph.formats.lines import said
+from ralph.formats.memories import MEMORIES, parse_memories
+from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import Family, Record, Status
 from ralph.store import db, files, rows
@@ -58,10 +58,10 @@ def only_there(root: Path, name: str) -> list[Record]:
     held = [(source, record) for source, record in found if record.status is not Status.RETIRED]
     if not held:
         return []
-    elsewhere = {said(each.text) for each in _in_files(root)}
+    elsewhere = {normalise_text(each.text) for each in _in_files(root)}
     mine = {source for source, _ in held}
-    elsewhere |= {said(each.text) for each in (*_on_branch(root, name, mine), *_staged(root, name, mine))}
-    return [record for _, record in held if said(record.text) not in elsewhere]
+    elsewhere |= {normalise_text(each.text) for each in (*_on_branch(root, name, mine), *_staged(root, name, mine))}
+    return [record for _, record in held if normalise_text(record.text) not in elsewhere]
 
 
 def _keep(root: Path, name: str) -> Path | None:
@@ -72,10 +72,10 @@ def _keep(root: Path, name: str) -> Path | None:
     path = folder(root) / f"{name}.md"
 
     def edit(text: str) -> str:
-        document = sections.parse(text or sections.MEMORIES.template())
-        there = {said(entry.record.text) for entry in document.entries}
+        document = parse_memories(text or MEMORIES.template())
+        there = {normalise_text(entry.record.text) for entry in document.entries}
         for record in found:
-            if said(record.text) not in there:
+            if normalise_text(record.text) not in there:
                 document = document.add(replace(record, id=ids.mint("mem"), links=(), extra={}))
         return str(document)
 

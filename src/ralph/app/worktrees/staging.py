@@ -19,7 +19,7 @@ from ralph import paths
 from ralph.app.repository import Repository
 from ralph.app.worktrees import task_union
 from ralph.errors import RalphError
-from ralph.formats import region
+from ralph.formats.pages import parse_region
 from ralph.store import files
 
 PAGE = "AGENTS.md"
@@ -97,7 +97,7 @@ def _copy(root: Path, home: Path, name: str) -> None:
     """Copy one file, unless it says what is committed, or nothing of ours."""
     text = files.read(root / name) or ""
     before = Repository(root).text(f"HEAD:./{name}")
-    if text == before or (name == PAGE and not region.parse(text).entries):
+    if text == before or (name == PAGE and not parse_region(text).entries):
         _forget(home, name)
         return
     _write(root, home / BEFORE / name, before or "")

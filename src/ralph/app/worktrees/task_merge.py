@@ -21,7 +21,7 @@ from ralph.app.worktrees import index_trees, merge_bench, merge_hooks, staging, 
 from ralph.app.worktrees.merge_bench import Landing
 from ralph.app.worktrees.worktree import PAGE
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats import region
+from ralph.formats.pages import parse_region
 from ralph.model.work import Task, ignore_text
 from ralph.store import db, files
 
@@ -279,7 +279,7 @@ def _is_memory(own: Repository, sides: _Sides, path: str) -> bool:
     if name != PAGE:
         return any(name == each or name.startswith(f"{each}/") for each in worktree.MEMORY)
     texts = (own.text(f"HEAD:{path}") or "", files.read(own.folder / path) or "")
-    before, now = (task_union.bare(region.parse, "", text)[0].strip() for text in texts)
+    before, now = (task_union.bare(parse_region, "", text)[0].strip() for text in texts)
     return before == now
 
 
@@ -320,7 +320,7 @@ def _touched(sides: _Sides) -> list[str]:
 def _outlook(root: Path, sides: _Sides) -> Merged:
     """What the merge brings."""
     commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.tip}")
-    learned = task_union.new(region.parse, *sides.versions(f"{sides.inside}{PAGE}"))
+    learned = task_union.new(parse_region, *sides.versions(f"{sides.inside}{PAGE}"))
     return Merged(
         task_file.find(root, sides.task.id).task, sides.branch, sides.into, tuple(commits.splitlines()),
         tuple(_touched(sides)), tuple(each.text for each in learned),

@@ -10,20 +10,20 @@ import re
 from collections.abc import Callable, Sequence
 
 from ralph.errors import Conflict, RalphError
-from ralph.formats import patterns, region, sections
-from ralph.formats.document import Document, newline_of
-from ralph.formats.lines import said
+from ralph.formats.memories import GUARDRAILS, parse_memories
+from ralph.formats.pages import parse_patterns, parse_region
+from ralph.formats.text import Document, newline_of, normalise_text
 from ralph.model.record import Record
 
 Parse = Callable[[str], Document]
 _PATTERNS = ".ralph/global-patterns.md"
 _PARSERS: dict[str, Parse] = {
-    "AGENTS.md": region.parse,
-    "CLAUDE.md": region.parse,
-    ".agent/memories.md": sections.parse,
-    ".ralph/agent/memories.md": sections.parse,
-    ".ralph/guardrails.md": lambda text: sections.parse(text, sections.GUARDRAILS),
-    "guardrails.md": lambda text: sections.parse(text, sections.GUARDRAILS),
+    "AGENTS.md": parse_region,
+    "CLAUDE.md": parse_region,
+    ".agent/memories.md": parse_memories,
+    ".ralph/agent/memories.md": parse_memories,
+    ".ralph/guardrails.md": lambda text: parse_memories(text, GUARDRAILS),
+    "guardrails.md": lambda text: parse_memories(text, GUARDRAILS),
 }
 JOINABLE = frozenset((*_PARSERS, _PATTERNS))
 """Files of which both sides' new entries can be kept."""
@@ -44,11 +44,11 @@ def _patterns(base: str, ours: str, theirs: str) -> str | None:
     footers = [footer for text in (ours, theirs) if (footer := _footer(text))]
     if len(set(footers)) > 1 and not all(map(_FOOTER.fullmatch, footers)):
         return None  # somebody's own words
-    text = union(patterns.parse, *(_unstamped(each) for each in (base, ours, theirs)))
+    text = union(parse_patterns, *(_unstamped(each) for each in (base, ours, theirs)))
     if text is None or not footers:
         return text
     newest = max(footers, key=lambda each: _FOOTER.sub(r"\1", each))
-    at = patterns.parse(text).footer
+    at = parse_patterns(text).footer
     if at is not None:
         return f"{text[: at[0]]}{newest}{text[at[1] :]}"
     model = ours if _footer(ours) else theirs
@@ -56,13 +56,13 @@ def _patterns(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _footer(text: str) -> str:
-    at = patterns.parse(text).footer
+    at = parse_patterns(text).footer
     return text[at[0] : at[1]].rstrip() if at is not None else ""
 
 
 def _end(text: str) -> str:
     """What the footer is, with the rule and the blank lines above it; "" where there is none, or not at the end."""
-    document = patterns.parse(text)
+    document = parse_patterns(text)
     below = document.footer is None or text[document.footer[1] :].strip()
     return "" if below else text[len(text[: document.closing].rstrip()) :]
 
@@ -72,7 +72,7 @@ def _unstamped(text: str) -> str:
     end = _end(text)
     if end:
         return text.removesuffix(end) + newline_of(text)
-    at = patterns.parse(text).footer
+    at = parse_patterns(text).footer
     return text if at is None else f"{text[: at[0]]}{_NOTHING}{text[at[1] :]}"
 
 
@@ -93,8 +93,8 @@ def union(parse: Parse, base: str, ours: str, theirs: str) -> str | None:
 
 def new(parse: Parse, base: str, ours: str, theirs: str) -> list[Record]:
     """What one side has that neither the other one nor their past has."""
-    there = {said(entry.record.text) for text in (base, ours) for entry in parse(text).entries}
-    return [entry.record for entry in parse(theirs).entries if said(entry.record.text) not in there]
+    there = {normalise_text(entry.record.text) for text in (base, ours) for entry in parse(text).entries}
+    return [entry.record for entry in parse(theirs).entries if normalise_text(entry.record.text) not in there]
 
 
 def bare(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]:
@@ -110,7 +110,7 @@ def bare(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]:
 def _reworded(parse: Parse, base: str, ours: str, theirs: str) -> bool:
     """Whether both sides have put words of their own in the place of the same entry: which ones hold, a person says."""
     left, right = _instead(parse, base, ours), _instead(parse, base, theirs)
-    return any(said(left[name]) != said(right[name]) for name in left.keys() & right.keys())
+    return any(normalise_text(left[name]) != normalise_text(right[name]) for name in left.keys() & right.keys())
 
 
 def _instead(parse: Parse, base: str, text: str) -> dict[str, str]:
@@ -145,7 +145,7 @@ def _with(parse: Parse, text: str, new: Sequence[Record]) -> str:
     held = {entry.record.id: entry.record for entry in document.entries}
     for record in new:
         there = held.get(record.id)
-        if there is not None and said(there.text) != said(record.text):
+        if there is not None and normalise_text(there.text) != normalise_text(record.text):
             raise Conflict(f"{record.id} stands on both sides with other words")
         if there is None:
             document = document.add(record)

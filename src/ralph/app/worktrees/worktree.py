@@ -24,7 +24,7 @@ from ralph.app.worktrees.staging import Restored
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
 from ralph.errors import Conflict, RalphError, Refused
-from ralph.formats import region
+from ralph.formats.pages import parse_region
 from ralph.loop.state import Run
 from ralph.model import ids
 from ralph.model.record import Record
@@ -327,7 +327,7 @@ def gather(at: Path, learned: Iterable[Record]) -> list[Record]:
 
     def edit(text: str) -> str:
         added.clear()
-        document = region.parse(text)
+        document = parse_region(text)
         shelf = Shelf(entry.record.text for entry in document.entries)
         for record in wanted:
             if shelf.nearest(record.text) is not None:

@@ -1,25 +1,30 @@
-"""The codec of memories.md and guardrails.md, and of the legacy Signs inside them.
+"""Codec of memories.md and guardrails.md: records in sections, legacy Signs, and their problems.
 
-Reading tolerates what people and formatters do (blank lines between the parts, missing
-metadata, foreign sections, merge conflicts); writing has one form. A document keeps the whole
-text and changes it by splicing one block; after every splice the text is parsed again and all
-other records must be what they were, so a change can never swallow a neighbour: it is refused
-instead. `tests/formats/test_sections.py` holds the laws and the cases; `scan.py` finds the blocks.
+The section's heading gives the kind, or the id's prefix in an unknown section; Signs get ids from
+their names. Every edit is parsed again before it is returned, and refused when it would not read
+back or would alter a neighbouring entry.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ralph.errors import Refused
-from ralph.formats.document import Entry, Problem, find, newline_of, no_collection
-from ralph.formats.entries import SIGN_LABEL, entries_of, usual_reader
-from ralph.formats.found import Block, Section
-from ralph.formats.metadata import check_metadata, comment
-from ralph.formats.oddities import oddities
-from ralph.formats.scan import Scan
+from ralph.formats.memories_scan import (
+    SECTION_ADDED,
+    MemoryBlock,
+    MemoryScan,
+    MemorySection,
+    ReadCanonical,
+    apply_metadata,
+    check_metadata,
+    parse_tags,
+    render_metadata,
+)
+from ralph.formats.text import Entry, Problem, find_entry, newline_of, pause_gc
 from ralph.model import ids
-from ralph.model.record import SECTIONS, MemoryKind, Record
+from ralph.model.record import SECTIONS, MemoryKind, Record, kind_of, label_of
 
 _OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
 _WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")
@@ -47,15 +52,15 @@ MEMORIES = Layout("Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKi
 GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN))
 
 
-class SectionsDocument:
+class MemoriesDocument:
     """A parsed memories.md or guardrails.md."""
 
     def __init__(self, text: str, layout: Layout = MEMORIES) -> None:
         self.text = text
         self.layout = layout
-        with no_collection():
-            self._scan = Scan(text, usual_reader())
-            self.entries: tuple[Entry, ...] = tuple(entries_of(self._scan.blocks))
+        with pause_gc():
+            self._scan = MemoryScan(text, canonical_reader())
+            self.entries: tuple[Entry, ...] = tuple(build_entries(self._scan.blocks))
 
     def __str__(self) -> str:
         return self.text
@@ -64,7 +69,7 @@ class SectionsDocument:
     def problems(self) -> tuple[Problem, ...]:
         """What is odd in this file, by line."""
         expected = [SECTIONS[kind] for kind in self.layout.kinds]
-        found = oddities(self.text, self._scan, self.entries, expected)
+        found = find_problems(self.text, self._scan, self.entries, expected)
         return tuple(sorted(found, key=lambda problem: problem.line))
 
     @property
@@ -84,42 +89,42 @@ class SectionsDocument:
         """Whether a merge in this file waits to be resolved: only a person may change it then."""
         return self._scan.has_conflict
 
-    def add(self, record: Record) -> "SectionsDocument":
+    def add(self, record: Record) -> "MemoriesDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
-        check(record)
+        check_record(record)
         if not self.text.strip("\ufeff\r\n\t "):
             template = self.layout.template(newline_of(self.text))
-            return SectionsDocument(self.text + template, self.layout).add(record)
+            return MemoriesDocument(self.text + template, self.layout).add(record)
         return self._spliced(self._placements(record), gone=None, come=record)
 
-    def replace(self, record_id: str, record: Record) -> "SectionsDocument":
+    def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry written anew, in another section when its kind changed."""
-        entry = find(self.entries, record_id)
+        entry = find_entry(self.entries, record_id)
         if is_sign(entry.record):
             raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it")
         if record.kind != entry.record.kind:
             moved = replace(record, label=record.kind.value)
             return self.remove(record_id).add(moved)
-        check(record)
+        check_record(record)
         found = self._whole(entry)
-        written = block(record, newline_of(self.text), made=isinstance(found, Block) and found.made)
+        written = render_block(record, newline_of(self.text), made=isinstance(found, MemoryBlock) and found.made)
         return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], gone=entry, come=record)
 
-    def remove(self, record_id: str) -> "SectionsDocument":
+    def remove(self, record_id: str) -> "MemoriesDocument":
         """The document without one entry and the blank line that set it off, and without a heading made for it."""
-        entry = find(self.entries, record_id)
+        entry = find_entry(self.entries, record_id)
         found = self._whole(entry)
         cuts = [_before_gap(self.text, entry.start), entry.start]
-        if isinstance(found, Block) and found.made:
+        if isinstance(found, MemoryBlock) and found.made:
             cuts[:0] = self._made_heading(entry)
         ends = [entry.end if self.text[:start].strip("\ufeff") else _after_gap(self.text, entry.end) for start in cuts]
         texts = (self.text[:start] + self.text[end:] for start, end in zip(cuts, ends, strict=True))
         return self._spliced(texts, gone=entry, come=None)
 
-    def _whole(self, entry: Entry) -> Block | Entry:
+    def _whole(self, entry: Entry) -> MemoryBlock | Entry:
         """The entry's block; refused when a merge conflict runs through it, whose markers must not get lost."""
         found = next(found for found in self._scan.blocks if found.start == entry.start)
-        if isinstance(found, Block) and found.torn is not None and found.torn < found.end:
+        if isinstance(found, MemoryBlock) and found.torn is not None and found.torn < found.end:
             raise Refused(f"a merge conflict runs through {entry.record.id}", hint="resolve the merge first")
         return found
 
@@ -136,7 +141,7 @@ class SectionsDocument:
             return []
         return [_before_gap(self.text, start)]
 
-    def with_unique_ids(self, mint: Callable[[str], str]) -> "SectionsDocument":
+    def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
         """The document in which each later bearer of a used id has a new one; unchanged during a merge conflict."""
         if self.has_conflict:
             return self
@@ -154,9 +159,9 @@ class SectionsDocument:
                 done = at + len(old_id)
             first.add(old_id)
         text = "".join([*pieces, self.text[done:]])
-        return SectionsDocument(text, self.layout)
+        return MemoriesDocument(text, self.layout)
 
-    def with_all_sections(self) -> "SectionsDocument":
+    def with_all_sections(self) -> "MemoriesDocument":
         """The document with an empty section at the end for each that is missing, where that changes no entry.
 
         Unchanged during a merge conflict.
@@ -176,13 +181,13 @@ class SectionsDocument:
         for heading in headings:
             for section in self._sections(heading):
                 if (at := self._free(section.insert_at)) > section.start:
-                    yield self._inserted(at, block(record, newline))
+                    yield self._inserted(at, render_block(record, newline))
                     break
         for heading in headings:
-            written = f"## {heading}{newline * 2}{block(record, newline, made=True)}"
+            written = f"## {heading}{newline * 2}{render_block(record, newline, made=True)}"
             yield from (self._inserted(at, written) for at in self._ends())
 
-    def _sections(self, heading: str) -> list[Section]:
+    def _sections(self, heading: str) -> list[MemorySection]:
         """The sections with this heading, and after them those that have it in another case or number."""
         exact = [section for section in self._scan.sections if section.heading == heading]
         alike = [section for section in self._scan.sections if section.ours == heading != section.heading]
@@ -211,7 +216,7 @@ class SectionsDocument:
         head, gap, tail = self.text[:at], newline_of(self.text) * 2, self.text[at:]
         return f"{head}{gap}{written}{tail}" if head.strip("\ufeff") else f"{head}{written}{gap}{tail}"
 
-    def _spliced(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "SectionsDocument":
+    def _spliced(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "MemoriesDocument":
         """The first of these texts in which just the one record came or went; refused when there is none."""
         after = self._first(texts, gone, come)
         if after is not None:
@@ -222,10 +227,10 @@ class SectionsDocument:
             hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
         )
 
-    def _first(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "SectionsDocument | None":
+    def _first(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "MemoriesDocument | None":
         before = [_lasting(entry.record) for entry in self.entries if entry is not gone]
         for text in texts:
-            after = SectionsDocument(text, self.layout)
+            after = MemoriesDocument(text, self.layout)
             now = [entry.record for entry in after.entries]
             if come is not None:
                 mine = [record for record in now if record.id == come.id]
@@ -237,12 +242,12 @@ class SectionsDocument:
         return None
 
 
-def parse(text: str, layout: Layout = MEMORIES) -> SectionsDocument:
+def parse_memories(text: str, layout: Layout = MEMORIES) -> MemoriesDocument:
     """Read a memories.md (or guardrails.md) text."""
-    return SectionsDocument(text, layout)
+    return MemoriesDocument(text, layout)
 
 
-def check(record: Record) -> None:
+def check_record(record: Record) -> None:
     """Refuse what the format cannot hold."""
     if "\0" in record.text or "\r" in record.text:
         raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
@@ -253,22 +258,22 @@ def check(record: Record) -> None:
         raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
 
 
-def block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
+def render_block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
     """One entry in its canonical form, without a final newline; `made`: its section's heading was made for it."""
     quote = "".join([f"> {line}{newline}" if line else f">{newline}" for line in record.text.split("\n")])
-    return f"### {record.id}{newline}{quote if record.text else ''}{comment(record, made=made)}"
+    return f"### {record.id}{newline}{quote if record.text else ''}{render_metadata(record, made=made)}"
 
 
-def render(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
+def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
     """Entries under their headings, each heading once; a Sign keeps its own form."""
     parts: list[str] = []
     for heading, group in _grouped(records, kinds):
         parts.append(f"## {heading}")
-        parts.extend([sign(record) if is_sign(record) else block(record) for record in group])
+        parts.extend([render_sign(record) if is_sign(record) else render_block(record) for record in group])
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
-def in_order(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
+def sort_by_section(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
     """Records in the order of their headings, ours first; within one heading as they came."""
     return [record for _, group in _grouped(records, kinds) for record in group]
 
@@ -286,11 +291,11 @@ def is_sign(record: Record) -> bool:
     return record.label == SIGN_LABEL and bool(record.title)
 
 
-def sign(record: Record) -> str:
+def render_sign(record: Record) -> str:
     """A legacy Sign as it stands in its file; a fence that it never closes is closed, so that others may follow."""
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
-    fence = Scan(written, usual_reader()).fence
-    meta = comment(record)
+    fence = MemoryScan(written, canonical_reader()).fence
+    meta = render_metadata(record)
     return "\n".join([written, *([fence] if fence else []), *([meta] if meta != _NO_METADATA else [])])
 
 
@@ -326,3 +331,206 @@ def _after_gap(text: str, at: int) -> int:
     for _ in range(2):
         at += len(newline) if text.startswith(newline, at) else 0
     return at
+
+
+SIGN_LABEL = "Sign"
+
+
+def build_entries(blocks: Sequence[MemoryBlock | Entry]) -> Iterable[Entry]:
+    """The entries of a scan, in file order."""
+    names = _SignIds(blocks)
+    for found in blocks:
+        if isinstance(found, Entry):
+            yield found
+            continue
+        if found.name:
+            found.id = names.next(found.name)
+            kind, label = MemoryKind.FIX, SIGN_LABEL
+        else:
+            kind, label = _block_kind(found.section, found.id.partition("-")[0])
+        yield Entry(_block_record(found, kind, label), found.start, found.end, found.line)
+
+
+def canonical_reader() -> ReadCanonical:
+    """Makes entries of what stands as we write it; remembers what it worked out for earlier ones."""
+    kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
+    tags: dict[str, tuple[str, ...]] = {}
+
+    def read(found: re.Match[str], section: str | None, line: int) -> Entry:
+        block_id, quote, words, created = found.groups()
+        place = (section, block_id[: block_id.index("-")])
+        if place not in kinds:
+            kinds[place] = _block_kind(*place)
+        if words not in tags:
+            tags[words] = parse_tags(words)
+        kind, label = kinds[place]
+        text = quote[2:] if "\n" not in quote and quote.startswith("> ") else _unquoted(quote)
+        return Entry(Record.quick(block_id, kind, text, label, tags[words], created), found.start(), found.end(), line)
+
+    return read
+
+
+def _unquoted(quote: str) -> str:
+    if "\n" not in quote:
+        return quote[2:] if quote.startswith("> ") else quote[1:]
+    return "\n".join([line[2:] if line.startswith("> ") else line[1:] for line in quote.split("\n")])
+
+
+def _block_kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
+    known = kind_of(section) if section is not None else None
+    if section is not None and known is not None:
+        return known, label_of(section)
+    return kind_of(prefix) or MemoryKind.CONTEXT, section or ""
+
+
+def _block_record(found: MemoryBlock, kind: MemoryKind, label: str) -> Record:
+    text = "\n".join(found.lines)
+    meta = found.meta
+    if meta is not None and meta.endswith(SECTION_ADDED):
+        meta = meta[: -len(SECTION_ADDED)]
+        found.made = True
+    dated = "" if found.name else ids.date_of(found.id)
+    plain = Record(found.id, kind, text, label=label, title=found.name, created_at=dated)
+    return plain if meta is None else apply_metadata(plain, meta)
+
+
+class _SignIds:
+    """Ids from names: the second of a name ends in `-2`, and none is like any other entry's."""
+
+    def __init__(self, blocks: Sequence[MemoryBlock | Entry]) -> None:
+        self._blocks = blocks
+        self._taken: set[str] = set()
+        self._count: dict[str, int] = {}
+
+    def next(self, name: str) -> str:
+        self._taken = self._taken or {
+            found.record.id if isinstance(found, Entry) else found.id for found in self._blocks
+        }
+        base = "sign-" + (ids.slug(name) or ids.derived("name", name))
+        while True:
+            number = self._count[base] = self._count.get(base, 0) + 1
+            candidate = base if number == 1 else f"{base}-{number}"
+            if candidate not in self._taken:
+                self._taken.add(candidate)
+                return candidate
+
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:\\)[^\n]*\.md")
+
+
+def find_problems(text: str, scan: MemoryScan, entries: Sequence[Entry], expected: Sequence[str]) -> Iterable[Problem]:
+    """Everything odd in one file; `expected` are the headings that a new file of its sort has."""
+    yield from scan.problems
+    seen: dict[str, int] = {}
+    mend = "run `ralph doctor --fix` to give it a new one"
+    if scan.has_conflict:
+        mend = f"resolve the merge; when both are still there, {mend}"
+    for found, entry in zip(scan.blocks, entries, strict=True):
+        first = seen.setdefault(entry.record.id, entry.line)
+        if first != entry.line:
+            yield Problem(
+                entry.line, f"the id {entry.record.id} is already used at line {first}", mend, "error", "duplicate-id",
+            )  # fmt: skip
+        yield from _entry_problems(found, entry)
+    yield from _section_problems(scan, expected)
+    yield from _text_problems(text)
+    if scan.words and not entries and not _is_broken(text, scan):
+        yield Problem(
+            scan.words, "there is text, but no entries were found in it",
+            "add one with `ralph memory add` or `ralph guardrails add`, or leave it as notes", "note", "nothing-read",
+        )  # fmt: skip
+
+
+def _is_broken(text: str, scan: MemoryScan) -> bool:
+    """Whether an error already says why nothing is read."""
+    return _first_line_is_a_path(text) or any(problem.level == "error" for problem in scan.problems)
+
+
+def _text_problems(text: str) -> Iterable[Problem]:
+    if _first_line_is_a_path(text):
+        yield Problem(
+            1, "the first line is a path: a symbolic link was probably committed as its text",
+            "restore the file from git history, then remove this line", "error", "path-line",
+        )  # fmt: skip
+    byte = _NOT_UTF8.search(text)
+    if byte is not None:
+        at = text.count("\n", 0, byte.start()) + 1
+        yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
+    nul = text.find("\0")
+    if nul >= 0:
+        at = text.count("\n", 0, nul) + 1
+        yield Problem(at, "a NUL character, which text never holds", "remove it", "warning", "nul")
+
+
+def _entry_problems(found: MemoryBlock | Entry, entry: Entry) -> Iterable[Problem]:
+    if not entry.record.text.strip():
+        yield Problem(
+            entry.line,
+            "this entry has no text",
+            "write it below the heading, after `> `",
+            "warning",
+            "no-text",
+        )
+    elif isinstance(found, Entry):
+        return
+    elif found.mark == "plain":
+        yield Problem(
+            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `",
+            "warning", "no-quote",
+        )  # fmt: skip
+    elif found.odd:
+        yield Problem(
+            entry.line, "a line without `>` follows the quote and is read as part of it",
+            "begin it with `> `, or put a blank line before it", "warning", "lazy-quote",
+        )  # fmt: skip
+    created = entry.record.extra.get("created")
+    if created is not None:
+        yield Problem(
+            entry.line, f"`created: {created}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date"
+        )
+
+
+def _section_problems(scan: MemoryScan, expected: Sequence[str]) -> Iterable[Problem]:
+    lines: dict[str, int] = {}
+    for section in scan.sections:
+        known = kind_of(section.heading)
+        if section.heading in lines and section.entries:
+            yield Problem(
+                section.line, f"the section `## {section.heading}` is already at line {lines[section.heading]}",
+                "move its entries there; new ones go to the first", "note", "double-section",
+            )  # fmt: skip
+        lines.setdefault(section.heading, section.line)
+        if known is None and section.entries:
+            yield Problem(
+                section.line,
+                f"`## {section.heading}` is not one of our sections: its entries are read with that label",
+                "nothing needs doing", "note", "foreign-section",
+            )  # fmt: skip
+        if known is not None and section.bullets:
+            yield Problem(
+                section.line,
+                f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
+                "add each with `ralph memory add`, or leave them as notes", "note", "loose-bullets",
+            )  # fmt: skip
+        if section.titles:
+            yield Problem(
+                section.line,
+                f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
+                "add them with `ralph memory add` or `ralph guardrails add` to have them found",
+                "note", "plain-heading",
+            )  # fmt: skip
+    if scan.blocks or scan.sections:
+        there = {section.ours for section in scan.sections}
+        missing = [heading for heading in expected if heading not in there]
+        if missing and len(missing) < len(expected):
+            yield Problem(
+                1, f"missing section(s): {', '.join(missing)}",
+                "they are made when the first entry needs them, or by `ralph doctor --fix`", "note", "missing-section",
+            )  # fmt: skip
+
+
+def _first_line_is_a_path(text: str) -> bool:
+    """Whether the file begins with a bare path: what is left when a symbolic link was committed as text."""
+    first = text.lstrip("\ufeff").partition("\n")[0].strip()
+    return len(first) < 4096 and _PATH_LINE.fullmatch(first) is not None

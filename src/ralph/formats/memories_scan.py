@@ -1,19 +1,217 @@
-"""One pass over memories.md or guardrails.md: which lines are entries, which are people's.
+"""Scanner for memories.md and guardrails.md: finds entries, sections and metadata comments.
 
-The scanner walks line by line and knows what markdown knows: a heading inside a fence, an HTML
-comment or a quote is text. It decides nothing about records; it finds blocks (structured
-entries and legacy Signs), sections, and what is odd. A `### Sign:` without a name is told, not
-read: a name made of its first line would change with every edit, and its id with it. Every line
-costs one dispatch on its first character, so that 10 MB stay a fraction of a second (`bench/parse.py`).
+It knows what markdown knows: a heading inside a fence, an HTML comment or a quote is text. An entry
+in the form that Ralph writes is read by one regex, everything else line by line, so that 10 MB take
+a fraction of a second. A `### Sign:` without a name is reported, not read: its id would change with
+every edit. Metadata are pairs of `key: value` separated by `|`; unknown keys are kept.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ralph.formats.document import Entry, Problem
-from ralph.formats.found import Block, Region, Section
-from ralph.formats.metadata import DATE, Ahead, metadata_of, torn_metadata
+from ralph.errors import Refused
+from ralph.formats.text import Entry, Problem
 from ralph.model.ids import ID
+from ralph.model.record import NO_EXTRA, SECTIONS, Link, Origin, Record, Status, kind_of
+
+SECTION_ADDED = " | section: added"
+"""Ends the comment of an entry that was written together with its section's heading."""
+
+DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
+_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
+_HALF_CLOSED = (" -- >", " ->", " --", " -")
+_HEADING = re.compile(r"\n {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)")
+
+
+def closed_metadata(line: str) -> str | None:
+    """What stands inside a one-line metadata comment, or None when the comment is something else."""
+    bare = line.rstrip()
+    if bare[:4] != "<!--" or bare[-3:] != "-->" or len(bare) < 7:
+        return None
+    inner = bare[4:-3].strip()
+    if "-->" in inner:
+        inner = inner.replace("-->", "|").replace("<!--", "")
+    if inner.startswith("tags:"):
+        return inner
+    for part in inner.split("|"):
+        key, colon, _ = part.partition(":")
+        if colon and key.strip().lower() in _KEYS:
+            return inner
+    return None
+
+
+def unclosed_metadata(line: str) -> str | None:
+    """What a comment without its `-->` says so far, or None when it does not begin with a key that we know."""
+    bare = line[4:].strip()
+    key, colon, _ = bare.partition(":")
+    if not colon or key.strip().lower() not in _KEYS:
+        return None
+    for half in _HALF_CLOSED:
+        if bare.endswith(half):
+            return bare[: -len(half)].rstrip()
+    return bare
+
+
+class CommentLookahead:
+    """Whether a comment that is open at some place is closed before the next heading.
+
+    Asked from top to bottom, it remembers the next `-->` and the next heading, so that each character is looked
+    at once, however many comments are torn.
+    """
+
+    __slots__ = ("_close", "_heading", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._close = self._heading = -1
+
+    def closes(self, at: int) -> bool:
+        """Whether a `-->` comes after `at` and before any heading."""
+        never = len(self._text)
+        if self._close < at:
+            found = self._text.find("-->", at)
+            self._close = found if found >= 0 else never
+        if self._heading < at:
+            heading = _HEADING.search(self._text, at)
+            self._heading = heading.start() if heading is not None else never
+        return self._close < self._heading
+
+
+def parse_tags(words: str) -> tuple[str, ...]:
+    """Tags as they stand between commas."""
+    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
+
+
+def apply_metadata(plain: Record, inner: str) -> Record:
+    """The record with what a comment says of it; unknown keys are kept in `extra`."""
+    known: dict[str, Any] = {}
+    links: list[Link] = []
+    extra: dict[str, object] = {}
+    for part in inner.split("|"):
+        word, colon, value = part.partition(":")
+        word, value = word.strip(), value.strip()
+        key = word.lower()
+        if key == "tags" and colon:
+            known["tags"] = parse_tags(value)
+        elif key == "created" and _MOMENT.fullmatch(value):
+            known["created_at"] = value
+        elif key == "supersedes" and value:
+            links.append(Link("supersedes", value))
+        elif key == "valid-until" and value:
+            known["valid_until"] = value
+        elif key == "updated" and value:
+            known["updated_at"] = value
+        elif key == "by" and value:
+            known["origin"] = Origin(by=value)
+        elif key == "status" and value.lower() == Status.RETIRED.value:
+            known["status"] = Status.RETIRED
+        elif word or value:
+            extra[key if key in _KEYS else word] = value if colon else None
+    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
+
+
+def render_metadata(record: Record, *, made: bool = False) -> str:
+    """The comment that says what a record's metadata are; `made`: its section's heading was made for it."""
+    pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
+    inner = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
+    return f"<!-- {inner}{SECTION_ADDED if made else ''} -->"
+
+
+def check_metadata(record: Record) -> None:
+    """Refuse tags and values that cannot stand in the comment."""
+    for words in (record.tags, *_metadata_pairs(record)):
+        for word in words:
+            if word and ("-->" in word or any(mark in word for mark in "|\n\r\0")):
+                hint = "leave out `|`, `-->` and line breaks"
+                raise Refused(f"{word!r} cannot stand in the metadata comment", hint=hint)
+    for tag in record.tags:
+        if "," in tag or not tag.strip() or tag != tag.strip():
+            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
+
+
+def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
+    """The metadata after the tags."""
+    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
+    if record.updated_at:
+        pairs.append(("updated", record.updated_at))
+    if record.links:
+        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
+    if record.valid_until:
+        pairs.append(("valid-until", record.valid_until))
+    if record.origin.by:
+        pairs.append(("by", record.origin.by))
+    if record.status is Status.RETIRED:
+        pairs.append(("status", record.status.value))
+    if record.extra is not NO_EXTRA:
+        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
+    return pairs
+
+
+class MemoryBlock:
+    """A structured entry (it has an id) or a Sign (it has a name) while it is being read.
+
+    `mark` says what its text is so far: nothing yet, `quote`, or `plain` (a person forgot the quote marks). `made`
+    says that the entry came together with its section's heading, so that both may go together. `torn` is where
+    the first conflict marker stands that came up while the block was open.
+    """
+
+    __slots__ = (
+        "blanks", "end", "id", "line", "lines", "made", "mark", "meta", "name", "odd", "section", "start", "torn",
+    )  # fmt: skip
+
+    def __init__(self, block_id: str, name: str, section: str | None, start: int, end: int, line: int) -> None:
+        self.id = block_id
+        self.name = name
+        self.section = section
+        self.start = start
+        self.end = end
+        self.line = line
+        self.lines: list[str] = []
+        self.blanks = 0
+        self.meta: str | None = None
+        self.mark = ""
+        self.odd = False
+        self.made = False
+        self.torn: int | None = None
+
+
+@dataclass(slots=True)
+class MemorySection:
+    """A `## heading`: where it stands and where the next entry goes."""
+
+    heading: str
+    line: int
+    start: int
+    end: int
+    footer: int | None = None
+    entries: int = 0
+    bullets: int = 0
+    titles: int = 0
+
+    @property
+    def ours(self) -> str:
+        """Which of our headings this is, in whatever case, plural or not; "" for any other word."""
+        kind = kind_of(self.heading)
+        if kind is None or " ".join(self.heading.lower().split()) not in (kind.value, SECTIONS[kind].lower()):
+            return ""
+        return SECTIONS[kind]
+
+    @property
+    def insert_at(self) -> int:
+        """The end of the last line that belongs to the section's entries; a closing rule stays below."""
+        return self.end if self.footer is None else self.footer
+
+
+@dataclass(slots=True)
+class ProtectedSpan:
+    """A stretch in which nothing may be inserted: a conflict, or an unclosed fence or comment (to beyond the end)."""
+
+    start: int
+    end: int
+
 
 SIGN = re.compile(r"[^\w]{0,8}sign:\s*(?P<name>\S.*)", re.IGNORECASE)
 _NAMELESS = re.compile(r"[^\w]{0,8}sign:", re.IGNORECASE)
@@ -22,35 +220,35 @@ _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _CONFLICT = re.compile(r"(<{7}|>{7}|={7}|\|{7})(?: .*)?")
-_USUAL = re.compile(
+_CANONICAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
     rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?=\n|\Z)"
 )
 """An entry as we write it: heading, quote, metadata, with nothing between; only for texts without CR."""
 
-ReadUsual = Callable[[re.Match[str], str | None, int], Entry]
+ReadCanonical = Callable[[re.Match[str], str | None, int], Entry]
 """Makes the entry of such a match, below a heading, at a line."""
 
 
-class Scan:
+class MemoryScan:
     """The result: blocks, sections and problems in file order.
 
     `fence` is the one that is never closed; `words` is the first line with text that belongs to no entry.
     """
 
-    def __init__(self, text: str, usual: ReadUsual) -> None:
-        self.blocks: list[Block | Entry] = []
+    def __init__(self, text: str, usual: ReadCanonical) -> None:
+        self.blocks: list[MemoryBlock | Entry] = []
         self._usual = usual
-        self.sections: list[Section] = []
-        self.regions: list[Region] = []
+        self.sections: list[MemorySection] = []
+        self.regions: list[ProtectedSpan] = []
         self.problems: list[Problem] = []
-        self._block: Block | None = None
+        self._block: MemoryBlock | None = None
         self._unread = False  # below a malformed id: its metadata is its own
-        self._section: Section | None = None
+        self._section: MemorySection | None = None
         self.fence: str | None = None
         self.words = 0
-        self._nameless: list[tuple[Section | None, Block]] = []
-        self._ahead = Ahead(text)
+        self._nameless: list[tuple[MemorySection | None, MemoryBlock]] = []
+        self._ahead = CommentLookahead(text)
         self._hidden = 0
         self._comment = False
         self._opened: tuple[int, int] = (0, 0)
@@ -66,7 +264,7 @@ class Scan:
     def _walk(self, text: str) -> None:
         """Line by line; an entry in its canonical form is taken in one step, as the slow way would read it."""
         place = 1 if text.startswith("\ufeff") else 0
-        usual, length, quick = _USUAL.match, len(text), "\r" not in text
+        usual, length, quick = _CANONICAL.match, len(text), "\r" not in text
         while place <= length:
             self._line += 1
             if quick and text.startswith("###", place) and (found := usual(text, place)) and self._is_free():
@@ -194,7 +392,7 @@ class Scan:
         else:
             self._section = None
             if level == 2:
-                self._section = Section(title, self._line, self._start, self._end)
+                self._section = MemorySection(title, self._line, self._start, self._end)
                 self.sections.append(self._section)
 
     def _entry(self, title: str) -> None:
@@ -207,7 +405,7 @@ class Scan:
         elif _OUR_PREFIX.match(title):
             self._malformed(f"### {title}", "not an id of the form word-digits-hex")
         elif _NAMELESS.fullmatch(title):
-            self._block = Block("", title, None, self._start, self._end, self._line)
+            self._block = MemoryBlock("", title, None, self._start, self._end, self._line)
             self._nameless.append((section, self._block))
         elif section is not None:
             section.titles += 1
@@ -228,13 +426,13 @@ class Scan:
             section.entries += 1
             section.footer = None
         self._unread = False
-        self._block = Block(block_id, name, heading, self._start, self._end, self._line)
+        self._block = MemoryBlock(block_id, name, heading, self._start, self._end, self._line)
         self.blocks.append(self._block)
 
     def _open_comment(self, line: str) -> None:
         block = self._block
         closed = "-->" in line[2:]  # `<!-->` is a whole comment
-        inner = metadata_of(line) if closed else self._torn(line)
+        inner = closed_metadata(line) if closed else self._torn(line)
         if inner is not None and block is not None and block.meta is None:
             block.meta = inner
             block.end = self._end
@@ -257,7 +455,7 @@ class Scan:
 
     def _torn(self, line: str) -> str | None:
         """What metadata that are not closed before the next heading say so far; None for a comment of many lines."""
-        inner = torn_metadata(line)
+        inner = unclosed_metadata(line)
         if inner is None or self._ahead.closes(self._end):
             return None
         self._problem(
@@ -340,7 +538,7 @@ class Scan:
         elif self._conflict is None:
             self._prose(line)
         elif line.startswith(">>>>>>>"):
-            self.regions.append(Region(self._conflict[1], self._end))
+            self.regions.append(ProtectedSpan(self._conflict[1], self._end))
             self._conflict = None
 
     def _prose(self, line: str) -> None:
@@ -356,7 +554,7 @@ class Scan:
         else:
             self._block = None
 
-    def _plain(self, block: Block, line: str) -> None:
+    def _plain(self, block: MemoryBlock, line: str) -> None:
         if block.meta is not None:
             self._block = None
             return
@@ -364,7 +562,7 @@ class Scan:
             block.mark = "plain"
         self._take(block, line)
 
-    def _take(self, block: Block, line: str) -> None:
+    def _take(self, block: MemoryBlock, line: str) -> None:
         """Add a line to a Sign's body or to text that lacks its quote marks."""
         if block.lines:
             block.lines.extend([""] * block.blanks)
@@ -375,11 +573,11 @@ class Scan:
     def _finish(self, length: int) -> None:
         if self.fence is not None or self._comment:
             what = "code fence" if self.fence is not None else "HTML comment"
-            self.regions.append(Region(self._opened[1], length + 1))
+            self.regions.append(ProtectedSpan(self._opened[1], length + 1))
             told = f"this {what} is never closed: entries after it are not read"
             self.problems.append(Problem(self._opened[0], told, f"close the {what}", "error", "unclosed"))
         if self._conflict is not None:
-            self.regions.append(Region(self._conflict[1], length + 1))
+            self.regions.append(ProtectedSpan(self._conflict[1], length + 1))
         for section, block in self._nameless:
             if block.lines:
                 hint = "give it one, as in `### Sign: Read the file first`"

@@ -1,16 +1,12 @@
-r"""The log: one JSON object a line, appended with a single write, rewritten only to forget or compress.
+"""Codec of the logs: one JSON object a line, and journal entries as records of them.
 
-A line has `v` (its version) and `type`. The types `observation`, `journal` and `memory` (a replaced
-body) are Records; `session`, `injection` and whatever comes later are `lines`, given as they are.
-`v` and `type` always come first, then `id` and `kind`, then the others in alphabetical order: the
-same record is the same bytes, and a line can be recognised in the middle of another one. That is
-needed after a crash: half a line without a line end, and the next line glued to it. The half is
-told as `torn-line` and kept; what stands after it is read. Every line is decoded once, and only a
-line that is not just one object is looked at twice.
-`tests/formats/test_jsonl.py` proves decode(encode(r)) == r for every record, and cuts logs anywhere.
+A torn line (crash, full disk) is reported and kept, and whatever can be read on it is read. An
+object with a newer version is kept unread. A journal entry's id is made of run and iteration, so
+that writing it again after a crash gives the same id.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,9 +14,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from ralph.errors import NotFound, Refused, Unreadable
-from ralph.formats.document import Entry, Problem, find
-from ralph.formats.jsonedit import one_line
-from ralph.formats.jsontext import BOM, LENIENT, skip_blanks
+from ralph.formats.json_text import BOM, LENIENT_DECODER, dump_line, skip_blanks
+from ralph.formats.text import Entry, Problem, find_entry
 from ralph.model.record import (
     NOWHERE,
     Family,
@@ -33,8 +28,9 @@ from ralph.model.record import (
     Scope,
     Status,
 )
+from ralph.model.work import JournalEntry
 
-VERSION = 1
+LOG_VERSION = 1
 
 _KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.MEMORY: {kind.value: kind for kind in MemoryKind},
@@ -64,7 +60,7 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """An object of the log that is not read as a record: its type, members and place."""
 
     type: str
@@ -77,7 +73,7 @@ class Line:
 # --- one record --------------------------------------------------------------------------------
 
 
-def _text(value: Value, key: str, odd: Odd) -> str:
+def _text_member(value: Value, key: str, odd: Odd) -> str:
     found = value.get(key, "")
     if type(found) is str:
         return found
@@ -119,14 +115,14 @@ def _origin(found: object, odd: Odd) -> Origin:
         odd.append(("wrong-type", "`iteration` should be a whole number"))
         iteration = None
     return Origin(
-        _text(found, "by", odd),
-        _text(found, "session", odd),
-        _text(found, "run", odd),
+        _text_member(found, "by", odd),
+        _text_member(found, "session", odd),
+        _text_member(found, "run", odd),
         iteration,
-        _text(found, "task", odd),
-        _text(found, "agent", odd),
+        _text_member(found, "task", odd),
+        _text_member(found, "agent", odd),
         _texts(found, "files", odd),
-        _text(found, "commit", odd),
+        _text_member(found, "commit", odd),
     )
 
 
@@ -170,17 +166,17 @@ def _record(value: Value, family: Family, odd: Odd) -> Record | None:
     return Record(
         name,
         kind,
-        _text(value, "text", odd),
+        _text_member(value, "text", odd),
         family,
-        _text(value, "label", odd),
-        _text(value, "title", odd),
+        _text_member(value, "label", odd),
+        _text_member(value, "title", odd),
         _texts(value, "tags", odd),
         _word(value, "status", Status, status, odd),
         _word(value, "scope", Scope, scope, odd),
         _origin(value["origin"], odd) if value.get("origin") is not None else NOWHERE,
-        _text(value, "created_at", odd),
-        _text(value, "updated_at", odd),
-        _text(value, "valid_until", odd),
+        _text_member(value, "created_at", odd),
+        _text_member(value, "updated_at", odd),
+        _text_member(value, "valid_until", odd),
         _links(value["links"], odd) if value.get("links") is not None else (),
         _extra(value, odd),
     )
@@ -194,11 +190,11 @@ def _origin_members(origin: Origin) -> Value:
 def _line(first: Value, others: Mapping[str, object]) -> str:
     """One line: some members in front, the others in alphabetical order at every depth."""
     # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
-    head, rest = one_line(first, nul=True), one_line(others, nul=True, ordered=True)
+    head, rest = dump_line(first, nul=True), dump_line(others, nul=True, ordered=True)
     return head if rest == "{}\n" else f"{head[:-2]},{rest[1:]}"
 
 
-def encode(record: Record) -> str:
+def encode_record(record: Record) -> str:
     """The line of one record, with its line end; the same record always gives the same bytes."""
     if record.kind not in _KINDS[record.family].values() or not record.id:
         raise Refused(
@@ -220,7 +216,7 @@ def encode(record: Record) -> str:
         "updated_at": record.updated_at,
         "valid_until": record.valid_until,
     }
-    first: Value = {"v": VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
+    first: Value = {"v": LOG_VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
     return _line(first, {key: value for key, value in said.items() if value})
 
 
@@ -229,12 +225,12 @@ def encode_line(line_type: str, value: Mapping[str, object]) -> str:
     if line_type in _FAMILIES or not line_type or "v" in value or "type" in value:
         hint = "records are written with `encode`; `v` and `type` are set here"
         raise Refused(f"this cannot be a log line of the type {line_type!r:.60}", hint=hint)
-    return _line({"v": VERSION, "type": line_type}, value)
+    return _line({"v": LOG_VERSION, "type": line_type}, value)
 
 
-def decode(line: str) -> Record:
+def decode_record(line: str) -> Record:
     """The record of one line; Unreadable when it holds none."""
-    document = parse(line)
+    document = parse_log(line)
     if len(document.entries) != 1 or any(problem.level == "error" for problem in document.problems):
         what = document.problems[0].what if document.problems else "the line holds no record"
         raise Unreadable(what, hint="`ralph doctor` tells about every line of a log")
@@ -249,7 +245,7 @@ def _object_at(line: str, place: int) -> tuple[Value | None, int]:
     if not line.startswith("{", place):
         return None, place
     try:
-        value, end = LENIENT.raw_decode(line, place)
+        value, end = LENIENT_DECODER.raw_decode(line, place)
     except json.JSONDecodeError as error:
         return None, error.pos
     except (ValueError, RecursionError):  # a number too long for Python, or nested too deeply
@@ -281,7 +277,7 @@ class _Log:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.lines: list[Line] = []
+        self.lines: list[LogLine] = []
         self.problems: list[Problem] = []
         self.torn: list[tuple[int, int]] = []
         self.seen: set[str] = set()
@@ -303,8 +299,8 @@ class _Log:
         family = _FAMILIES.get(line_type) if isinstance(line_type, str) else None
         if type(version) is not int or not isinstance(line_type, str):
             odd.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
-        elif version > VERSION:
-            what = f"version {version} is newer than {VERSION}, the newest that this Ralph knows"
+        elif version > LOG_VERSION:
+            what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
             self.tell(number, what, "update Ralph to read this line", "note", "newer-version")
         elif family is not None:
             record = _record(value, family, odd)
@@ -316,7 +312,7 @@ class _Log:
                 return
         for code, what in odd:
             self.tell(number, what, "the line is kept but not read", "error", code)
-        self.lines.append(Line(line_type if isinstance(line_type, str) else "", value, start, end, number))
+        self.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, start, end, number))
 
     def take_pieces(self, line: str, at: int, number: int) -> None:
         """A line that is not just one object: everything that can be read in it, and the rest told."""
@@ -342,7 +338,7 @@ class LogDocument:
     text: str
     entries: tuple[Entry, ...] = ()
     problems: tuple[Problem, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[LogLine, ...] = ()
     torn: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
@@ -351,12 +347,14 @@ class LogDocument:
     def add(self, record: Record) -> "LogDocument":
         """The log with one more line; after half a line it starts on a fresh one, and ends like that one."""
         ended = self.text in ("", BOM) or self.text.endswith("\n")
-        return parse(self.text + (encode(record) if ended else "\n" + encode(record).removesuffix("\n")))
+        return parse_log(
+            self.text + (encode_record(record) if ended else "\n" + encode_record(record).removesuffix("\n"))
+        )
 
     def replace(self, record_id: str, record: Record) -> "LogDocument":
         """The log with one record written anew, in its place."""
-        entry = find(self.entries, record_id)
-        return parse(self.text[: entry.start] + encode(record).rstrip("\n") + self.text[entry.end :])
+        entry = find_entry(self.entries, record_id)
+        return parse_log(self.text[: entry.start] + encode_record(record).rstrip("\n") + self.text[entry.end :])
 
     def remove(self, record_id: str) -> "LogDocument":
         """The log without this record: every line of it, read or not, and its torn halves.
@@ -370,10 +368,10 @@ class LogDocument:
         if not spans:
             raise NotFound(f"no entry {record_id}")
         unended = any(end == len(self.text) for _, end in spans)  # so was the line above it, before `add`
-        name = f'"id":{one_line(record_id, nul=True)}'.rstrip("\n")
+        name = f'"id":{dump_line(record_id, nul=True)}'.rstrip("\n")
         spans += [(start, end) for start, end in self.torn if name in self.text[start:end]]
         left = _without(self.text, sorted(spans))
-        return parse(left.removesuffix("\n") if unended else left)
+        return parse_log(left.removesuffix("\n") if unended else left)
 
 
 def _without(text: str, spans: list[tuple[int, int]]) -> str:
@@ -391,10 +389,10 @@ def _without(text: str, spans: list[tuple[int, int]]) -> str:
     return "".join(pieces) + text[kept:]
 
 
-def parse(text: str) -> LogDocument:
+def parse_log(text: str) -> LogDocument:
     """Reads a log."""
     log = _Log()
-    decode_at = LENIENT.raw_decode
+    decode_at = LENIENT_DECODER.raw_decode
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
         if line:
@@ -408,3 +406,87 @@ def parse(text: str) -> LogDocument:
                 log.take_pieces(line, at, number)
         at += len(line) + 1
     return LogDocument(text, tuple(log.entries), tuple(log.problems), tuple(log.lines), tuple(log.torn))
+
+
+JOURNAL_PREFIX = "jrn"
+RUN_LABEL = "run"
+"""The label of a record that sums up a whole run."""
+
+_FEATURE, _MODEL, _DURATION, _COST = "feature", "model", "duration_secs", "cost_usd"
+_OURS = (_FEATURE, _MODEL, _DURATION, _COST)
+
+
+def journal_id(run: str, iteration: int) -> str:
+    """The id of the entry for an iteration of a run."""
+    return f"{JOURNAL_PREFIX}-{run}-{iteration}"
+
+
+def is_journal_entry(record: Record) -> bool:
+    """Whether a record is how one iteration of a run ended."""
+    origin = record.origin
+    named = record.family is Family.JOURNAL and record.label != RUN_LABEL
+    return named and bool(origin.run) and origin.iteration is not None
+
+
+def journal_record(entry: JournalEntry) -> Record:
+    """The entry as a record; further members that have the name of one of ours are left out."""
+    said: dict[str, object] = {
+        _FEATURE: entry.feature,
+        _MODEL: entry.model,
+        _DURATION: _finite(entry.duration),
+        _COST: _finite(entry.cost),
+    }
+    more = {name: value for name, value in entry.extra.items() if name not in _OURS}
+    origin = Origin("agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files)
+    return Record(
+        journal_id(entry.run, entry.iteration),
+        entry.outcome,
+        entry.notes,
+        Family.JOURNAL,
+        title=entry.title,
+        scope=Scope.RUN,
+        origin=origin,
+        created_at=entry.created_at,
+        extra={name: value for name, value in said.items() if value} | more,
+    )
+
+
+def journal_entry(record: Record) -> JournalEntry:
+    """The entry that a record of the journal holds; see `is_entry`."""
+    origin, extra = record.origin, record.extra
+    if not isinstance(record.kind, Outcome):
+        raise TypeError(f"{record.id} is no record of the journal")
+    return JournalEntry(
+        run=origin.run,
+        iteration=origin.iteration or 0,
+        outcome=record.kind,
+        task=origin.task,
+        title=record.title,
+        feature=_text_or_empty(extra.get(_FEATURE)),
+        agent=origin.agent,
+        model=_text_or_empty(extra.get(_MODEL)),
+        duration=_number(extra.get(_DURATION)),
+        cost=_number(extra.get(_COST)),
+        files=origin.files,
+        notes=record.text,
+        created_at=record.created_at,
+        session=origin.session,
+        extra={name: value for name, value in extra.items() if name not in _OURS},
+    )
+
+
+def _text_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> float:
+    return _finite(float(value)) if isinstance(value, int | float) and abs(value) < _LARGEST else 0.0
+
+
+def _finite(value: float) -> float:
+    """A number that JSON can hold; an agent's own count of its cost may be none."""
+    return value if math.isfinite(value) else 0.0
+
+
+_LARGEST = 1e300
+"""Somebody's whole number may be larger than a float can be."""

@@ -1,30 +1,25 @@
-r"""Settings files as text: YAML, TOML and `KEY=VALUE` shell lines, each value with its line.
+"""Readers of the configuration files: YAML, TOML and KEY=VALUE, with the line of every value.
 
-All three become one small tree of Nodes, so that the checks in `ralph.config` are written once.
-YAML is read as a stream of events into our own tree: that gives offsets and lines (counted in
-`\n`, as editors do), bounds the depth, and keeps aliases shared instead of copied, so a hostile
-file cannot blow up. Plain scalars are read as people mean them (true, yes, 10, 0.5, null);
-octal, base 60 and dates stay text. Shell files are never executed: what is not a literal is None.
-
-What a value must be is said in `keys.py`. `tests/formats/test_settings.py` proves that no text
-whatsoever gives anything but a tree or a ConfigError.
+A value has the type that its key declares; a mismatch is reported with file and line.
 """
 
 import re
+import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 from ralph.errors import ConfigError
-from ralph.formats.document import Problem
+from ralph.formats.text import Problem
 
 if TYPE_CHECKING:
     from yaml.events import Event, ScalarEvent
 
 BOM = "\ufeff"
 FLOW_ROOT = "flow-root"
-Value = str | int | float | bool | None | tuple["Node", ...] | Mapping[str, "Node"]
+Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
 _DEPTH = 50
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -37,7 +32,7 @@ _TOML_LINE = re.compile(r"[ \t]*(?:\[\[?[ \t]*([\w.-]+)[ \t]*\]|([\w.-]+)[ \t]*=
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ConfigNode:
     """A value and where it stands: `text[start:end]`, under the key at `text[key_start:key_end]`.
 
     `source` is a YAML scalar as written; `style` is plain, quoted, literal, flow or block;
@@ -56,25 +51,25 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedConfig:
     """A file's root mapping and what is odd in it."""
 
-    entries: Mapping[str, Node]
+    entries: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...] = ()
 
 
-def node_of(value: object, line: int = 0) -> Node:
+def config_node(value: object, line: int = 0) -> ConfigNode:
     """A plain Python value as a tree; what has no place in settings becomes its text."""
     if isinstance(value, Mapping):
-        return Node({str(name): node_of(item, line) for name, item in value.items()}, line)
+        return ConfigNode({str(name): config_node(item, line) for name, item in value.items()}, line)
     if isinstance(value, list | tuple):
-        return Node(tuple(node_of(item, line) for item in value), line)
+        return ConfigNode(tuple(config_node(item, line) for item in value), line)
     if isinstance(value, str | int | float | None):
-        return Node(value, line)
-    return Node(str(value), line)
+        return ConfigNode(value, line)
+    return ConfigNode(str(value), line)
 
 
-def parse_yaml(text: str, where: str) -> Parsed:
+def parse_yaml(text: str, where: str) -> ParsedConfig:
     """The settings of a YAML text; ConfigError with `where:line` when it is not YAML."""
     return _Builder(text.removeprefix(BOM), where).build()
 
@@ -85,10 +80,10 @@ class _Builder:
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
         self.breaks = [match.start() for match in re.finditer("\n", text)]
-        self.anchors: dict[str, Node] = {}
+        self.anchors: dict[str, ConfigNode] = {}
         self.problems: list[Problem] = []
-        self.stack: list[tuple[Event, list[Node]]] = []
-        self.roots: list[Node] = []
+        self.stack: list[tuple[Event, list[ConfigNode]]] = []
+        self.roots: list[ConfigNode] = []
 
     def line(self, index: int) -> int:
         return bisect_left(self.breaks, index) + 1
@@ -97,21 +92,21 @@ class _Builder:
         message = f"{self.where}:{self.line(index)}: not valid YAML: {' '.join(what.split())}"
         return ConfigError(message, hint="mend this line, or quote a value that has special characters")
 
-    def build(self) -> Parsed:
+    def build(self) -> ParsedConfig:
         bad = _UNPRINTABLE.search(self.text)
         if bad is not None:
             raise self.wrong(bad.start(), f"the character U+{ord(bad[0]):04X} may not stand in it")
         for event in self.events():
             self.take(event)
-        root = self.roots[0] if self.roots else Node(None)
+        root = self.roots[0] if self.roots else ConfigNode(None)
         if root.value is None:
-            return Parsed({}, ())
+            return ParsedConfig({}, ())
         if not isinstance(root.value, Mapping):
-            message = f"{self.where}:{root.line}: expected settings, got {described(root)}"
+            message = f"{self.where}:{root.line}: expected settings, got {describe_value(root)}"
             raise ConfigError(message, hint="write `key: value` lines; see `ralph config show`")
         if root.style != "block" or root.shared:
             self.problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
-        return Parsed(root.value, tuple(self.problems))
+        return ParsedConfig(root.value, tuple(self.problems))
 
     def events(self) -> Iterator["Event"]:
         if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.splitlines()):
@@ -148,21 +143,21 @@ class _Builder:
             known = self.anchors[name]
             self.put(replace(known, line=self.line(start), start=start, end=end, shared=True), None)
 
-    def put(self, node: Node, anchor: str | None) -> None:
+    def put(self, node: ConfigNode, anchor: str | None) -> None:
         if anchor is not None:
             self.anchors[anchor] = node = replace(node, shared=True)
         (self.stack[-1][1] if self.stack else self.roots).append(node)
 
-    def scalar(self, event: "ScalarEvent", start: int, end: int) -> Node:
+    def scalar(self, event: "ScalarEvent", start: int, end: int) -> ConfigNode:
         style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(event.style, "quoted")
         tagged = event.tag is not None
-        value = scalar(event.value) if style == "plain" and not tagged else event.value
-        return Node(value, self.line(start), event.value, start, end, style=style, shared=tagged)
+        value = parse_scalar(event.value) if style == "plain" and not tagged else event.value
+        return ConfigNode(value, self.line(start), event.value, start, end, style=style, shared=tagged)
 
-    def closed(self, event: "Event", items: list[Node], end: int) -> Node:
+    def closed(self, event: "Event", items: list[ConfigNode], end: int) -> ConfigNode:
         start, _ = _span(event)
         flow = bool(getattr(event, "flow_style", False))
-        return Node(
+        return ConfigNode(
             self.mapping(items) if "Mapping" in type(event).__name__ else tuple(items),
             self.line(start),
             start=start,
@@ -171,9 +166,9 @@ class _Builder:
             shared=getattr(event, "tag", None) is not None,
         )
 
-    def mapping(self, items: list[Node]) -> Mapping[str, Node]:
-        found: dict[str, Node] = {}
-        merged: list[Node] = []
+    def mapping(self, items: list[ConfigNode]) -> Mapping[str, ConfigNode]:
+        found: dict[str, ConfigNode] = {}
+        merged: list[ConfigNode] = []
         for key, item in zip(items[::2], items[1::2], strict=True):
             if isinstance(key.value, tuple | Mapping):
                 raise self.wrong(key.start, "a key must be a word, not a list or mapping")
@@ -189,7 +184,7 @@ class _Builder:
             self.merge(found, item)
         return found
 
-    def merge(self, found: dict[str, Node], item: Node) -> None:
+    def merge(self, found: dict[str, ConfigNode], item: ConfigNode) -> None:
         for source in item.value if isinstance(item.value, tuple) else (item,):
             if not isinstance(source.value, Mapping):
                 raise self.wrong(item.start, "`<<` takes a mapping or a list of mappings")
@@ -201,7 +196,7 @@ def _span(event: "Event") -> tuple[int, int]:
     return (event.start_mark.index if event.start_mark else 0, event.end_mark.index if event.end_mark else 0)
 
 
-def scalar(text: str) -> str | int | float | bool | None:
+def parse_scalar(text: str) -> str | int | float | bool | None:
     """What a word means when nothing says that it is text."""
     if (word := text.lower()) in _NULL:
         return None
@@ -212,7 +207,7 @@ def scalar(text: str) -> str | int | float | bool | None:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def described(node: Node) -> str:
+def describe_value(node: ConfigNode) -> str:
     """A value in a few words, for "expected ..., got ..."."""
     if isinstance(node.value, Mapping):
         return "a mapping"
@@ -226,7 +221,7 @@ def described(node: Node) -> str:
     return shown if len(shown) <= 40 else shown[:37] + "..."
 
 
-def parse_toml(text: str, where: str) -> Parsed:
+def parse_toml(text: str, where: str) -> ParsedConfig:
     """The settings of a TOML text; ConfigError with `where:line` when it is not TOML."""
     import tomllib  # noqa: PLC0415 - only a project with a TOML file should pay for it
 
@@ -239,16 +234,16 @@ def parse_toml(text: str, where: str) -> Parsed:
         what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deep"
         hint = "mend this line, or quote the value"
         raise ConfigError(f"{where}:{line}: not valid TOML: {what}", hint=hint) from error
-    return Parsed(entries)
+    return ParsedConfig(entries)
 
 
-def _toml_nodes(table: Mapping[str, object], prefix: str, lines: Mapping[str, int]) -> dict[str, Node]:
+def _toml_nodes(table: Mapping[str, object], prefix: str, lines: Mapping[str, int]) -> dict[str, ConfigNode]:
     nodes = {}
     for name, value in table.items():
         here = f"{prefix}.{name}" if prefix else name
         line = lines.get(here, lines.get(prefix, 1))
         inner = _toml_nodes(value, here, lines) if isinstance(value, Mapping) else None
-        nodes[name] = node_of(value, line) if inner is None else Node(inner, line)
+        nodes[name] = config_node(value, line) if inner is None else ConfigNode(inner, line)
     return nodes
 
 
@@ -263,13 +258,13 @@ def _toml_lines(text: str) -> dict[str, int]:
     return lines
 
 
-def parse_shell(text: str) -> tuple[tuple[str, Node], ...]:
+def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
     """The assignments of a shell file, in order; the value is None where it is not a literal."""
     found, position, line, counted = [], 0, 1, 0
     while (match := _ASSIGNMENT.search(text, position)) is not None:
         line, counted = line + text.count("\n", counted, match.start(1)), match.start(1)
         value, position = _shell_word(text, match.end())
-        found.append((match[1], Node(value, line)))
+        found.append((match[1], ConfigNode(value, line)))
     return tuple(found)
 
 
@@ -283,3 +278,119 @@ def _shell_word(text: str, start: int) -> tuple[str | None, int]:
         position = piece.end()
     ends_well = position == len(text) or text[position] in " \t\r\n;&|"
     return (word if literal and ends_well else None), position
+
+
+class ValueType(StrEnum):
+    """What a key's value must be."""
+
+    FLAG = "true or false"
+    NUMBER = "a whole number"
+    FRACTION = "a number"
+    TEXT = "text"
+    CHOICE = "one"
+    TEXTS = "a list of texts"
+    CHOICES = "a list"
+    PATTERNS = "a list of regular expressions"
+    TABLES = "a list of mappings"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One setting: its name in the files, what it must be, its default and one line about it."""
+
+    name: str
+    kind: ValueType
+    default: object
+    doc: str
+    choices: tuple[StrEnum, ...] = ()
+    lowest: float = 0
+    highest: float = 10**12
+    parts: tuple["ConfigKey", ...] = ()
+    make: Callable[..., object] = dict
+    ignored: bool = False
+    personal: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "RALPH_" + self.name.upper().replace(".", "_")
+
+    @property
+    def expected(self) -> str:
+        """What the value must be, in words."""
+        if self.choices:
+            return f"{self.kind.value} of {', '.join(self.choices)}"
+        if self.kind not in (ValueType.NUMBER, ValueType.FRACTION):
+            return self.kind.value
+        upward = self.highest >= 10**12
+        return f"{self.kind.value} from {self.lowest:g} {'up' if upward else f'to {self.highest:g}'}"
+
+
+class ValueMismatch(Exception):
+    """A value is not what its key expects; `ralph.config` knows the file and makes an error of it."""
+
+    def __init__(self, expected: str, node: "ConfigNode") -> None:
+        super().__init__(f"expected {expected}, got {describe_value(node)}")
+        self.line = node.line
+
+
+def check_value(key: ConfigKey, node: ConfigNode) -> object:
+    """The value for this key; Mismatch when the node is not what it expects."""
+    value, many = node.value, _EACH.get(key.kind)
+    if many is not None and isinstance(value, tuple):
+        return tuple(many(key, item) for item in value)
+    if key.kind is ValueType.TEXT:
+        return _text(key, node)
+    if key.kind is ValueType.CHOICE:
+        return _choice(key, node)
+    if key.kind is ValueType.FLAG and isinstance(value, bool):
+        return value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key.kind is ValueType.NUMBER and number and isinstance(value, int) and key.lowest <= value <= key.highest:
+        return value
+    if key.kind is ValueType.FRACTION and number and key.lowest <= cast("float", value) <= key.highest:
+        return value
+    raise ValueMismatch(key.expected, node)
+
+
+def _text(key: ConfigKey, node: ConfigNode) -> str:
+    """Text as written: in YAML, `1.10` and `yes` are what their author typed."""
+    if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
+        return node.source or str(node.value)
+    raise ValueMismatch(key.expected, node)
+
+
+def _choice(key: ConfigKey, node: ConfigNode) -> StrEnum:
+    word = (node.source or str(node.value)).strip().lower()
+    found = [choice for choice in key.choices if choice.value == word]
+    if not found:
+        raise ValueMismatch(key.expected, node)
+    return found[0]
+
+
+def _pattern(key: ConfigKey, node: ConfigNode) -> str:
+    text = _text(key, node)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueMismatch(f"a regular expression ({error})", node) from error
+    return text
+
+
+def _table(key: ConfigKey, node: ConfigNode) -> object:
+    """One mapping of a list; a bare word is its first part."""
+    known = {part.name: part for part in key.parts}
+    first = key.parts[0].name
+    given = node.value if isinstance(node.value, Mapping) else {first: node}
+    unknown = [ConfigNode(name, item.line) for name, item in given.items() if name not in known]
+    if unknown:
+        raise ValueMismatch(f"one of the keys {', '.join(known)}", unknown[0])
+    if first not in given:
+        raise ValueMismatch(f"a mapping with {first}", node)
+    return key.make(**{name: check_value(known[name], item) for name, item in given.items()})
+
+
+_EACH: Mapping[ValueType, Callable[[ConfigKey, ConfigNode], object]] = {
+    ValueType.TEXTS: _text, ValueType.CHOICES: _choice, ValueType.PATTERNS: _pattern, ValueType.TABLES: _table,
+}  # fmt: skip

@@ -1,27 +1,112 @@
-"""Lines, fences and comments: what the markdown-like formats have in common.
+"""Lines, bullets and splices that the markdown formats share, and what every codec returns.
 
-`lines` walks a text once and says for each line where it stands and whether it is markdown at
-all: what is inside a code fence or an HTML comment is an example, never an entry. A fence or a
-comment that is never closed hides nothing (the rest of the file would be lost to the reader);
-it is told as a Problem instead. Below are the few questions that are asked about a line, and
-what the writers share. Everything is one pass with a little state, so a large file or a very
-long line costs its length and no more. Proved by `tests/formats/test_lines.py`.
+A Document is a value that keeps every byte of its file: `add`, `replace` and `remove` return a new
+one that differs in one block; what cannot be read stays in the text and is reported as a Problem.
+Lines inside a code fence or an HTML comment are examples, never entries. A fence or comment that
+is never closed hides nothing. Every reader is one pass, linear in the size of the file.
 """
 
+import gc
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
-from ralph.errors import Refused
-from ralph.formats.document import Problem
+from ralph.errors import Conflict, NotFound, Refused
+from ralph.model.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something odd at a line of a file: what it is and what to do about it.
+
+    `level` is `error` (content is not read or may get lost: a person must look), `warning`
+    (read, but not as its author may think) or `note` (harmless, explained). `code` is a short
+    stable name; `ralph doctor --fix` knows the codes it can mend.
+    """
+
+    line: int
+    what: str
+    hint: str
+    level: str = "warning"
+    code: str = ""
+
+
+class Entry(NamedTuple):
+    """A record and where it stands in the text: `text[start:end]`, beginning at `line` (from 1)."""
+
+    record: Record
+    start: int
+    end: int
+    line: int
+
+
+class Document(Protocol):
+    """A parsed file; see the laws in `docs/formats.md`."""
+
+    @property
+    def text(self) -> str:
+        """The whole file, byte for byte."""
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The records with their places, in file order."""
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What is odd in this file, in file order."""
+
+    def add(self, record: Record) -> Self:
+        """The document with one more block."""
+
+    def replace(self, record_id: str, record: Record) -> Self:
+        """The document with one block written anew."""
+
+    def remove(self, record_id: str) -> Self:
+        """The document without one block."""
+
+
+def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
+    """The one entry with this id; NotFound when there is none, Conflict when there are several."""
+    found = [entry for entry in entries if entry.record.id == record_id]
+    if not found:
+        raise NotFound(f"no entry {record_id}")
+    if len(found) > 1:
+        lines = ", ".join(str(entry.line) for entry in found)
+        raise Conflict(
+            f"{len(found)} entries have the id {record_id} (lines {lines})",
+            hint="run `ralph doctor --fix` to give each its own id",
+        )
+    return found[0]
+
+
+@contextmanager
+def pause_gc() -> Iterator[None]:
+    """Let Python's collector rest while a parser makes many values: none of them is garbage, and it would look
+    at all of them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def newline_of(text: str) -> str:
+    r"""The line ending that a text uses: `\r\n` when its first line ends so, else `\n`."""
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
 
 BOM = "\ufeff"
 BLANK = " \t"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
-MADE = "[//]: # (ralph: made)"
+HEADING_ADDED = "[//]: # (ralph: made)"
 """The line below a heading that `add` made for an entry; `remove` takes such a heading away again.
 
 It shows nowhere in rendered markdown. An HTML comment would do the same, but its `-->` would close
@@ -31,7 +116,7 @@ MARKERS = ("- ", "* ", "-\t", "*\t")
 _NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
 
 
-class Place(Enum):
+class LineRole(Enum):
     """What a line is part of, before anybody looks at its words."""
 
     TEXT = "text"
@@ -48,13 +133,13 @@ class Line(NamedTuple):
     start: int
     end: int
     text: str
-    place: Place
+    place: LineRole
     closer: str
 
     @property
     def plain(self) -> bool:
         """Whether the line is markdown, not an example or a marker."""
-        return self.place is Place.TEXT or self.place is Place.UNCLOSED
+        return self.place is LineRole.TEXT or self.place is LineRole.UNCLOSED
 
     @property
     def blank(self) -> bool:
@@ -90,31 +175,31 @@ class _Tracker:
         self._conflict = False
         self.closer = ""
 
-    def place(self, line: str, start: int, end: int) -> Place:
+    def place(self, line: str, start: int, end: int) -> LineRole:
         """What this line is part of; moves the state past it."""
         if self.closer:
             self._inside(line)
-            return Place.INSIDE
+            return LineRole.INSIDE
         if line[:1] not in _SPECIAL:
-            return Place.TEXT
+            return LineRole.TEXT
         bare = line.lstrip(BLANK)
         if not bare:
-            return Place.TEXT
+            return LineRole.TEXT
         if bare[0] == "<" and bare.startswith("<!--") and len(line) - len(bare) <= 3:
             return self._comment(bare, end)
         if self._marks_conflict(line):
-            return Place.CONFLICT
+            return LineRole.CONFLICT
         if self._fences is None:
-            return Place.TEXT
+            return LineRole.TEXT
         if bare[:2] in MARKERS:
             bare = bare[2:].lstrip(BLANK)
         mark = fence_mark(bare)
         if not mark:
-            return Place.TEXT
+            return LineRole.TEXT
         if not self._fences.closed_after(mark, start):
-            return Place.UNCLOSED
+            return LineRole.UNCLOSED
         self.closer = mark
-        return Place.OPENS
+        return LineRole.OPENS
 
     def _inside(self, line: str) -> None:
         if self.closer == "-->":
@@ -125,13 +210,13 @@ class _Tracker:
         if bare.startswith(self.closer) and not bare.strip(self.closer[0]):
             self.closer = ""
 
-    def _comment(self, bare: str, end: int) -> Place:
+    def _comment(self, bare: str, end: int) -> LineRole:
         if bare.find("-->", 2) >= 0:
-            return Place.OPENS
+            return LineRole.OPENS
         if self._last_comment_end < end:
-            return Place.UNCLOSED
+            return LineRole.UNCLOSED
         self.closer = "-->"
-        return Place.OPENS
+        return LineRole.OPENS
 
     def _marks_conflict(self, line: str) -> bool:
         if line.startswith("<<<<<<< "):
@@ -145,7 +230,7 @@ class _Tracker:
         return line == "=======" or line.startswith("||||||| ")
 
 
-def lines(text: str) -> Iterator[Line]:
+def scan_lines(text: str) -> Iterator[Line]:
     """Every line with its place; a byte order mark stands before the first line, not in it."""
     tracker = _Tracker(text)
     position = len(BOM) if text.startswith(BOM) else 0
@@ -168,19 +253,19 @@ def fence_mark(bare: str) -> str:
     return bare[: len(bare) - len(info)]
 
 
-def oddity(line: Line) -> Problem | None:
+def line_problem(line: Line) -> Problem | None:
     """The Problem that a line is by its place alone, if it is one."""
-    if line.place is Place.CONFLICT and line.text.startswith("<"):
+    if line.place is LineRole.CONFLICT and line.text.startswith("<"):
         what = "git conflict markers: both sides are read"
         return Problem(line.number, what, "resolve the merge in this file", "error", "conflict")
-    if line.place is Place.UNCLOSED:
+    if line.place is LineRole.UNCLOSED:
         kind = "HTML comment" if line.text.lstrip(BLANK).startswith("<") else "code fence"
         what = f"this {kind} is never closed: what follows is read as if it were not there"
         return Problem(line.number, what, f"close the {kind}", "warning", "unclosed")
     return None
 
 
-def heading(line: Line) -> tuple[int, str] | None:
+def parse_heading(line: Line) -> tuple[int, str] | None:
     """Level and words of a heading that starts in the first column, else None."""
     if not line.text.startswith("#") or not line.plain:
         return None
@@ -211,15 +296,15 @@ def is_footer(line: Line) -> bool:
     return line.plain and bare != line.text and bare[:13].lower() == "last updated:"
 
 
-def runs_on(line: Line) -> bool:
+def continues_paragraph(line: Line) -> bool:
     """Whether an unindented line may go on with the paragraph above it: no heading, rule, table or label."""
     bare = line.text.strip(BLANK)
     if bare in ("-", "*", "+") or bare.startswith(("**", "__", ">", "|", "+ ")) or is_footer(line):
         return False
-    return heading(line) is None and not is_rule(bare) and _NUMBERED.match(bare) is None
+    return parse_heading(line) is None and not is_rule(bare) and _NUMBERED.match(bare) is None
 
 
-def gap(before: str, newline: str) -> str:
+def blank_line_before(before: str, newline: str) -> str:
     """What to write after `before` so that the next line stands below a blank line; nothing at the top."""
     if not before.strip(BOM):
         return ""
@@ -228,37 +313,37 @@ def gap(before: str, newline: str) -> str:
     return "" if before.endswith(("\n\n", "\n\r\n")) else newline
 
 
-def put_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
+def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
     """Where a block goes below the last words before `at`, and what to write there.
 
     The block takes no line end of its own but those above it, so that `without` finds them all
     again and the file ends as it did. With no words above, it goes to the top.
     """
-    place = words_end(text, at)
+    place = text_end(text, at)
     if place:
         # `\r` before `\n` would look like one line end, of which `without` would take both halves
         above = "\r\n" if text[place - 1] == "\r" else newline
         return place, above * (2 if apart else 1) + block
-    if words_end(text, len(text)):
+    if text_end(text, len(text)):
         return len(BOM) if text.startswith(BOM) else 0, block + newline * 2
     return len(text), ("" if text in ("", BOM) or text.endswith("\n") else newline) + block + newline
 
 
-def without(text: str, start: int, end: int, *, apart: bool = False) -> str:
+def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
     """The text without a stretch of whole lines; of the blank lines around it one goes with it.
 
     `apart` says that it was put there with a blank line of its own, which goes in any case.
     """
-    end = words_end(text, end)
-    count = 2 if apart or spaced_below(text, end) else 1
+    end = text_end(text, end)
+    count = 2 if apart or is_spaced_below(text, end) else 1
     if not text[:start].strip(BOM):
         return text[:start] + text[_after(text, end, count) :]
     return text[: _before(text, start, count)] + text[end:]
 
 
-def framed(text: str, start: int, end: int, above: str, below: str) -> tuple[int, int] | None:
+def framed_span(text: str, start: int, end: int, above: str, below: str) -> tuple[int, int] | None:
     """A stretch of lines with just these lines around it, in either line end; None when they are not there."""
-    end = words_end(text, end)
+    end = text_end(text, end)
     for newline in ("\n", "\r\n"):
         first = start - len(above.replace("\n", newline))
         stop = end + len(below.replace("\n", newline))
@@ -273,7 +358,7 @@ def framed(text: str, start: int, end: int, above: str, below: str) -> tuple[int
     return None
 
 
-def words_end(text: str, at: int) -> int:
+def text_end(text: str, at: int) -> int:
     """The end of the last line with words before the line that begins at `at`; 0 when there is none."""
     while at > 0:
         stop = at - 1 if text[at - 1] == "\n" else at
@@ -284,7 +369,7 @@ def words_end(text: str, at: int) -> int:
     return 0
 
 
-def spaced_below(text: str, at: int) -> bool:
+def is_spaced_below(text: str, at: int) -> bool:
     """Whether a blank line or nothing follows the line that ends at `at`."""
     below = text.find("\n", at) + 1
     end = text.find("\n", below)
@@ -307,7 +392,7 @@ def _after(text: str, at: int, count: int) -> int:
     return at
 
 
-def said(text: str) -> str:
+def normalise_text(text: str) -> str:
     """The words of a text for comparing: case, white space, backticks and final marks do not count.
 
     A text of nothing but such marks is those marks.
@@ -316,7 +401,7 @@ def said(text: str) -> str:
     return words.rstrip(".!?。 ") or words
 
 
-def writable(text: str, what: str) -> str:
+def check_text(text: str, what: str) -> str:
     """A text as these files can hold it; Refused when it is empty or holds a NUL."""
     if "\x00" in text:
         raise Refused(f"the {what} holds a NUL character", hint="remove it: text files cannot keep it")
@@ -324,3 +409,147 @@ def writable(text: str, what: str) -> str:
     if not clean.strip():
         raise Refused(f"the {what} is empty", hint="say in a sentence what is worth keeping")
     return clean
+
+
+ANY_DEPTH = 1_000_000
+_TAB = 4
+
+
+class Bullet(NamedTuple):
+    """A bullet with its continuation: `pad` is the column in which its words begin."""
+
+    start: int
+    end: int
+    number: int
+    indent: int
+    pad: int
+    text: str
+
+
+def indentation(text: str) -> int:
+    """How many columns of white space a line begins with; a tab goes to the next multiple of four."""
+    column = 0
+    for char in text:
+        if char == " ":
+            column += 1
+        elif char == "\t":
+            column += _TAB - column % _TAB
+        else:
+            break
+    return column
+
+
+def bullet_marker(text: str) -> tuple[int, int, int] | None:
+    """(indentation, column of the words, index of the words) of a bullet's first line, else None."""
+    bare = text.lstrip(BLANK)
+    if bare[:2] not in MARKERS or is_rule(bare):
+        return None
+    words = bare[1:].lstrip(BLANK)
+    if not words:
+        return None
+    indent = indentation(text)
+    if bare[1] == " " and len(words) == len(bare) - 2:
+        return indent, indent + 2, len(text) - len(words)
+    gap = indentation(" " * ((indent + 1) % _TAB) + bare[1 : len(bare) - len(words)]) - (indent + 1) % _TAB
+    return indent, indent + 1 + (gap if gap <= _TAB else 1), len(text) - len(words)
+
+
+def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
+    """The bullets of a section; `deepest` is the largest indentation that still starts one."""
+    reader = BulletReader(deepest)
+    for line in region:
+        done = reader.feed(line)
+        if done is not None:
+            yield done
+    done = reader.close()
+    if done is not None:
+        yield done
+
+
+class BulletReader:
+    """Takes lines and gives each bullet when the line after it comes."""
+
+    def __init__(self, deepest: int = 3) -> None:
+        self._deepest = deepest
+        self._parts: list[str] = []
+        self._waiting: list[str] = []  # blank lines that belong to the bullet only if it goes on
+        self._first: Line | None = None
+        self._end = 0
+        self._indent = 0
+        self._pad = 0
+        self._paragraph = False  # the last line was running text: an unindented line may go on with it
+        self._holds = False  # the fence or comment that is open belongs to the bullet
+
+    def feed(self, line: Line) -> Bullet | None:
+        """Take one line; the bullet that it ends, if any."""
+        if self._first is None and not line.text:
+            return None
+        if self._first is not None and self._goes_on(line):
+            return None
+        done = self.close()
+        found = bullet_marker(line.text) if line.place is not LineRole.INSIDE else None
+        if found is not None and found[0] <= self._deepest:
+            self._first, self._end = line, line.end
+            self._indent, self._pad = found[0], found[1]
+            self._parts = [line.text[found[2] :]]
+            self._paragraph = line.plain
+            self._holds = line.place is LineRole.OPENS
+        return done
+
+    def close(self) -> Bullet | None:
+        """End the open bullet."""
+        first, self._first = self._first, None
+        self._waiting = []
+        if first is None:
+            return None
+        text = "\n".join(self._parts).rstrip(BLANK)
+        return Bullet(first.start, self._end, first.number, self._indent, self._pad, text)
+
+    def _goes_on(self, line: Line) -> bool:
+        if line.place is LineRole.CONFLICT:
+            return False
+        if line.place is LineRole.INSIDE:
+            if self._holds:
+                self._take(line)
+            return self._holds
+        if line.blank:
+            self._waiting.append(dedent(line.text, self._pad))
+            self._paragraph = False
+            return True
+        indent = indentation(line.text)
+        inside = indent >= self._indent + 2 or indent > self._deepest
+        lazy = (
+            self._paragraph
+            and line.place is LineRole.TEXT
+            and bullet_marker(line.text) is None
+            and continues_paragraph(line)
+        )
+        if not inside and not lazy:
+            return False
+        self._holds = line.place is LineRole.OPENS
+        self._paragraph = line.plain
+        self._take(line)
+        return True
+
+    def _take(self, line: Line) -> None:
+        self._parts += self._waiting
+        self._waiting.clear()
+        self._parts.append(dedent(line.text, self._pad))
+        self._end = line.end
+
+
+def dedent(text: str, width: int) -> str:
+    """A line without its first columns of white space, as far as it has them."""
+    column = 0
+    for at, char in enumerate(text):
+        if column >= width or char not in BLANK:
+            return text[at:]
+        column += 1 if char == " " else _TAB - column % _TAB
+    return ""
+
+
+def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
+    """A bullet as it is written: the further lines are indented to its words."""
+    first, *rest = text.split("\n")
+    indent = " " * pad
+    return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])

@@ -1,0 +1,428 @@
+"""Hooks and MCP servers in the settings files of Claude Code, Codex and Gemini.
+
+Putting something in only inserts, and taking it out restores the old bytes. A container that we
+create has white space behind its opening bracket, one that was there and empty has our entry right
+behind it: so nothing needs to be recorded elsewhere. Comments are blanked for reading only.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ralph.errors import Conflict, Unreadable
+from ralph.formats.json_text import (
+    JsonMember,
+    JsonNode,
+    JsonStyle,
+    LineNumbers,
+    check_json,
+    dump_json,
+    is_blank,
+    read_json,
+    same_json,
+    style_of,
+)
+from ralph.formats.text import Problem, newline_of
+
+_COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_VISIBLE = re.compile(r"[^\r\n]")
+_BLANKS = " \t\r\n"
+BLANK_FILE_MARK = "  "
+"""What stands behind the bracket when the file was there but held nothing."""
+
+
+def is_empty_file(text: str, *, comments: bool) -> bool:
+    """Whether a file holds nothing but white space, and comments where they are allowed."""
+    return is_blank(_without_comments(text, comments=comments))
+
+
+def _without_comments(text: str, *, comments: bool) -> str:
+    """The text as JSON: comments as spaces where they are allowed, so that every place stays."""
+    if not comments:
+        return text
+    return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else _VISIBLE.sub(" ", found[0]), text)
+
+
+class HostFile:
+    """A settings file with its places."""
+
+    def __init__(self, text: str, *, comments: bool) -> None:
+        self.text = text
+        self.seen = _without_comments(text, comments=comments)
+        root = read_json(self.seen)
+        if isinstance(root, Problem):
+            raise Unreadable(f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written")
+        self.root = self.checked(root, dict, "the file")
+        self.style = style_of(self.seen, root)
+
+    def checked(self, node: JsonNode, kind: type, name: str) -> JsonNode:
+        """The node, if it is what it should be."""
+        if not isinstance(node.value, kind):
+            wanted = "an object" if kind is dict else "a list"
+            line = LineNumbers(self.text)(node.start)
+            raise Unreadable(f"line {line}: {name} should be {wanted}", hint="mend it by hand; nothing was written")
+        return node
+
+    # --- taking out ----------------------------------------------------------------------------
+
+    def without(self, path: Sequence[int]) -> str | None:
+        """The text without the node at a path; what was made to hold it goes with it."""
+        containers = [self.root]
+        for position in path[:-1]:
+            child = containers[-1].children[position]
+            containers.append(child.node if isinstance(child, JsonMember) else child)
+        for container, position in reversed(list(zip(containers, path, strict=True))):
+            if len(container.children) > 1:
+                return self._without_one(container, position)
+            child = container.children[position]
+            before = self.text[container.start + 1 : child.start]
+            if not before or before.strip(_BLANKS):  # it was there and empty, or somebody's comment is in it
+                return self.text[: child.start] + self.text[child.end :]
+        return self._without_root(before)
+
+    def _without_one(self, container: JsonNode, position: int) -> str:
+        """A child goes with the comma that it brought; a comment that stands between stays."""
+        children, child = container.children, container.children[position]
+        start, end = (
+            (children[position - 1].end, child.end) if position else (child.start, children[position + 1].start)
+        )
+        around = self.text[start : child.start] + self.text[child.end : end]
+        if around.strip(_BLANKS) == ",":
+            return self.text[:start] + self.text[end:]
+        comma = self.seen.index(",", start if position else child.end)
+        first, second = sorted([(comma, comma + 1), (child.start, child.end)])
+        return self.text[: first[0]] + self.text[first[1] : second[0]] + self.text[second[1] :]
+
+    def _without_root(self, before: str) -> str | None:
+        outside = self.text[: self.root.start] + self.text[self.root.end :]
+        if before == BLANK_FILE_MARK:
+            return outside
+        if is_blank(outside):
+            return None
+        return self.text[: self.root.start] + "{}" + self.text[self.root.end :]
+
+
+# --- putting in --------------------------------------------------------------------------------
+
+
+def insert_text(text: str, place: int, new: str) -> str:
+    """The text with something put in at a place."""
+    return text[:place] + new + text[place:]
+
+
+def insertion_point(page: HostFile, container: JsonNode, depth: int) -> tuple[int, str, str | None]:
+    """Where a new child goes, what stands before it, and its indentation (None: all on one line)."""
+    style = page.style
+    pad = style.unit * depth if style.spread else None
+    if not container.children:
+        return container.start + 1, "", pad
+    last = container.children[-1]
+    start = last.start
+    while page.text[start - 1] in _BLANKS:
+        start -= 1
+    gap = page.text[start : last.start]
+    if "\n" in gap:
+        pad = gap.rpartition("\n")[2].lstrip("\r")
+    elif gap or pad is None:
+        pad, gap = None, gap or style.comma[1:]
+    else:
+        gap = style.newline + pad
+    return last.end, "," + gap, pad
+
+
+def new_member(style: JsonStyle, pad: str | None, key: str, brackets: str, inner: str) -> str:
+    """A member that we make: white space behind its opening bracket says so later."""
+    before = " " if pad is None else style.newline + pad + style.unit
+    after = " " if pad is None else style.newline + pad
+    return f"{key}{style.colon}{brackets[0]}{before}{inner}{after}{brackets[1]}"
+
+
+_RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\]hooks[/\\]run\.py(?=$|[\s'\"])")
+
+
+@dataclass(frozen=True, slots=True)
+class HookEntry:
+    """One of our hooks as it stands in a file: for which event, and the whole group around it."""
+
+    event: str
+    group: object
+
+
+def is_ralph_hook(hook: object) -> bool:
+    """Whether a hook's command or arguments start Ralph."""
+    if not isinstance(hook, Mapping):
+        return False
+    arguments = hook.get("args")
+    words = [hook.get("command"), *(arguments if isinstance(arguments, list) else [])]
+    return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in words)
+
+
+def ralph_hooks(text: str | None, *, comments: bool = False) -> tuple[HookEntry, ...]:
+    """Our hooks in a file, in its order."""
+    if text is None or is_empty_file(text, comments=comments):
+        return ()
+    page = _HookFile(text, comments=comments)
+    return tuple(HookEntry(page.hooks().members[at[1]].key, group.value) for at, group, _ in page.found())
+
+
+def has_current_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> bool:
+    """Whether a file holds exactly these groups of ours, each once, wherever they stand."""
+    there = ralph_hooks(text, comments=comments)
+    return len(there) == len(groups) and all(
+        any(entry.event == event and same_json(entry.group, check_json(group)) for entry in there)
+        for event, group in groups.items()
+    )
+
+
+def with_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> str:
+    """The text with one group for each event put in; None is a file that is not there."""
+    for event, group in groups.items():
+        text = _with_group(text, event, check_json(group), comments=comments)
+    return text or ""
+
+
+def without_hooks(text: str, *, comments: bool = False) -> str | None:
+    """The text with our hooks taken out; None when the file was made for them alone."""
+    left: str | None = text
+    while left is not None and not is_empty_file(left, comments=comments):
+        page = _HookFile(left, comments=comments)
+        cut = next(page.found(), None)
+        if cut is None:
+            return left
+        left = page.without(cut[0])
+    return left
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+class _HookFile(HostFile):
+    """A settings file with its hooks."""
+
+    def hooks(self) -> JsonNode:
+        """The object that holds the hooks, or an empty one."""
+        found = self.root.get("hooks")
+        return JsonNode(0, 0, {}) if found is None else self.checked(found, dict, "`hooks`")
+
+    def event(self, name: str) -> JsonNode | None:
+        """The list of an event's groups."""
+        found = self.hooks().get(name)
+        return None if found is None else self.checked(found, list, f"`hooks.{name}`")
+
+    def found(self) -> Iterator[tuple[tuple[int, ...], JsonNode, JsonNode]]:
+        """Each hook of ours: its path of positions from the root, its group and itself.
+
+        The path ends at the group when nobody else's hook stands in it, else at the hook.
+        """
+        hooks = self.hooks()
+        at = next((n for n, member in reversed(list(enumerate(self.root.members))) if member.node is hooks), 0)
+        for event, member in enumerate(hooks.members):
+            for number, group in enumerate(member.node.items):
+                inner = group.get("hooks")
+                for place, hook in enumerate(inner.items if inner is not None else ()):
+                    if inner is not None and is_ralph_hook(hook.value):
+                        path = (at, event, number)
+                        alone = all(is_ralph_hook(each.value) for each in inner.items)
+                        yield (path if alone else (*path, _position(group, inner), place)), group, hook
+
+
+def _position(container: JsonNode, node: JsonNode) -> int:
+    return next(n for n, member in enumerate(container.members) if member.node is node)
+
+
+# --- putting in --------------------------------------------------------------------------------
+
+
+def _with_group(text: str | None, event: str, group: object, *, comments: bool) -> str:
+    if text is None:
+        style = JsonStyle()
+        return f"{{\n{style.unit}{_hooks(style, style.unit, event, group)}\n}}\n"
+    if is_empty_file(text, comments=comments):
+        style = JsonStyle()
+        return f"{text}{{{BLANK_FILE_MARK}{_hooks(style, style.unit, event, group)}\n}}"
+    page = _HookFile(text, comments=comments)
+    if page.root.get("hooks") is None:
+        place, gap, pad = insertion_point(page, page.root, 1)
+        return insert_text(text, place, gap + _hooks(page.style, pad, event, group))
+    groups = page.event(event)
+    if groups is None:
+        place, gap, pad = insertion_point(page, page.hooks(), 2)
+        return insert_text(text, place, gap + _event(page.style, pad, event, group))
+    place, gap, pad = insertion_point(page, groups, 3)
+    return insert_text(text, place, gap + page.style.render(group, pad or "", pad is not None))
+
+
+def _hooks(style: JsonStyle, pad: str | None, event: str, group: object) -> str:
+    inside = None if pad is None else pad + style.unit
+    return new_member(style, pad, '"hooks"', "{}", _event(style, inside, event, group))
+
+
+def _event(style: JsonStyle, pad: str | None, event: str, group: object) -> str:
+    inside = None if pad is None else pad + style.unit
+    return new_member(style, pad, dump_json(event), "[]", style.render(group, inside or "", pad is not None))
+
+
+SERVER_NAME = "ralph"
+"""What our server is called everywhere."""
+
+_TABLE = "mcp_servers"
+_START = "# ralph:start: `ralph uninstall codex` takes this out again"
+_END = "# ralph:end"
+_MADE_FILE = " (the file was made for it)"
+_OPEN_LINE = " (the line above had no end)"
+_BLOCK = re.compile(
+    rf"(?:(?<=\n)\r?\n)?{re.escape(_START)}(?P<how>{re.escape(_MADE_FILE)}|{re.escape(_OPEN_LINE)})?\r?\n"
+    rf".*?{re.escape(_END)}(?:\r?\n|$)",
+    re.DOTALL,
+)
+
+
+def is_ralph_server(entry: object) -> bool:
+    """Whether what stands in a file starts our server."""
+    if not isinstance(entry, Mapping):
+        return False
+    arguments = entry.get("args")
+    words = [str(word) for word in [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]]
+    return any(
+        re.split(r"[/\\]", first)[-1] == "ralph" and (second, third) == ("mcp", "serve")
+        for first, second, third in zip(words, words[1:], words[2:], strict=False)
+    )
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def json_server(text: str | None, keys: Sequence[str], *, comments: bool = False) -> object | None:
+    """The entry with our name below these keys, whoever wrote it."""
+    if text is None or is_empty_file(text, comments=comments):
+        return None
+    found, _ = _way(HostFile(text, comments=comments), [*keys, SERVER_NAME])
+    return found[-1].value if len(found) == len(keys) + 2 else None
+
+
+def with_json_server(
+    text: str | None, keys: Sequence[str], entry: Mapping[str, object], *, comments: bool = False
+) -> str:
+    """The text with our entry put in below these keys; None is a file that is not there."""
+    path = [*keys, SERVER_NAME]
+    value = check_json(entry)
+    if text is None:
+        style = JsonStyle()
+        return f"{{\n{style.unit}{_nested(style, style.unit, path, value)}\n}}\n"
+    if is_empty_file(text, comments=comments):
+        style = JsonStyle()
+        return f"{text}{{{BLANK_FILE_MARK}{_nested(style, style.unit, path, value)}\n}}"
+    page = HostFile(text, comments=comments)
+    found, _ = _way(page, path)
+    if len(found) == len(path) + 1:
+        raise Conflict(f"there is a server called {SERVER_NAME} already", hint="take it out first; nothing was written")
+    depth = len(found)
+    place, gap, pad = insertion_point(page, found[-1], depth)
+    return insert_text(text, place, gap + _nested(page.style, pad, path[depth - 1 :], value))
+
+
+def without_json_server(text: str, keys: Sequence[str], *, comments: bool = False) -> str | None:
+    """The text without our entry, and without what was made to hold it; None when the file was made for it alone."""
+    if is_empty_file(text, comments=comments):
+        return text
+    page = HostFile(text, comments=comments)
+    found, positions = _way(page, [*keys, SERVER_NAME])
+    if len(found) < len(keys) + 2 or not is_ralph_server(found[-1].value):
+        return text
+    return page.without(positions)
+
+
+def _way(page: HostFile, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
+    """The nodes along a path of keys as far as there are any, the root first, and their positions in each other."""
+    found, positions = [page.root], []
+    for depth, key in enumerate(path):
+        page.checked(found[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
+        places = [place for place, member in enumerate(found[-1].members) if member.key == key]
+        if not places:
+            break
+        positions.append(places[-1])
+        found.append(found[-1].members[places[-1]].node)
+    return found, positions
+
+
+def _nested(style: JsonStyle, pad: str | None, path: Sequence[str], value: object) -> str:
+    """A member, and the members around it that have to be made."""
+    if len(path) == 1:
+        return f"{dump_json(path[0])}{style.colon}{style.render(value, pad or '', pad is not None)}"
+    inside = None if pad is None else pad + style.unit
+    return new_member(style, pad, dump_json(path[0]), "{}", _nested(style, inside, path[1:], value))
+
+
+# --- TOML ----------------------------------------------------------------------------------------
+
+
+def toml_server(text: str | None) -> object | None:
+    """The table with our name, whoever wrote it."""
+    servers = _tables(text or "").get(_TABLE)
+    return servers.get(SERVER_NAME) if isinstance(servers, Mapping) else None
+
+
+def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
+    """The text with our table at its end."""
+    before = text or ""
+    newline = newline_of(before)
+    open_ = bool(before) and not before.endswith("\n")
+    how = _MADE_FILE if text is None else _OPEN_LINE if open_ else ""
+    rows = [f"{key} = {_toml(value)}" for key, value in entry.items()]
+    lines = [_START + how, f"[{_TABLE}.{SERVER_NAME}]", *rows, _END, ""]
+    gap = newline if before else ""
+    after = before + (newline if open_ else "") + gap + newline.join(lines)
+    if _TABLE in _tables(before) and not _is_toml(after):
+        hint = f"write it as tables, [{_TABLE}.name], or install with --no-mcp; nothing was written"
+        raise Conflict(f"`{_TABLE}` stands there in a form that nothing can be added to", hint=hint)
+    _check(after, before)
+    return after
+
+
+def without_toml_server(text: str) -> str | None:
+    """The text without our block; None when the file was made for it alone."""
+    found = _BLOCK.search(text)
+    if found is None:
+        return text
+    left = text[: found.start()] + text[found.end() :]
+    if found["how"] == _OPEN_LINE:
+        head = text[: found.start()]
+        left = head.removesuffix("\n").removesuffix("\r") + text[found.end() :]
+    _check(text, left)
+    return None if not left and found["how"] == _MADE_FILE else left
+
+
+def _check(with_ours: str, without: str) -> None:
+    """Both texts must say the same but for our server; what cannot be so is somebody's to mend."""
+    more, less = _tables(with_ours), _tables(without)
+    servers = more.get(_TABLE)
+    if isinstance(servers, dict):
+        servers.pop(SERVER_NAME, None)
+    for tables in (more, less):
+        if tables.get(_TABLE) == {}:
+            del tables[_TABLE]
+    if more != less:
+        hint = "lines below our block belong to it now: move them above `# ralph:start`; nothing was written"
+        raise Conflict("taking our block out would change what other lines mean", hint=hint)
+
+
+def _tables(text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise Unreadable(f"this is no TOML: {error}", hint="mend the file by hand; nothing was written") from error
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        _tables(text)
+    except Unreadable:
+        return False
+    return True
+
+
+def _toml(value: object) -> str:
+    """A value as TOML has it; its strings are JSON's, but for one sign."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
