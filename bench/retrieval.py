@@ -218,7 +218,7 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
 def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
     """The hits that a prompt would be given unasked: the engine's choice, for a baseline those near its best."""
     recipe = engine.STANDARD
-    near = [hit for hit in hits[: recipe.handed] if hit.score >= recipe.gate * hits[0].score]
+    near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
     return [hit for hit in hits if hit.handed] or near
 
 

@@ -292,7 +292,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 LIGHT = {
     *(f"hooks/{name}.py" for name in "run load fast screen place anchors named twice answer".split()),
     *(f"store/{name}.py" for name in "light lookup reading".split()),
-    *(f"search/{name}.py" for name in "rank asked terms everyday stem fuzzy".split()),
+    *(f"search/{name}.py" for name in "rank question terms".split()),
     *(f"context/{name}.py" for name in "lessons recall render orders order_shapes stale tokens".split()),
     "model/marks.py",
 }

@@ -17,8 +17,7 @@ ASKING = {
     "ralph.hooks.answer", "ralph.store.reading", "ralph.store.lookup", "ralph.context", "ralph.context.recall",
     "ralph.context.lessons", "ralph.context.render", "ralph.context.stale", "ralph.context.tokens", "ralph.model",
     "ralph.model.marks",
-    "ralph.search", "ralph.search.rank", "ralph.search.asked", "ralph.search.terms", "ralph.search.stem",
-    "ralph.search.everyday", "ralph.search.fuzzy",
+    "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.search.terms",
 }  # fmt: skip
 """Our modules that look for an answer."""
 HEAVY = {"dataclasses", "typing", "json", "re", "enum", "pathlib", "contextlib", "datetime", "os", "sqlite3"}

@@ -23,7 +23,7 @@ from ralph.model.query import Query
 from ralph.model.record import Family, Link, MemoryKind, Record, Status
 from ralph.search import rank as ranking
 from ralph.search import terms
-from ralph.search.rank import STANDARD, Judged, Ranked, Recipe, gate, rank, why
+from ralph.search.rank import STANDARD, RankedRow, Ranking, Recipe, explain, gate, rank
 from ralph.store import lookup
 from ralph.store.index import in_memory
 from ralph.store.lookup import Row
@@ -33,12 +33,12 @@ from ralph.store.sources import Contents, Placed
 TODAY = "2025-06-01"
 
 
-def ask(connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10) -> Ranked:
+def ask(connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10) -> Ranking:
     keep = filter_of(query) if query is not None else lookup.EVERYTHING
     return rank(connection, text, today=TODAY, keep=keep, limit=limit)
 
 
-def names(ranked: Ranked) -> list[str]:
+def names(ranked: Ranking) -> list[str]:
     return [each.row.id for each in ranked.best]
 
 
@@ -59,7 +59,7 @@ def test_what_a_good_hit_names_comes_along_and_says_which_hit_led_to_it() -> Non
         assert names(found) == [NEAR.id, FAR.id]
         first, second = found.best
         assert (first.link, second.link) == ("", NEAR.id)
-        assert f"link: {NEAR.id}" in why(second, found.words, TODAY)
+        assert f"link: {NEAR.id}" in explain(second, found.words, TODAY)
         assert second.score == pytest.approx(STANDARD.link * first.score)
         assert found.total == 2
 
@@ -70,7 +70,7 @@ def test_a_hit_that_is_named_and_found_is_told_once_and_keeps_its_own_reasons() 
     with indexed(named, both, *NOISE) as connection:
         found = ask(connection, "gateway deploy fails")
         assert sorted(names(found)) == sorted([named.id, both.id])
-        assert "text: gateway" in why(found.best[1], found.words, TODAY)
+        assert "text: gateway" in explain(found.best[1], found.words, TODAY)
 
 
 def test_a_retired_or_filtered_record_does_not_come_along() -> None:
@@ -125,8 +125,10 @@ def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> N
     assert among([known, *NOISE], "xylophone parseHttpHeader terracotta marmalade quicksilver") == [known.id]
 
 
-def judged(score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True) -> Judged:
-    each = Judged(Row(1, *("",) * 9), score)
+def judged(
+    score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True
+) -> RankedRow:
+    each = RankedRow(Row(1, *("",) * 9), score)
     each.subject, each.close, each.link = subject, close, link
     each.matched = {"word": 1.0} if matched else {}
     return each
@@ -140,7 +142,7 @@ def test_the_gate_lets_through_what_is_near_the_best_or_on_the_subject() -> None
 
 def test_the_gate_lets_five_through_at_most() -> None:
     assert len(gate([judged(1.0) for _ in range(20)])) == 5
-    assert len(gate([judged(1.0) for _ in range(20)], Recipe(handed=2))) == 2
+    assert len(gate([judged(1.0) for _ in range(20)], Recipe(injected=2))) == 2
 
 
 def test_what_only_stands_beside_something_that_fits_is_not_handed_over() -> None:
@@ -264,7 +266,7 @@ def test_no_text_and_no_question_whatsoever_is_an_error(text: str, question: str
         for asked in (text, question):
             found = ask(connection, asked)
             for each in found.best:
-                why(each, found.words, TODAY)
+                explain(each, found.words, TODAY)
 
 
 def test_a_long_question_of_known_words_still_finds() -> None:

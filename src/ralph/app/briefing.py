@@ -29,7 +29,7 @@ from ralph.errors import RalphError
 from ralph.model import ids
 from ralph.model.record import Family
 from ralph.search import rank
-from ralph.search.rank import Judged
+from ralph.search.rank import RankedRow
 from ralph.settings import Config, Inject, Trimming
 from ralph.store import rows
 from ralph.store.sources import sources
@@ -195,7 +195,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
                 round(each.score, 4),
                 (
                     *_named_files(each),
-                    *rank.why(each, told.words, wanted.today),
+                    *rank.explain(each, told.words, wanted.today),
                     *filter(None, [recall.noted(each.row, wanted.stale)]),
                 ),
                 costs[each.row.id],
@@ -208,7 +208,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
     return index.ask(root, question)
 
 
-def _named_files(each: Judged) -> list[str]:
+def _named_files(each: RankedRow) -> list[str]:
     """The files of a prompt by which a record was found: such a record has no score, for no words were compared."""
     row = each.row
     held = f"{row.files} {row.title} {row.text}".lower()

@@ -253,11 +253,11 @@ def search(
     return asked(root, question, progress)
 
 
-def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranked) -> dict[int, float]:
+def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranking) -> dict[int, float]:
     """The nodes of the records that were found; a journal entry's is its task."""
     scores: dict[str, float] = {}
     for each in ranked.best:
-        if rank.answers(each) or each.link:
+        if rank.is_answer(each) or each.link:
             scores.setdefault(_node_of(connection, each.row.key, each.row.id), each.score)
     keys = stored.keys_of(graph, list(scores))
     return {keys[name]: score for name, score in scores.items() if name in keys}

@@ -36,8 +36,8 @@ from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
-from ralph.search.asked import Asked
-from ralph.search.everyday import WORDS as EVERYDAY
+from ralph.search.question import WeightedWord
+from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.store import files, lookup, rows
 
 RECENT = 5
@@ -243,12 +243,12 @@ def _ranked(
     today: str,
     limit: int | None,
     recipe: ranking.Recipe = ranking.STANDARD,
-) -> tuple[ranking.Ranked, list[tuple[ranking.Judged, JournalEntry]]]:
+) -> tuple[ranking.Ranking, list[tuple[ranking.RankedRow, JournalEntry]]]:
     """The ranking of entries by some words, and those that it found, best first, each once."""
     keep = [(rows.FAMILIES.index(Family.JOURNAL), *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     held = rows.records(connection, [each.row.key for each in ranked.best])
-    found: dict[str, tuple[ranking.Judged, JournalEntry]] = {}
+    found: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
     for each in ranked.best:
         record = held.get(each.row.key)
         if record is not None and is_journal_entry(record):
@@ -256,13 +256,13 @@ def _ranked(
     return ranked, list(found.values())
 
 
-def _fits(judged: ranking.Judged, words: Sequence[Asked]) -> bool:
+def _fits(judged: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Whether an entry is worth telling to somebody who did not ask: it answers the words as a search would have it,
     or holds much of what of them occurs anywhere. A task's title is no question: its other words are new work."""
-    known = [each for each in words if each.counts and each.sure and each.word.lower() not in EVERYDAY]
+    known = [each for each in words if each.counts and each.certain and each.word.lower() not in EVERYDAY]
     whole = sum(each.weight for each in known)
     held = sum(each.weight * judged.matched.get(each.word, 0.0) for each in known)
-    return ranking.answers(judged) or (whole > 0 and held / whole >= ranking.STANDARD.floor)
+    return ranking.is_answer(judged) or (whole > 0 and held / whole >= ranking.STANDARD.floor)
 
 
 # --- for people --------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def search(root: Path, words: str, which: Which = EVERY, *, limit: int | None = 
         today = ids.today()
         ranked, found = _ranked(connection, words, which.condition, today, limit)
         matched = (
-            Match(entry, round(judged.score, 4), tuple(ranking.why(judged, ranked.words, today)))
+            Match(entry, round(judged.score, 4), tuple(ranking.explain(judged, ranked.words, today)))
             for judged, entry in found
         )
         return tuple(matched), ranked.total

@@ -26,8 +26,7 @@ from ralph.formats.log import encode_line, parse_log
 from ralph.model import ids
 from ralph.model.record import ObservationKind, Record
 from ralph.search import terms
-from ralph.search.everyday import WORDS
-from ralph.search.stem import stem
+from ralph.search.terms import EVERYDAY_WORDS, stem
 from ralph.store import db, files, rows
 from ralph.store.library import Library
 
@@ -256,14 +255,14 @@ def _mentions(text: str, name: str) -> bool:
 @cache
 def _usual() -> frozenset[str]:
     """The words that tell nothing, as terms."""
-    return frozenset(map(stem, (*WORDS, *_CODE.split())))
+    return frozenset(map(stem, (*EVERYDAY_WORDS, *_CODE.split())))
 
 
 def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The telling words of a text, each in one form, and the names of code in it."""
     words: set[str] = set()
     names: set[str] = set()
-    for word in terms.words(text):
+    for word in terms.split_words(text):
         folded = terms.fold(word)
         if terms.is_cjk(word):
             words.update([folded[:_LEAST_CJK]] if len(folded) >= _LEAST_CJK else [])

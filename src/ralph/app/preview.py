@@ -23,7 +23,7 @@ from ralph.model import ids
 from ralph.model.record import Record
 from ralph.model.work import Task
 from ralph.search import rank
-from ralph.search.rank import Judged
+from ralph.search.rank import RankedRow
 from ralph.settings import Config, Inject
 from ralph.store import lookup, rows
 from ralph.store.lookup import Row
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SHOWN = 100
 """So many are named that were left out."""
 _CANDIDATES = 30
-_ALL = rank.Recipe(handed=_CANDIDATES)
+_ALL = rank.Recipe(injected=_CANDIDATES)
 _TITLE = 160
 _SPEAKERS = ("prompt", "answer")
 """What is said in a session is titled by who said it, which tells nothing in a list."""
@@ -220,17 +220,19 @@ def _not_told(connection: sqlite3.Connection, asked: str, told: Collection[int],
     return found
 
 
-def _through_the_gate(best: Sequence[Judged]) -> list[Judged]:
+def _through_the_gate(best: Sequence[RankedRow]) -> list[RankedRow]:
     """What is good enough to be handed over unasked, by family, however many that are."""
-    found: list[Judged] = []
+    found: list[RankedRow] = []
     for place in range(len(lookup.TABLES)):
         own = [each for each in best if each.row.key % len(lookup.TABLES) == place]
-        if own and rank.answers(own[0]):
+        if own and rank.is_answer(own[0]):
             found += rank.gate(own, _ALL)
     return found
 
 
-def _against(each: Judged, rules: _Rules, fitting: Collection[int], seen: Collection[int], let: Collection[int]) -> str:
+def _against(
+    each: RankedRow, rules: _Rules, fitting: Collection[int], seen: Collection[int], let: Collection[int]
+) -> str:
     row = each.row
     if row.id in rules.seen:
         return "this session knows it already"
@@ -245,7 +247,7 @@ def _against(each: Judged, rules: _Rules, fitting: Collection[int], seen: Collec
     return "" if row.key in fitting else "it does not fit closely enough"
 
 
-def _crowded(each: Judged, sessions: Sequence[str], told: int) -> str:
+def _crowded(each: RankedRow, sessions: Sequence[str], told: int) -> str:
     if sessions.count(each.row.session) >= recall.PER_SESSION:
         return f"{recall.PER_SESSION} things of its session are told already"
     return f"the best {recall.MOST} are told" if told >= recall.MOST else "there is no room for it in the budget"

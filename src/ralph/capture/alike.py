@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from ralph.capture.distinct import are_two
 from ralph.capture.values import words_of
-from ralph.search.everyday import WORDS as EVERYDAY
-from ralph.search.terms import STOP_WORDS, is_cjk, unaccented, word_terms, words
+from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
+from ralph.search.terms import STOP_WORDS, is_cjk, split_words, unaccented, word_terms
 
 _NAME, _WORD, _COMMON, _PAIR = 2.5, 1.0, 0.35, 0.6
 _SHARED = 0.45
@@ -52,7 +52,7 @@ _COMMON_WORDS = words_of(
 def weights(text: str) -> Mapping[str, float]:
     """The terms of a text and how much each of them tells; a text is asked about several times in a row."""
     found: dict[str, float] = {}
-    for word in words(unaccented(text)):
+    for word in split_words(unaccented(text)):
         low = word.lower()
         weight = _weight(word, low)
         terms = word_terms(word) if weight else ()
@@ -117,17 +117,17 @@ class Rarity:
         }
         shared = sum(rare.values())
         light = min(sum(one.values()), sum(other.values()))
-        words = _distinct(rare)
+        split_words = _distinct(rare)
         wanted = _RARE_SHARE if self.texts >= _MANY_TEXTS else _RARE_SHARE_OF_FEW
         sure = self.texts >= _MANY_TEXTS or _NAME in rare.values()
         least = _RARE_WORDS if sure else _RARE_WORDS + 1
-        if shared >= _RARE_WEIGHT and shared / light >= wanted and words >= least:
+        if shared >= _RARE_WEIGHT and shared / light >= wanted and split_words >= least:
             return shared / light
         names = sum(1 for weight in rare.values() if weight == _NAME)
         both = sum(min(weight, other[term]) for term, weight in one.items() if term in other)
         if (
             self.texts >= _SOME_TEXTS
-            and words + names >= _RARE_WORDS
+            and split_words + names >= _RARE_WORDS
             and both / light >= (_WITH_NAME if names else _TOGETHER)
         ):
             return both / light if shared >= _RARE_WEIGHT else 0.0

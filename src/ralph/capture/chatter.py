@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from ralph.search.terms import STOP_WORDS, word_terms, words
+from ralph.search.terms import STOP_WORDS, split_words, word_terms
 
 _OF_LOOP = re.compile(
     r"the agent (?:did not say that the task is done|says that it failed|reached its limit of|could not be reached"
@@ -278,10 +278,10 @@ def is_restated(sentence: str) -> bool:
     if _RESTATED.search(sentence):
         return True
     found = _SUBJECT.match(sentence)
-    subject = {term for word in words(found[1]) for term in word_terms(word)} if found is not None else set()
+    subject = {term for word in split_words(found[1]) for term in word_terms(word)} if found is not None else set()
     rest = [
         {*word_terms(word)}
-        for word in words(sentence[found.end(1) if found is not None else 0 :])
+        for word in split_words(sentence[found.end(1) if found is not None else 0 :])
         if word.lower() not in STOP_WORDS
     ]
     often = max(Counter(term for terms in rest for term in terms).values(), default=0)

@@ -9,8 +9,7 @@ person, one that was left out is gone. `tests/capture/test_distinct.py` has pair
 """
 
 from ralph.capture.values import words_of
-from ralph.search.stem import stem
-from ralph.search.terms import STOP_WORDS, is_cjk, unaccented, words
+from ralph.search.terms import STOP_WORDS, is_cjk, split_words, stem, unaccented
 
 _MOST = 0.55
 """The part of all their words which two texts share that are one sentence with something changed."""
@@ -48,7 +47,7 @@ def are_two(one: str, other: str) -> bool:
 def _telling(text: str) -> list[str]:
     """The words that tell something, by their stems, in their order."""
     found = []
-    for word in words(unaccented(text)):
+    for word in split_words(unaccented(text)):
         low = word.lower().strip("'’")
         if low in _NO or low in _ORDER or low.isdigit():
             found.append(low)

@@ -28,8 +28,8 @@ from ralph.capture.chatter import (
 from ralph.capture.everybodys import SIGNS as EVERYBODYS_SIGNS
 from ralph.capture.everybodys import WORDS as EVERYBODYS
 from ralph.capture.values import words_of
-from ralph.search.everyday import WORDS as EVERYDAY
-from ralph.search.terms import STOP_WORDS, is_cjk, words
+from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
+from ralph.search.terms import STOP_WORDS, is_cjk, split_words
 
 
 class Meant(IntEnum):
@@ -209,7 +209,7 @@ def is_reason(text: str) -> bool:
     """Whether a text says what was done and also what is the case: two clauses, or a word such as "because"."""
     if is_plan(text) or is_test_first(text) or is_own(text) or (is_work(text) and not _RULE.search(text)):
         return False
-    many = sum(len(each) / 2 if is_cjk(each) else 1 for each in words(text))
+    many = sum(len(each) / 2 if is_cjk(each) else 1 for each in split_words(text))
     clauses = [part for part in _CLAUSE.split(text) if len(part.split()) > 1 or len(part) >= _SIGNS]
     if len(clauses) > 1:
         return many >= _CLAUSES_LEAST and not is_report(text)
@@ -259,7 +259,7 @@ def particular(text: str) -> float:
     rest = EVERYBODYS_SIGNS.sub(" ", _PARTICULAR.sub(" ", text))
     rare: set[str] = set()
     pairs: set[str] = set()
-    for word in words(rest):
+    for word in split_words(rest):
         low = word.lower()
         if is_cjk(word):
             pairs.update(low[at : at + 2] for at in range(len(low) - 1))

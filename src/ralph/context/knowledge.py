@@ -153,7 +153,9 @@ class _Words:
         found = list(texts)
         rows = [" ".join(_pieces(text, parts=parts)) for text in found for parts in (False, True)]
         self._phrases = f" {_PATH_END.join(rows)} "
-        self._terms = {term for text in found for word in terms.words(_plain(text)) for term in terms.word_terms(word)}
+        self._terms = {
+            term for text in found for word in terms.split_words(_plain(text)) for term in terms.word_terms(word)
+        }
         self._low = "\n".join(terms.fold(text) for text in found)
 
     def hold(self, tag: str, longer_than: int = 0) -> bool:
@@ -182,7 +184,7 @@ class _Words:
 
 def _pieces(text: str, *, parts: bool = False) -> Iterator[str]:
     """A text's words as terms, in order; with `parts`, those of `camelCase` instead of the whole."""
-    for word in terms.words(_plain(text)):
+    for word in terms.split_words(_plain(text)):
         for piece in filter(None, _JOINTS.split(word) if word[-1].isalnum() else [word]):
             found = terms.word_terms(piece)
             yield from found if terms.is_cjk(piece) else found[1:] if parts and len(found) > 1 else found[:1]

@@ -9,7 +9,7 @@ Hooks load this module, so it imports little. `tests/context/test_lessons.py` ha
 """
 
 from ralph.search import terms
-from ralph.search.everyday import WORDS as EVERYDAY
+from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.store import lookup
 
 TYPE_CHECKING = False
@@ -138,7 +138,7 @@ def _match(parts: "Sequence[str]") -> str:
         return ""
     joined = terms.fold("".join(char for char in name if char.isalnum()))
     ending = terms.fold(name.rpartition(".")[2])  # `ts` is in every second record, and brings nothing
-    found = [term for part in parts[-2 if _is_common(name) else -1 :] for word in terms.words(part)
+    found = [term for part in parts[-2 if _is_common(name) else -1 :] for word in terms.split_words(part)
              for term in terms.word_terms(word)]  # fmt: skip
     if not found or (len(found) == 1 and "." not in name and name.islower()):
         return ""
@@ -233,7 +233,7 @@ def _signs(error: str) -> dict[str, int]:
     """What is special about an error, and how much each sign counts: codes and names most, then quoted things."""
     quoted = {piece for sign in "'\"`" for piece in error.replace("’", "'").split(sign)[1::2]}
     found: dict[str, int] = {}
-    for word in terms.words(error):
+    for word in terms.split_words(error):
         if weight := _sign(word, word in quoted):
             found[word if weight >= _CODE else terms.fold(word)] = weight
     return found
@@ -263,7 +263,7 @@ def _weight(signs: "dict[str, int]", lesson: str) -> int:
     begun = {sign: weight for sign, weight in signs.items() if terms.fold(sign[:_SHORTEST]) in folded}
     if sum(begun.values()) < _ENOUGH:
         return 0
-    said = terms.words(lesson)
+    said = terms.split_words(lesson)
     exact, low = {*said}, {terms.fold(word) for word in said}
     stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
     total = 0

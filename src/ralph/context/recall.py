@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ralph.context.stale import Known
-    from ralph.search.asked import Asked
-    from ralph.search.rank import Judged
+    from ralph.search.question import WeightedWord
+    from ralph.search.rank import RankedRow
     from ralph.store.lookup import Filter, Hidden, Row
 
 AT_PLACE = 600
@@ -100,13 +100,17 @@ class Told:
     __slots__ = ("judged", "layer", "records", "text", "words")
 
     def __init__(
-        self, text: str = "", records: "Sequence[tuple[str, int]]" = (), layer: int = 0, judged: "Sequence[Judged]" = ()
+        self,
+        text: str = "",
+        records: "Sequence[tuple[str, int]]" = (),
+        layer: int = 0,
+        judged: "Sequence[RankedRow]" = (),
     ) -> None:
         self.text = text
         self.records = records
         self.layer = layer
         self.judged = judged
-        self.words: Sequence[Asked] = ()
+        self.words: Sequence[WeightedWord] = ()
 
 
 NOTHING = Told()
@@ -201,7 +205,7 @@ def _memories(wanted: Wanted, kinds: "Sequence[str]", past: "Collection[str]") -
     )  # fmt: skip
 
 
-def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[Judged]":
+def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
     """What was said of the files that a prompt names, the newest first: files that a session here has touched."""
     phrases = {name: phrase for name in _file_names(prompt) if (phrase := _phrase(name))}
     if not phrases:
@@ -211,7 +215,7 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     rows = list(lookup.judged(connection, [key for key, _ in found]).values())
     touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
     held = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
-    judged = [ranking.Judged(row) for row in sorted(held, key=lambda row: (row.created_at, row.key), reverse=True)]
+    judged = [ranking.RankedRow(row) for row in sorted(held, key=lambda row: (row.created_at, row.key), reverse=True)]
     for each in judged:
         each.matched = dict.fromkeys(touched, 1.0)
     return judged
@@ -259,19 +263,19 @@ def _single(part: str) -> list[str]:
 # --- what is said ------------------------------------------------------------------------------
 
 
-def _fitting(best: "Sequence[Judged]") -> "list[Judged]":
+def _fitting(best: "Sequence[RankedRow]") -> "list[RankedRow]":
     """What fits, by family: a memory is worth more than a log that happens to have more of the words."""
-    found: list[Judged] = []
+    found: list[RankedRow] = []
     for place in range(len(lookup.TABLES)):
         own = [each for each in best if each.row.key % len(lookup.TABLES) == place]
-        if own and ranking.answers(own[0]):
+        if own and ranking.is_answer(own[0]):
             found += ranking.gate(own)
     return found[:MOST]
 
 
-def _chosen(judged: "Sequence[Judged]", wanted: Wanted) -> "list[Judged]":
+def _chosen(judged: "Sequence[RankedRow]", wanted: Wanted) -> "list[RankedRow]":
     """Those that the session does not know, each once, few of one earlier session, and none that gives orders."""
-    chosen: list[Judged] = []
+    chosen: list[RankedRow] = []
     sessions: dict[str, int] = {}
     said: set[str] = set()
     for each in judged:
@@ -306,7 +310,7 @@ def _at_place(rows: "Sequence[Row]", wanted: Wanted) -> Told:
     return NOTHING
 
 
-def _lowered(judged: "list[Judged]", known: "Known | None") -> "list[Judged]":
+def _lowered(judged: "list[RankedRow]", known: "Known | None") -> "list[RankedRow]":
     """The same with what cites something that is gone behind its like: of its family, or found by a file's name."""
     if known is None:
         return judged

@@ -39,8 +39,8 @@ ANSWER = ("ralph.hooks.answer",)
 ASKING = ("ralph.store.lookup", "ralph.store.reading")
 """What opens the index; before it, SQLite's C part has to be loaded."""
 TELLING = (
-    "ralph.search.stem", "ralph.search.terms", "ralph.search.everyday", "ralph.context.lessons",
-    "ralph.context.tokens", "ralph.model.marks", "ralph.context.render", "ralph.search.fuzzy", "ralph.search.asked",
+    "ralph.search.terms", "ralph.context.lessons",
+    "ralph.context.tokens", "ralph.model.marks", "ralph.context.render", "ralph.search.question",
     "ralph.search.rank", "ralph.context.recall", "ralph.context.stale",
 )  # fmt: skip
 """What looks for an answer."""

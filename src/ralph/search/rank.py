@@ -1,18 +1,12 @@
-"""Words in, keys and scores out: how well each record of an index answers a question, and why.
+"""Rank records: how well each record of an index answers a query, and why.
 
-The full-text index gives candidates by BM25 over title, tags, text and file paths; pairs of words that
-stand side by side count extra; an observation also counts what matched in its session's neighbours. Of many
-common terms only the rarest choose candidates; all of them are judged. The best candidates are then judged by
-what they hold: how much of the question they cover, tags, how recent they are, and, when similarities are
-given, how near they are in meaning. The parts are a weighted sum of normalised scores, never of ranks. What
-covers too little of the question is no answer: a miss is a miss.
-
-This is the same for a search, a benchmark and a hook. A hook has milliseconds, so nothing is decoded here: a
-word is looked for in a record's columns as they are, and only what looks like it is brought to its terms.
+BM25 over title, tags, text and file paths gives candidates, chosen by the rarest terms; adjacent words count extra,
+and an observation also counts what matched in its session's neighbours. The best candidates are then judged by what
+they contain: coverage of the query, tags, age and, when similarities are given, meaning. The score is a weighted sum
+of normalised parts, never of ranks. What covers too little of the query is no answer. Hooks load this module.
 """
 
-from ralph.search import asked as question
-from ralph.search import terms
+from ralph.search import question, terms
 from ralph.store import lookup
 
 TYPE_CHECKING = False
@@ -20,13 +14,13 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
-    from ralph.search.asked import Asked
     from ralph.search.engine import Meaning, Related
+    from ralph.search.question import WeightedWord
     from ralph.store.lookup import Filter, Row
 
 
 class Recipe:
-    """The numbers behind the ranking; one set of them for every question and every kind of record."""
+    """The numbers behind the ranking, the same for every query and every kind of record."""
 
     fields: tuple[float, ...] = (1.2, 1.5, 1.0, 0.8)
     pairs: float = 0.5
@@ -36,7 +30,7 @@ class Recipe:
     recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
-    kept: float = 0.2
+    memory: float = 0.2
     cover: float = 0.5
     beside: float = 0.8
     everyday: float = 0.5
@@ -48,7 +42,7 @@ class Recipe:
     floor: float = 0.45
     evidence: float = 0.7
     gate: float = 0.6
-    handed: int = 5
+    injected: int = 5
     candidates: int = 300
     spreading: int = 150
     judged: int = 20
@@ -64,23 +58,22 @@ class Recipe:
 
 STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
-"""For a hook: the same numbers over fewer candidates, chosen by rarer words; for unknown words little is tried."""
+"""For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
 _MOST_PAIRS = 12
 _MEMORIES = 5
 _LINKING = 3
-"""So many of the best records lead to what they name as related."""
+"""Links of so many of the best records are followed."""
 _FIRST = 5
-"""One of so many best records that hold anything of the question must be an answer, or there is none."""
+"""One of so many best records must be an answer, or there is none."""
 
 
-class Judged:
-    """A record that was judged: its score, and what the question and it have in common.
+class RankedRow:
+    """A row with its score, and what it has in common with the query.
 
-    `matched` are the words of the question that it holds; `cover` is how much of the question that is, `evidence`
-    how much in all; `subject` is how telling the best word is that is one of its tags, or 1 when it has an
-    identifier of the question that few have; `close` is how near it is in meaning; `link` names the record that
-    led to it.
+    `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject` is
+    the weight of the best word among its tags, or 1 when it has a distinctive identifier of the query; `close` is
+    the similarity in meaning; `link` is the id of the record that led to it.
     """
 
     __slots__ = ("close", "cover", "evidence", "link", "matched", "row", "score", "subject")
@@ -93,12 +86,12 @@ class Judged:
         self.link = ""
 
 
-class Ranked:
-    """The answer: the best records, how many there are in all, and the words that were asked for."""
+class Ranking:
+    """The best rows, how many there are in all, and the words of the query."""
 
     __slots__ = ("best", "total", "words")
 
-    def __init__(self, best: "Sequence[Judged]", total: int, words: "Sequence[Asked]") -> None:
+    def __init__(self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]") -> None:
         self.best = best
         self.total = total
         self.words = words
@@ -116,38 +109,39 @@ def rank(
     related: "Related | None" = None,
     hurried: bool = False,
     crowded: Recipe | None = None,
-) -> Ranked:
-    """The records that answer a question, best first.
+) -> Ranking:
+    """The records that answer a query, best first.
 
-    When `hurried`, the filter is tested on the best candidates only and nobody counts how many there are in all:
-    for a filter that lets most records through. Where it leaves too few of them, `crowded` is the recipe instead.
+    When `hurried`, the filter is tested on the best candidates only and the total is not counted: for a filter that
+    most records pass. Where it leaves too few of them, `crowded` is the recipe instead.
     """
-    words = question.asked(connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough)
+    words = question.weigh_words(
+        connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough
+    )
     if not words:
-        return Ranked((), 0, ())
+        return Ranking((), 0, ())
     while True:
         found, total = _candidates(connection, words, None if hurried else keep, limit, recipe)
         scores, around = _with_neighbours(connection, found, recipe)
         near = meaning(text, list(scores)) if meaning is not None else {}
-        share = _share(connection, words, scores, recipe) if near else 0.0
-        fused = _fused(scores, near, share)
+        share = _meaning_share(connection, words, scores, recipe) if near else 0.0
+        fused = _fuse(scores, near, share)
         most = None if limit is None else max(recipe.judged, limit)
-        order = _ordered(connection, fused, keep, most)
+        order = _filtered(connection, fused, keep, most)
         if crowded is None or most is None or len(order) >= most or len(found) < max(recipe.candidates, most):
             break
         recipe, crowded = crowded, None
-    order += _kept(connection, fused, keep, order)
+    order += _best_memories(connection, fused, keep, order)
     judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
-    holding = [each for each in judged if each.matched or each.close]
-    if not any(answers(each, recipe) for each in holding[:_FIRST]):
-        return Ranked((), 0, words)
+    matching = [each for each in judged if each.matched or each.close]
+    if not any(is_answer(each, recipe) for each in matching[:_FIRST]):
+        return Ranking((), 0, words)
     _follow_links(connection, judged, keep, recipe, related)
-    return Ranked(judged[:limit], max(total, len(order), len(judged)), words)
+    return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
 
 
-def answers(judged: Judged, recipe: Recipe = STANDARD) -> bool:
-    """Whether a record is an answer: it holds much of the question, enough telling words, has a tag that is
-    named outright, or is near in meaning."""
+def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
+    """Whether a record covers much of the query, has enough evidence, a tag that is named, or is near in meaning."""
     return (
         judged.cover >= recipe.floor
         or judged.evidence >= recipe.evidence
@@ -156,21 +150,21 @@ def answers(judged: Judged, recipe: Recipe = STANDARD) -> bool:
     )
 
 
-def gate(best: "Sequence[Judged]", recipe: Recipe = STANDARD) -> "list[Judged]":
-    """What is good enough to be handed over unasked: near the best, or on a subject that the question names; few.
+def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
+    """The few that are good enough to be injected: near the best, or on a subject that the query names.
 
-    What only stands beside something that fits is not.
+    A record that only has a matching neighbour is not.
     """
-    first = best[: recipe.handed]
+    first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
     fit = [each for each in first if each.matched or each.link or each.close >= recipe.close]
     return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
 
 
-def _ordered(
+def _filtered(
     connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", most: int | None
 ) -> list[int]:
-    """The best keys that pass the filters, best first; equal ones by time and place, as in any index of these files."""
+    """The best keys that pass the filter, best first; equal ones by time and place, whatever their keys are."""
     order = sorted(fused, key=lambda key: fused[key], reverse=True)
     found: list[int] = []
     size = most or 0
@@ -185,30 +179,34 @@ def _ordered(
             stand = lookup.standing(connection, first)
             first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
         found += first
-        if 2 * len(first) < size:  # where few pass, few questions are better than short ones
+        if 2 * len(first) < size:  # where few pass, few queries are better than short ones
             size *= 2
     return found[:most]
 
 
-def _kept(
+def _best_memories(
     connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", order: "Sequence[int]"
 ) -> list[int]:
-    """The best few memories that are not among those to be judged: many lines of a log must not crowd them out."""
-    there = {key for key in order if key % len(lookup.TABLES) == 0}
-    if len(there) >= _MEMORIES:
+    """The best few memories that are not in the order yet: many lines of a log must not crowd them out."""
+    present = {key for key in order if key % len(lookup.TABLES) == 0}
+    if len(present) >= _MEMORIES:
         return []
-    others = {key: fused[key] for key in fused if key % len(lookup.TABLES) == 0 and key not in there}
-    return _ordered(connection, others, keep, _MEMORIES - len(there)) if others else []
+    others = {key: fused[key] for key in fused if key % len(lookup.TABLES) == 0 and key not in present}
+    return _filtered(connection, others, keep, _MEMORIES - len(present)) if others else []
 
 
 # --- candidates --------------------------------------------------------------------------------
 
 
 def _candidates(
-    connection: "sqlite3.Connection", words: "Sequence[Asked]", keep: "Filter | None", limit: int | None, recipe: Recipe
+    connection: "sqlite3.Connection",
+    words: "Sequence[WeightedWord]",
+    keep: "Filter | None",
+    limit: int | None,
+    recipe: Recipe,
 ) -> tuple[dict[int, float], int]:
-    """Keys and text scores by BM25, and how many match: of all terms, or of the rarest when all would be too many."""
-    chosen = question.rarest(words, recipe.common)
+    """Keys with BM25 scores, and how many match: by all terms, or by the rarest when all would be too many."""
+    chosen = question.rarest_terms(words, recipe.common)
     if not chosen:
         return {}, 0
     match = " OR ".join(f'"{term}"' for term in chosen)
@@ -216,16 +214,16 @@ def _candidates(
     scores = dict(lookup.matching(connection, match, recipe.fields, most, keep))
     counted = keep is not None and len(scores) == most
     total = lookup.count_matching(connection, match, keep) if counted and keep is not None else len(scores)
-    for key, score in _side_by_side(connection, words, most, recipe):
+    for key, score in _adjacent(connection, words, most, recipe):
         if key in scores:
             scores[key] += recipe.pairs * score
     return scores, total
 
 
-def _side_by_side(
-    connection: "sqlite3.Connection", words: "Sequence[Asked]", most: int, recipe: Recipe
+def _adjacent(
+    connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", most: int, recipe: Recipe
 ) -> list[tuple[int, float]]:
-    """The scores of candidates in which two words of the question stand next to each other."""
+    """The scores of candidates in which two words of the query are adjacent."""
     pairs = [
         f'"{list(left.counts)[-1]} {next(iter(right.counts))}"'
         for left, right in zip(words, words[1:])  # noqa: B905, RUF007  (itertools is one import more)
@@ -239,7 +237,7 @@ def _side_by_side(
 def _with_neighbours(
     connection: "sqlite3.Connection", scores: dict[int, float], recipe: Recipe
 ) -> tuple[dict[int, float], dict[int, list[int]]]:
-    """What was said just before and after in the same session counts too, less with each step."""
+    """Add what matched just before and after in the same session, less with each step."""
     total = dict(scores)
     around: dict[int, list[int]] = {}
     first = sorted(scores, key=lambda key: scores[key], reverse=True)[: recipe.spreading]
@@ -249,28 +247,28 @@ def _with_neighbours(
     return total, around
 
 
-def _share(
-    connection: "sqlite3.Connection", words: "Sequence[Asked]", scores: "Mapping[int, float]", recipe: Recipe
+def _meaning_share(
+    connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", scores: "Mapping[int, float]", recipe: Recipe
 ) -> float:
-    """How much meaning counts: the more, the less of the question's words the best match has.
+    """How much meaning counts: the more, the fewer words of the query the best match has.
 
     The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
     """
     first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
     found = lookup.judged(connection, first).values()
-    cover = max((question.holds(words, _matched(row, words))[0] for row in found), default=0.0)
+    cover = max((question.coverage(words, _match_words(row, words))[0] for row in found), default=0.0)
     return recipe.meaning + (recipe.faraway - recipe.meaning) * (1 - cover)
 
 
-def _fused(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float) -> dict[int, float]:
-    """Text and meaning in one number from 0 to 1; what has no vector yet counts by its text alone."""
+def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float) -> dict[int, float]:
+    """Text and meaning as one number from 0 to 1; a record without a vector counts by its text alone."""
     top = max(scores.values(), default=0.0) or 1.0
     low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
     fused = {key: score / top for key, score in scores.items()}
     for key, value in near.items():
         close = (value - low) / (high - low) if high > low else 1.0
         fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
-    return {key: round(value, 9) for key, value in fused.items()}  # sums in another order are no other scores
+    return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
 
 
 # --- judgement ---------------------------------------------------------------------------------
@@ -278,7 +276,7 @@ def _fused(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: fl
 
 def _judge(
     connection: "sqlite3.Connection",
-    words: "Sequence[Asked]",
+    words: "Sequence[WeightedWord]",
     order: "Sequence[int]",
     fused: "Mapping[int, float]",
     near: "Mapping[int, float]",
@@ -286,47 +284,50 @@ def _judge(
     today: str,
     recipe: Recipe,
     share: float,
-) -> list[Judged]:
-    """Read the best candidates and score what they hold; words count for less where meaning counts for more."""
+) -> list[RankedRow]:
+    """Read the best candidates and score what they contain; words count less where meaning counts more."""
     textual = min(1.0, (1 - share) / (1 - recipe.meaning))
     beside = {other for key in order for other in around.get(key, ())}
-    found = lookup.judged(connection, list({*order, *beside}))
-    held = {key: _matched(row, words) for key, row in found.items()}
-    whole = 1 + recipe.tags + recipe.cover
+    rows = lookup.judged(connection, list({*order, *beside}))
+    matches = {key: _match_words(row, words) for key, row in rows.items()}
+    highest = 1 + recipe.tags + recipe.cover
     judged = []
     for key in order:
-        if key not in found:
+        if key not in rows:
             continue
-        each = Judged(found[key])
-        each.matched = held[key]
-        each.cover, each.evidence = question.holds(words, each.matched)
+        each = RankedRow(rows[key])
+        each.matched = matches[key]
+        each.cover, each.evidence = question.coverage(words, each.matched)
         each.close = near.get(key, 0.0)
-        tagged = _tagged(each.row, words, each.matched)
-        each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.sure), default=0.0)
-        if any(word.singular and each.matched.get(word.word) == 1.0 for word in words):
+        tagged = _words_in_tags(each.row, words, each.matched)
+        each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.certain), default=0.0)
+        if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
             each.subject = 1.0
-        together = _together(each.matched, [held[other] for other in around.get(key, ()) if other in held], recipe)
+        nearby = [matches[other] for other in around.get(key, ()) if other in matches]
+        together = _merge_matches(each.matched, nearby, recipe)
         score = fused[key] * freshness(each.row.created_at, today, recipe)
-        score += textual * (recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.holds(words, together)[0])
+        score += textual * (
+            recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
+        )
         if each.matched and key % len(lookup.TABLES) == 0:
-            score *= 1 + recipe.kept
-        each.score = score / whole
+            score *= 1 + recipe.memory
+        each.score = score / highest
         judged.append(each)
-    place = {key: -at for at, key in enumerate(order)}
-    judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, place[each.row.key]), reverse=True)
+    position = {key: -at for at, key in enumerate(order)}
+    judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)
     return judged
 
 
 def _follow_links(
-    connection: "sqlite3.Connection", judged: list[Judged], keep: "Filter", recipe: Recipe, related: "Related | None"
+    connection: "sqlite3.Connection", judged: list[RankedRow], keep: "Filter", recipe: Recipe, related: "Related | None"
 ) -> None:
-    """What one of the best records names as related, or is near to in the graph, is related to the question too."""
-    best = {each.row.key: each for each in judged[:_LINKING] if answers(each, recipe)}
-    place = {key: at for at, key in enumerate(best)}
-    found = [(*pair, 1.0) for pair in lookup.linked(connection, list(best))]
+    """Add what one of the best records links to, or is near to in the graph."""
+    best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, recipe)}
+    position = {key: at for at, key in enumerate(best)}
+    links = [(*pair, 1.0) for pair in lookup.linked(connection, list(best))]
     if related is not None:
-        found += (each for each in related(list(best)) if each[2] >= recipe.nearby)
-    pairs = sorted(found, key=lambda pair: place[pair[0]])  # keys tell no order
+        links += (each for each in related(list(best)) if each[2] >= recipe.nearby)
+    pairs = sorted(links, key=lambda pair: position[pair[0]])  # keys have no order
     if not pairs:
         return
     known = {each.row.key: each for each in judged}
@@ -334,46 +335,48 @@ def _follow_links(
     rows = lookup.judged(connection, list(new))
     for _, key, _ in pairs:
         if key in rows and key not in known:
-            known[key] = Judged(rows[key])
+            known[key] = RankedRow(rows[key])
             judged.append(known[key])
-    for naming, named, share in pairs:
-        score = recipe.link * share * best[naming].score
-        if named in known and known[named].score < score:
-            known[named].score = score
-            known[named].link = best[naming].row.id
+    for source, target, share in pairs:
+        score = recipe.link * share * best[source].score
+        if target in known and known[target].score < score:
+            known[target].score = score
+            known[target].link = best[source].row.id
     judged.sort(key=lambda each: -round(each.score, 9))
 
 
-def _together(own: "Mapping[str, float]", others: "Sequence[Mapping[str, float]]", recipe: Recipe) -> dict[str, float]:
-    """The words that a record and its neighbours hold between them; the neighbours' count less."""
-    words = {word: recipe.beside * share for held in others for word, share in held.items()}
-    return {word: max(own.get(word, 0.0), words.get(word, 0.0)) for word in {*own, *words}}
+def _merge_matches(
+    matched: "Mapping[str, float]", others: "Sequence[Mapping[str, float]]", recipe: Recipe
+) -> dict[str, float]:
+    """The words in a record and its neighbours together; those of the neighbours count less."""
+    nearby = {word: recipe.beside * share for other in others for word, share in other.items()}
+    return {word: max(matched.get(word, 0.0), nearby.get(word, 0.0)) for word in {*matched, *nearby}}
 
 
-def _matched(row: "Row", words: "Sequence[Asked]") -> dict[str, float]:
-    """Which words of the question a record holds, and how well."""
-    text = terms.Text(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
-    return {each.word: held for each in words if (held := each.held(text))}
+def _match_words(row: "Row", words: "Sequence[WeightedWord]") -> dict[str, float]:
+    """The words of the query in a record, and how much of each."""
+    text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
+    return {each.word: share for each in words if (share := each.match(text))}
 
 
-def _tagged(row: "Row", words: "Sequence[Asked]", matched: "Mapping[str, float]") -> "list[Asked]":
-    """The words of the question that are tags of a record."""
+def _words_in_tags(row: "Row", words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") -> "list[WeightedWord]":
+    """The words of the query among the tags of a record."""
     if not row.tags:
         return []
-    text = terms.Text(row.tags)
-    return [each for each in words if each.word in matched and each.held(text)]
+    text = terms.TermMatcher(row.tags)
+    return [each for each in words if each.word in matched and each.match(text)]
 
 
-def why(judged: Judged, words: "Sequence[Asked]", today: str, recipe: Recipe = STANDARD) -> list[str]:
-    """Why a record ranks: where the words that it holds stand, what led to it, how near it is, how new."""
+def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, recipe: Recipe = STANDARD) -> list[str]:
+    """The reasons for a rank: which words are where, what led to the record, how near and how new it is."""
     row = judged.row
     fields = [("tag", row.tags), ("title", row.title), ("path", f"{row.files} {row.id}")]
-    texts = [(name, terms.Text(text)) for name, text in fields]
+    texts = [(name, terms.TermMatcher(text)) for name, text in fields]
     reasons = []
     for each in words:
         if each.word in judged.matched:
-            place = next((name for name, text in texts if each.held(text)), "text")
-            reasons.append(f"{place}: {each.word}")
+            field = next((name for name, text in texts if each.match(text)), "text")
+            reasons.append(f"{field}: {each.word}")
     if judged.link:
         reasons.append(f"link: {judged.link}")
     if judged.close >= recipe.close:
@@ -384,7 +387,7 @@ def why(judged: Judged, words: "Sequence[Asked]", today: str, recipe: Recipe = S
 
 
 def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
-    """1 for what is of today, less for what is older, never less than the part that does not age."""
+    """1 for a record of today, less for older ones, never less than the part that does not age."""
     then, now = _day(created_at), _day(today)
     if then is None or now is None:
         return 1 - recipe.recency
@@ -392,7 +395,7 @@ def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
 
 
 def _day(text: str) -> int | None:
-    """The number of a day, counted through, of a time that begins with a date; the calendar costs a hook too much."""
+    """The ordinal of a time's date; importing datetime costs a hook too much."""
     year, month, day = text[:4], text[5:7], text[8:10]
     if not (len(text) >= 10 and year.isdecimal() and month.isdecimal() and day.isdecimal()):
         return None

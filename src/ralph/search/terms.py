@@ -1,14 +1,9 @@
-"""Words: how a query and a text are brought to one form.
+"""Search terms: how a query and a text are brought to one form.
 
-One set of rules for both sides, so that what was written is found however it is asked for:
-lowercase, accents folded, English stemming, identifiers whole and in parts, pairs of Chinese,
-Japanese and Korean characters, and words that say nothing dropped from queries. No dictionary, no
-model. A hook loads this module and has milliseconds, so there is no regular expression here but the
-one that splits long texts for the index, made when it is first needed; `words` finds the same words
-without it. `tests/search/test_terms.py` proves that, and the rules.
+One set of rules for both sides: lowercase, accents folded, English stems, identifiers whole and in parts, pairs of
+Chinese, Japanese and Korean characters; stop words are dropped from queries. No dictionary and no model. Hooks load
+this module, so the one regex, which splits long texts for the index, is compiled when it is first needed.
 """
-
-from ralph.search.stem import stem as stemmed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,18 +16,49 @@ STOP_WORDS = frozenset(
         "why will with you your"
     ).split()
 )
+"""Words that are dropped from queries."""
 
-_JOINING = "_-./:'’@\\"
-"""What stands within an identifier, a path, a dotted name or a version."""
+EVERYDAY_WORDS = frozenset(
+    (
+        "about above according across actual actually add after again against ago all allow almost along already also "
+        "although always am among another any anybody anyone anything anyway apart appear around ask away back bad "
+        "based basically because become been before began begin behind being believe below best better between big "
+        "both bring call came care case cause certain certainly change come common consider could couple current "
+        "currently day deal decide decided describe detail different doing done down during each easy either else "
+        "end enough especially etc even ever every everybody everyone everything exactly example except exist expect "
+        "explain fact far feel few finally find fine first following found full further gave general get give given "
+        "go goes going gone good got great guess had happen hard hardly having he hear hello help her here hers him "
+        "his hold hope however idea important indeed inside instead involve issue itself just keep kind knew know "
+        "known large last late lately later least leave left less let like likely little long look lot made main "
+        "make many matter may maybe mean meant mention might mind mine more most mostly much must myself name near "
+        "nearly necessary need neither never new next nice nobody none nor normal normally nothing notice now number "
+        "often oh ok okay old once one only open other others otherwise ought ours out outside over own part "
+        "particular past people perhaps person place please plenty point possible possibly pretty previous probably "
+        "problem project put quick quickly quite rather reach real really reason recent recently recommend regarding "
+        "related remember remind right said same saw say see seem seen several shall she short should show similar "
+        "simple simply since small some somebody someone something sometimes somewhere soon sort special specific "
+        "start still stop such suggest sure take taken talk tell than thank thanks thing think though thought "
+        "three through thus time today together told tomorrow too took toward tried true try turn two under until up "
+        "upon use used useful user using usual usually various very via want way week well went whatever whenever "
+        "whether while whole whom whose within without word work world would wrong yeah year yes yesterday yet"
+    ).split()
+)
+"""General English words that people put around what they mean: they say less than their count in a store tells.
+
+Auxiliaries, verbs of asking and doing, pronouns, words of time and degree; not fitted to any data set.
+"""
+
+_JOINERS = "_-./:'’@\\"
+"""Characters within an identifier, a path, a dotted name or a version."""
 _QUOTES = "'’"
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
-_SQUEEZED = dict.fromkeys(map(ord, _JOINING))
+_SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
 _LONGEST_QUERY = 4000
-_REMEMBERED, _LONGEST_WORD = 65_536, 100
-"""How many words are remembered with their terms, and how long they may be."""
-_known: dict[str, tuple[str, ...]] = {}
-_splitting: "list[Callable[[str], list[str]]]" = []
+_CACHE_SIZE, _LONGEST_WORD = 65_536, 100
+"""How many words are cached with their terms, and how long they may be."""
+_term_cache: dict[str, tuple[str, ...]] = {}
+_splitters: "list[Callable[[str], list[str]]]" = []
 
 
 def fold(text: str) -> str:
@@ -49,13 +75,13 @@ def unaccented(text: str) -> str:
     """Without accents, and with one width for all letters; the case stays."""
     if text.isascii():
         return text
-    from unicodedata import normalize  # noqa: PLC0415 - most texts need it not, and a hook would pay for it
+    from unicodedata import normalize  # noqa: PLC0415 - few texts need it
 
     return normalize("NFC", normalize("NFKD", text).translate(_ACCENTS))
 
 
-class Word:
-    """One word of a query as it was written, and the search terms that stand for it."""
+class QueryWord:
+    """One word of a query as it was written, and its search terms."""
 
     __slots__ = ("terms", "text")
 
@@ -64,30 +90,30 @@ class Word:
         self.terms = terms
 
 
-def words(text: str) -> list[str]:
-    """The words of a text as they stand there; an identifier or a path is one, `C++` and `C#` are."""
+def split_words(text: str) -> list[str]:
+    """Split a text into words as written; an identifier or a path is one word, and so is `C++`."""
     found = []
     at, end = 0, len(text)
     while at < end:
         if not text[at].isalnum():
             at += 1
             continue
-        stop = _language(text, at) or _run(text, at)
+        stop = _language_end(text, at) or _alnum_end(text, at)
         if text[stop - 1].isalnum():
-            while (behind := _over(text, stop)) and text[behind : behind + 1].isalnum():
-                stop = _run(text, behind)
+            while (behind := _skip(text, stop)) and text[behind : behind + 1].isalnum():
+                stop = _alnum_end(text, behind)
         found.append(text[at:stop])
         at = stop
     return found
 
 
-def _language(text: str, at: int) -> int:
-    """Where a name such as `C++` or `C#` ends; 0 when none begins here."""
+def _language_end(text: str, at: int) -> int:
+    """The end of a name such as `C++` or `C#`; 0 when none begins here."""
     if not (text[at].isascii() and text[at].isalpha()):
         return 0
-    for sign in ("++", "#"):
-        stop = at + 1 + len(sign)
-        if text[at + 1 : stop] == sign and not _is_word(text[stop : stop + 1]):
+    for suffix in ("++", "#"):
+        stop = at + 1 + len(suffix)
+        if text[at + 1 : stop] == suffix and not _is_word(text[stop : stop + 1]):
             return stop
     return 0
 
@@ -96,89 +122,89 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def _run(text: str, at: int) -> int:
-    """Where the letters and digits that begin here end."""
+def _alnum_end(text: str, at: int) -> int:
+    """The end of the letters and digits that begin here."""
     end = len(text)
     while at < end and text[at].isalnum():
         at += 1
     return at
 
 
-def _over(text: str, at: int, signs: str = _JOINING) -> int:
-    """Behind the joining signs that stand here; 0 when there are none."""
+def _skip(text: str, at: int, characters: str = _JOINERS) -> int:
+    """The position after a run of these characters; 0 when there are none."""
     start, end = at, len(text)
-    while at < end and text[at] in signs:
+    while at < end and text[at] in characters:
         at += 1
     return at if at > start else 0
 
 
-def _split(text: str) -> list[str]:
-    """The words of a text of any length, as `words` finds them."""
-    if not _splitting:
-        import re  # noqa: PLC0415 - a question needs it not, and a hook would pay for it
+def _split_long(text: str) -> list[str]:
+    """The same as `split_words`, faster on long texts."""
+    if not _splitters:
+        import re  # noqa: PLC0415 - not for a question in a hook
 
-        _splitting.append(re.compile(r"[A-Za-z](?:\+\+|\#)(?!\w)|[^\W_]+(?:[_\-./:'’@\\]+[^\W_]+)*").findall)
-    return _splitting[0](text)
+        _splitters.append(re.compile(r"[A-Za-z](?:\+\+|\#)(?!\w)|[^\W_]+(?:[_\-./:'’@\\]+[^\W_]+)*").findall)
+    return _splitters[0](text)
 
 
 def index_terms(text: str) -> str:
-    """What the full-text index holds of a text: its terms, separated by spaces."""
+    """The terms of a text for the full-text index, separated by spaces."""
     found: list[str] = []
-    for word in _split(unaccented(text)):
-        found += _known.get(word) or word_terms(word)
+    for word in _split_long(unaccented(text)):
+        found += _term_cache.get(word) or word_terms(word)
     return " ".join(found)
 
 
-def query_terms(text: str) -> list[Word]:
-    """The distinct words of a query with their terms; words that say nothing go unless nothing else is left."""
-    plain = text[:_LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
-    unique: dict[tuple[str, ...], Word] = {}
-    for written, bare in _written(plain):
+def query_terms(text: str) -> list[QueryWord]:
+    """The distinct words of a query with their terms; stop words are dropped unless nothing else is left."""
+    sound = text[:_LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
+    unique: dict[tuple[str, ...], QueryWord] = {}
+    for written, bare in _query_words(sound):
         terms = word_terms(bare)
         if terms:
-            unique.setdefault(terms, Word(written, terms))
-    telling = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
-    return telling or list(unique.values())
+            unique.setdefault(terms, QueryWord(written, terms))
+    content = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
+    return content or list(unique.values())
 
 
-def _written(text: str) -> "Iterator[tuple[str, str]]":
-    """The words of a question as they were written and without accents; Chinese, Japanese and Korean apart."""
-    found = words(unaccented(text))
-    as_written = words(text)
+def _query_words(text: str) -> "Iterator[tuple[str, str]]":
+    """Yield the words of a query as written and without accents, with CJK runs apart."""
+    found = split_words(unaccented(text))
+    as_written = split_words(text)
     for written, bare in zip(as_written if len(as_written) == len(found) else found, found):  # noqa: B905 - as long
         if is_cjk(bare):
-            yield from ((part, part) for part in _apart(bare))
+            yield from ((part, part) for part in _split_cjk(bare))
         else:
             yield written, bare
 
 
 def word_terms(word: str) -> tuple[str, ...]:
-    """The terms of one word: stemmed; an identifier whole and in parts; Chinese, Japanese, Korean in pairs."""
-    found = _known.get(word)
+    """The terms of one word: its stem; an identifier whole and in parts; CJK characters in pairs."""
+    found = _term_cache.get(word)
     if found is None:
-        found = _terms(word)
+        found = _compute_terms(word)
         if len(word) <= _LONGEST_WORD:
-            if len(_known) >= _REMEMBERED:
-                _known.clear()
-            _known[word] = found
+            if len(_term_cache) >= _CACHE_SIZE:
+                _term_cache.clear()
+            _term_cache[word] = found
     return found
 
 
-def _terms(word: str) -> tuple[str, ...]:
+def _compute_terms(word: str) -> tuple[str, ...]:
     if word.isascii() and word.isalpha() and word.islower():
-        return (stemmed(word),)
+        return (stem(word),)
     if word[-2:] == "++" or word[-1:] == "#":
         return (fold(word[0]) + ("plusplus" if word[-1] == "+" else "sharp"),)
     bare = unaccented(word)
     if is_cjk(bare):
-        return tuple(dict.fromkeys(_mixed(bare)))
+        return tuple(dict.fromkeys(_cjk_terms(bare)))
     pieces = _pieces(_without_quotes(bare))
     found: dict[str, None] = {}
     for piece in pieces:
-        found[stemmed(fold(piece))] = None
-        humps = _humps(piece)
-        if len(humps) > 1:
-            found.update((stemmed(fold(hump)), None) for hump in humps)
+        found[stem(fold(piece))] = None
+        parts = _camel_parts(piece)
+        if len(parts) > 1:
+            found.update((stem(fold(part)), None) for part in parts)
     if len(pieces) > 1:
         found[fold("".join(pieces))] = None
     return tuple(term for term in found if term)
@@ -194,37 +220,37 @@ def _is_cjk(char: str) -> bool:
 
 
 def _without_quotes(text: str) -> str:
-    """A word, or a text, without quotes: `don't` is one word, `user's` is about a user."""
+    """Remove quotes: `don't` is one word, `user's` is about a user."""
     if not any(quote in text for quote in _QUOTES):
         return text
-    kept, before = [], ""
+    parts, before = [], ""
     for part in text.replace("’", "'").split("'"):
         owned = part[:1] in ("s", "S") and not part[1:2].isalnum()
-        kept.append(part[1:] if owned and before.isalnum() and not is_cjk(before) else part)
+        parts.append(part[1:] if owned and before.isalnum() and not is_cjk(before) else part)
         before = part[-1:]
-    return "".join(kept)
+    return "".join(parts)
 
 
 def _pieces(word: str) -> list[str]:
     """The runs of letters and digits in a word."""
     found, at = [], 0
     while at < len(word):
-        stop = _run(word, at)
+        stop = _alnum_end(word, at)
         if stop > at:
             found.append(word[at:stop])
         at = max(stop, at + 1)
     return found
 
 
-def _humps(piece: str) -> list[str]:
+def _camel_parts(piece: str) -> list[str]:
     """The parts of `camelCase`, `HTTPServer`, `v2beta`."""
     found, at = [], 0
     while at < len(piece):
         kind = _kind(piece[at])
-        stop = _same(piece, at, kind)
+        stop = _same_kind_end(piece, at, kind)
         small = stop < len(piece) and _kind(piece[stop]) == "a"
         if kind == "A" and small:
-            stop = _same(piece, stop, "a") if stop == at + 1 else stop - 1
+            stop = _same_kind_end(piece, stop, "a") if stop == at + 1 else stop - 1
         found.append(piece[at:stop])
         at = stop
     return found
@@ -236,15 +262,15 @@ def _kind(char: str) -> str:
     return "1" if char.isdecimal() else "?"
 
 
-def _same(piece: str, at: int, kind: str) -> int:
+def _same_kind_end(piece: str, at: int, kind: str) -> int:
     while at < len(piece) and _kind(piece[at]) == kind:
         at += 1
     return at
 
 
-def _mixed(word: str) -> "Iterator[str]":
-    """The terms of a word that has Chinese, Japanese or Korean characters: pairs of those, words of the rest."""
-    for part in _apart(word):
+def _cjk_terms(word: str) -> "Iterator[str]":
+    """Yield the terms of a word with CJK characters: pairs of those, words of the rest."""
+    for part in _split_cjk(word):
         if not _is_cjk(part[0]):
             yield from word_terms(part)
         elif len(part) == 1:
@@ -253,21 +279,21 @@ def _mixed(word: str) -> "Iterator[str]":
             yield from (part[at : at + 2] for at in range(len(part) - 1))
 
 
-def _apart(word: str) -> list[str]:
-    """The runs of Chinese, Japanese and Korean characters in a word, and the words between them."""
+def _split_cjk(word: str) -> list[str]:
+    """The runs of CJK characters in a word, and the words between them."""
     found, at = [], 0
     while at < len(word):
         stop = at + 1
-        ours = _is_cjk(word[at])
-        while stop < len(word) and _is_cjk(word[stop]) == ours:
+        cjk = _is_cjk(word[at])
+        while stop < len(word) and _is_cjk(word[stop]) == cjk:
             stop += 1
-        found += [word[at:stop]] if ours else words(word[at:stop])
+        found += [word[at:stop]] if cjk else split_words(word[at:stop])
         at = stop
     return found
 
 
 def one_typo(left: str, right: str) -> bool:
-    """Whether one letter was added, left out, changed, or swapped with its neighbour."""
+    """Whether the words differ by one letter added, left out, changed, or swapped with its neighbour."""
     start = 0
     shortest = min(len(left), len(right))
     while start < shortest and left[start] == right[start]:
@@ -278,11 +304,11 @@ def one_typo(left: str, right: str) -> bool:
     return a[1:] == b if len(a) > len(b) else a == b[1:]
 
 
-class Text:
-    """A text in which terms are looked for without bringing all of its words to their terms.
+class TermMatcher:
+    """Look for terms in a text without computing the terms of all its words.
 
-    It holds exactly the terms that the index has of the text, and a single Chinese, Japanese or Korean character
-    wherever it stands, which the index has in pairs.
+    It contains exactly the terms that the index has of the text, and every single CJK character, which the index
+    has in pairs.
     """
 
     __slots__ = ("_low", "_squeezed", "_text")
@@ -292,7 +318,7 @@ class Text:
         self._low = _lowered(self._text)  # of the same length: no letter that is left here grows in lowercase
         self._squeezed: str | None = None
 
-    def holds(self, term: str) -> bool:
+    def contains(self, term: str) -> bool:
         """Whether a term is one of this text's terms."""
         if not term.isascii() and _is_cjk(term[0]):
             return term in self._low
@@ -303,38 +329,37 @@ class Text:
         return self._has_compound(term, starts)
 
     def _has_word(self, term: str, start: str) -> bool:
-        """Whether a word that begins like this, or a part of an identifier, has the term."""
+        """Whether a word, or a part of an identifier, that begins like this has the term."""
         text, low = self._text, self._low
         at = low.find(start)
         while at >= 0:
             stop = at + 1
             small = "a" <= start[0] <= "z" and text.startswith(start, at)
             if not (small and at and "a" <= text[at - 1] <= "z"):  # no part of a word begins between small letters
-                begin, stop = self._around(at)
+                begin, stop = self._word_at(at)
                 if term in word_terms(text[begin:stop]):
                     return True
             at = low.find(start, stop)
         return False
 
-    def _around(self, at: int) -> tuple[int, int]:
-        """Where the word that has this character begins and ends; quotes are within words."""
+    def _word_at(self, at: int) -> tuple[int, int]:
+        """The start and end of the word around this position; quotes are within words."""
         text, begin = self._text, at
         while begin and (text[begin - 1].isalnum() or text[begin - 1] in _QUOTES):
             begin -= 1
         while begin < at and text[begin] in _QUOTES:
             begin += 1
-        if not _joined(text, begin) and (stop := _language(text, begin)):
+        if not _joined(text, begin) and (stop := _language_end(text, begin)):
             return begin, stop
-        stop = _run(text, at)
-        while (behind := _over(text, stop, _QUOTES)) and text[behind : behind + 1].isalnum():
-            stop = _run(text, behind)
+        stop = _alnum_end(text, at)
+        while (behind := _skip(text, stop, _QUOTES)) and text[behind : behind + 1].isalnum():
+            stop = _alnum_end(text, behind)
         return begin, stop
 
     def _has_compound(self, term: str, starts: tuple[str, ...]) -> bool:
-        """Whether a word with joining signs has this term when they are left out; `C++` and `C#` too.
+        """Whether a word has this term when its joining characters are removed; `C++` and `C#` too.
 
-        Without those signs the text then has more such places than with them. That is soon counted; only then its
-        words are looked at.
+        Counting occurrences with and without those characters is cheap; only a difference makes it look at words.
         """
         if self._squeezed is None:
             self._squeezed = _squeezed(self._low)
@@ -346,16 +371,16 @@ class Text:
             return False
         for chunk in self._text.split():
             if chunk.isalnum():
-                continue  # no sign joins anything here
-            if part in _squeezed(_lowered(chunk)) and any(term in word_terms(word) for word in words(chunk)):
+                continue  # nothing is joined here
+            if part in _squeezed(_lowered(chunk)) and any(term in word_terms(word) for word in split_words(chunk)):
                 return True
         return False
 
 
 def _joined(text: str, at: int) -> bool:
-    """Whether joining signs lead from a word before to what stands here."""
+    """Whether joining characters connect the word before with this position."""
     before = at
-    while before and text[before - 1] in _JOINING:
+    while before and text[before - 1] in _JOINERS:
         before -= 1
     return before < at and text[before - 1 : before].isalnum()
 
@@ -365,7 +390,124 @@ def _squeezed(low: str) -> str:
 
 
 def _starts(term: str) -> tuple[str, ...]:
-    """How a word may begin that has this term: a stem is the beginning of its word, but for its last letter."""
+    """How a word with this term may begin: a stem is the beginning of its word, but for its last letter."""
     if term[-1] == "i":
         return term, term[:-1] + "y"
     return (term[:-1] if len(term) > 3 else term,)
+
+
+# --- Porter's stemming algorithm (1980) ---------------------------------------------------------
+# Done here and not by SQLite, so that the index's vocabulary holds the very terms that a query asks for:
+# document frequencies and nearest terms are then plain look-ups.
+
+_STEP2 = (
+    ("ational", "ate"), ("ization", "ize"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"),
+    ("tional", "tion"), ("biliti", "ble"), ("entli", "ent"), ("ousli", "ous"), ("ation", "ate"), ("alism", "al"),
+    ("aliti", "al"), ("iviti", "ive"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
+    ("alli", "al"), ("ator", "ate"), ("bli", "ble"), ("eli", "e"),
+)  # fmt: skip
+_STEP3 = (
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ness", ""), ("ful", ""),
+)  # fmt: skip
+_STEP4 = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti", "ous", "ive", "ize",
+    "al", "er", "ic", "ou",
+)  # fmt: skip
+"""Endings, the longest first."""
+_LONGEST_STEMMED = 64
+_stems: dict[str, str] = {}
+
+
+def stem(word: str) -> str:
+    """The stem of a lowercase word; anything but an English word stays as it is."""
+    found = _stems.get(word)
+    if found is None:
+        if len(_stems) >= _CACHE_SIZE:
+            _stems.clear()
+        found = _stems[word] = _stem(word)
+    return found
+
+
+def _stem(word: str) -> str:
+    if len(word) < 3 or len(word) > _LONGEST_STEMMED or not word.isascii() or not word.isalpha():
+        return word
+    word = _strip_plural(word)
+    word = _strip_ed_ing(word)
+    if word.endswith("y") and _has_vowel(word[:-1]):
+        word = word[:-1] + "i"
+    word = _replace_suffix(word, _STEP2)
+    word = _replace_suffix(word, _STEP3)
+    word = _strip_suffix(word)
+    return _strip_final_e(word)
+
+
+def _vowel_flags(word: str) -> list[bool]:
+    """For each letter whether it is a vowel; y is one after a consonant."""
+    found: list[bool] = []
+    for letter in word:
+        found.append(letter in "aeiou" or (letter == "y" and bool(found) and not found[-1]))
+    return found
+
+
+def _measure(word: str) -> int:
+    """How often a vowel is followed by a consonant."""
+    marks = _vowel_flags(word)
+    return sum(1 for before, after in zip(marks, marks[1:]) if before and not after)  # noqa: B905, RUF007 - hooks: no itertools
+
+
+def _has_vowel(word: str) -> bool:
+    return any(_vowel_flags(word))
+
+
+def _ends_short(word: str) -> bool:
+    """Ends in consonant, vowel, consonant, the last not w, x or y."""
+    marks = _vowel_flags(word)[-3:]
+    return marks == [False, True, False] and word[-1] not in "wxy"
+
+
+def _strip_plural(word: str) -> str:
+    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def _strip_ed_ing(word: str) -> str:
+    if word.endswith("eed") and len(word) > 3:
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for ending in ("ed", "ing"):
+        base = word[: -len(ending)]
+        if word.endswith(ending):
+            if not _has_vowel(base):
+                return word
+            if base.endswith(("at", "bl", "iz")):
+                return base + "e"
+            if len(base) > 1 and base[-1] == base[-2] and base[-1] not in "aeioulsz":
+                return base[:-1]
+            return base + "e" if _measure(base) == 1 and _ends_short(base) else base
+    return word
+
+
+def _replace_suffix(word: str, pairs: tuple[tuple[str, str], ...]) -> str:
+    for ending, instead in pairs:
+        if word.endswith(ending):
+            base = word[: -len(ending)]
+            return base + instead if _measure(base) > 0 else word
+    return word
+
+
+def _strip_suffix(word: str) -> str:
+    for ending in _STEP4:
+        if word.endswith(ending):
+            base = word[: -len(ending)]
+            if _measure(base) > 1 and (ending != "ion" or base.endswith(("s", "t"))):
+                return base
+            return word
+    return word
+
+
+def _strip_final_e(word: str) -> str:
+    if word.endswith("e"):
+        base = word[:-1]
+        if _measure(base) > 1 or (_measure(base) == 1 and not _ends_short(base)):
+            word = base
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word

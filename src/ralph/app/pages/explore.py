@@ -22,8 +22,8 @@ from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.query import Hit, Query
 from ralph.model.record import Record
-from ralph.search import asked, engine, terms
-from ralph.search.rank import STANDARD, Judged, Ranked, rank, why
+from ralph.search import engine, question, terms
+from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, rank
 from ralph.store import facets, lookup, rows
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ class _Hits:
 
     keys: tuple[int, ...] = ()
     held: Mapping[int, Record] = field(default_factory=dict)
-    judged: Mapping[int, Judged] = field(default_factory=dict)
+    judged: Mapping[int, RankedRow] = field(default_factory=dict)
     best: tuple[tuple[int, Hit, int], ...] = ()
-    ranked: Ranked | None = None
+    ranked: Ranking | None = None
     match: str = ""
     keep: "Filter" = ()
     past: Mapping[str, str] = field(default_factory=dict)
@@ -229,7 +229,7 @@ class Explorer:
         best = once_each(outdated.ranked(check.ranked(self.root, hits), past))
         key_of = {id(held[key]): key for key in held}
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
-        match = " OR ".join(f'"{term}"' for term in asked.rarest(ranked.words, STANDARD.common))
+        match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranked.words, STANDARD.common))
         some = bool(match and (judged or any(wanted.chosen.values())))
         found = facets.matching(connection, match) if some else []
         keys = {key for key in found if key in view.created and (own is None or key in own)} | held.keys()
@@ -306,13 +306,15 @@ def _reasons(connection: sqlite3.Connection, keys: Sequence[int], hits: _Hits) -
     judged = dict(hits.judged)
     others = [key for key in keys if key not in judged]
     for key, row in lookup.judged(connection, others).items() if others else ():
-        judged[key] = Judged(row)
-        text = terms.Text(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
-        judged[key].matched = {each.word: share for each in words if (share := each.held(text))}
-    return {key: tuple(why(judged[key], words, today)) for key in keys if key in judged}
+        judged[key] = RankedRow(row)
+        text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
+        judged[key].matched = {each.word: share for each in words if (share := each.match(text))}
+    return {key: tuple(explain(judged[key], words, today)) for key in keys if key in judged}
 
 
-def _instead(ranked: Ranked, hits: Sequence[Hit]) -> list[str]:
+def _instead(ranked: Ranking, hits: Sequence[Hit]) -> list[str]:
     """Which words occur nowhere, and what was looked for instead."""
-    spoken = ((each.word, engine.spoken(tuple(each.counts), hits)) for each in ranked.words if each.replaced and hits)
+    spoken = (
+        (each.word, engine.readable_terms(tuple(each.counts), hits)) for each in ranked.words if each.replaced and hits
+    )
     return [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in spoken if others]

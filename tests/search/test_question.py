@@ -1,17 +1,21 @@
-"""The question: which terms stand for each word, how telling each is, and which of them choose candidates."""
+"""The words of a query: their terms, their weights, and the nearest terms of an unknown word."""
 
 import sqlite3
+import string
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.search.test_engine import indexed, memory
 
-from ralph.search import asked as question
-from ralph.search import terms
-from ralph.search.asked import HALF, Asked
-from ralph.search.everyday import WORDS
+from ralph.model.record import MemoryKind, Record
+from ralph.search import question, terms
+from ralph.search.question import HALF, WeightedWord
+from ralph.search.terms import EVERYDAY_WORDS
+from ralph.store.index import in_memory
+from ralph.store.sources import Contents, Placed
 
 TEXTS = (
     "parseHttpHeader splits at a colon",
@@ -33,11 +37,11 @@ def connection() -> Iterator[sqlite3.Connection]:
         yield found
 
 
-def ask(connection: sqlite3.Connection, text: str, *, everyday: float = 0.5, named: float = 0.5) -> list[Asked]:
-    return question.asked(connection, text, everyday=everyday, named=named)
+def ask(connection: sqlite3.Connection, text: str, *, everyday: float = 0.5, named: float = 0.5) -> list[WeightedWord]:
+    return question.weigh_words(connection, text, everyday=everyday, named=named)
 
 
-def only(connection: sqlite3.Connection, text: str) -> Asked:
+def only(connection: sqlite3.Connection, text: str) -> WeightedWord:
     (found,) = ask(connection, text)
     return found
 
@@ -61,7 +65,7 @@ def test_an_everyday_word_tells_less_however_rare_it_is(connection: sqlite3.Conn
 def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(connection: sqlite3.Connection) -> None:
     everyday, other = ask(connection, "use place usage")[0], ask(connection, "usage")[0]
     assert everyday.counts.keys() == {"us"} != other.counts.keys()
-    assert "uses" not in WORDS
+    assert "uses" not in EVERYDAY_WORDS
     assert only(connection, "uses").weight == pytest.approx(2 * everyday.weight)
 
 
@@ -114,21 +118,21 @@ def test_an_identifier_of_which_only_a_part_is_held_counts_in_part(
     connection: sqlite3.Connection, text: str, held: float
 ) -> None:
     found = only(connection, "parseHttpHeader")
-    assert (found.parts, found.replaced, found.sure) == (3, False, True)
-    assert found.held(terms.Text(text)) == pytest.approx(held)
+    assert (found.parts, found.replaced, found.certain) == (3, False, True)
+    assert found.match(terms.TermMatcher(text)) == pytest.approx(held)
 
 
 def test_an_identifier_that_nobody_wrote_is_asked_for_by_its_parts(connection: sqlite3.Connection) -> None:
     found = only(connection, "http_config")
     assert found.counts == {"http": 2, "config": 1}
-    assert found.held(terms.Text("http and config")) == 1.0
-    assert found.held(terms.Text("http alone")) == 0.5
+    assert found.match(terms.TermMatcher("http and config")) == 1.0
+    assert found.match(terms.TermMatcher("http alone")) == 0.5
 
 
 def test_only_an_identifier_that_few_have_says_what_is_meant(connection: sqlite3.Connection) -> None:
-    assert only(connection, "parseHttpHeader").singular
-    assert not only(connection, "http_config").singular
-    assert not only(connection, "kubernetes").singular
+    assert only(connection, "parseHttpHeader").distinctive
+    assert not only(connection, "http_config").distinctive
+    assert not only(connection, "kubernetes").distinctive
 
 
 # --- words that occur nowhere ------------------------------------------------------------------
@@ -138,21 +142,21 @@ def test_a_slip_in_a_long_word_is_nearly_that_word(connection: sqlite3.Connectio
     found = only(connection, "kuberentes")
     assert (found.replaced, list(found.counts)) == (True, ["kubernet"])
     assert HALF < found.share < 1
-    assert found.sure
-    assert found.held(terms.Text("kubernetes")) == found.share
+    assert found.certain
+    assert found.match(terms.TermMatcher("kubernetes")) == found.share
 
 
 def test_a_slip_in_a_short_word_or_a_mere_beginning_is_half_a_word(connection: sqlite3.Connection) -> None:
     for word, term in (("dato", "data"), ("auth", "authent")):
         found = only(connection, word)
-        assert (found.replaced, found.share, found.sure) == (True, HALF, False)
+        assert (found.replaced, found.share, found.certain) == (True, HALF, False)
         assert term in found.counts
 
 
 def test_a_word_that_is_near_to_nothing_counts_as_missing(connection: sqlite3.Connection) -> None:
     known, unknown = ask(connection, "kubernetes xylophone")
     assert (unknown.counts, unknown.weight) == ({}, 1.0)
-    assert question.holds([known, unknown], {"kubernetes": 1.0})[0] == pytest.approx(
+    assert question.coverage([known, unknown], {"kubernetes": 1.0})[0] == pytest.approx(
         known.weight / (known.weight + 1.0)
     )
 
@@ -169,7 +173,7 @@ def test_a_question_of_few_words_also_finds_longer_words(connection: sqlite3.Con
     with indexed(memory("data", 1), memory("databases", 2)) as other:
         found = only(other, "data")
         assert found.longer == {"databas": 1}
-        assert found.held(terms.Text("databases")) == HALF
+        assert found.match(terms.TermMatcher("databases")) == HALF
         assert all(not each.longer for each in ask(other, "data of some kind wanted today"))
 
 
@@ -185,7 +189,7 @@ def test_pairs_of_characters_are_half_a_word_each(connection: sqlite3.Connection
 def test_a_single_character_is_looked_for_inside_of_pairs(connection: sqlite3.Connection) -> None:
     found = only(connection, "锁")
     assert (found.counts, found.longer) == ({}, {"死锁": 1})
-    assert found.held(terms.Text("出现死锁")) == HALF
+    assert found.match(terms.TermMatcher("出现死锁")) == HALF
 
 
 def test_a_word_between_other_scripts_is_a_word_like_any(connection: sqlite3.Connection) -> None:
@@ -198,37 +202,37 @@ def test_a_word_between_other_scripts_is_a_word_like_any(connection: sqlite3.Con
 # --- which terms choose ------------------------------------------------------------------------
 
 
-def words_with(*counts: dict[str, int]) -> Sequence[Asked]:
-    return [Asked(str(number), each, 1.0) for number, each in enumerate(counts)]
+def words_with(*counts: dict[str, int]) -> Sequence[WeightedWord]:
+    return [WeightedWord(str(number), each, 1.0) for number, each in enumerate(counts)]
 
 
 def test_the_rarest_terms_choose_as_long_as_they_hold_few_enough_records() -> None:
     words = words_with({"rare": 3, "often": 900}, {"seldom": 40}, {"common": 100_000})
-    assert question.rarest(words, 1000) == ["rare", "seldom", "often"]
-    assert question.rarest(words, 50) == ["rare", "seldom"]
-    assert question.rarest(words, 1) == ["rare"]
+    assert question.rarest_terms(words, 1000) == ["rare", "seldom", "often"]
+    assert question.rarest_terms(words, 50) == ["rare", "seldom"]
+    assert question.rarest_terms(words, 1) == ["rare"]
 
 
 def test_an_identifier_with_one_very_common_part_does_not_pull_that_part_in() -> None:
     words = words_with({"get": 100_000, "frobnic": 2, "getfrobnic": 1})
-    assert question.rarest(words, 40_000) == ["getfrobnic", "frobnic"]
+    assert question.rarest_terms(words, 40_000) == ["getfrobnic", "frobnic"]
 
 
 def test_a_term_that_is_the_only_one_chooses_however_common_it_is() -> None:
-    assert question.rarest(words_with({"common": 100_000}), 40_000) == ["common"]
-    assert question.rarest(words_with({}), 40_000) == []
+    assert question.rarest_terms(words_with({"common": 100_000}), 40_000) == ["common"]
+    assert question.rarest_terms(words_with({}), 40_000) == []
 
 
 def test_longer_words_choose_too() -> None:
     (each,) = words_with({"data": 5})
     each.longer = {"databas": 2}
-    assert question.rarest([each], 100) == ["databas", "data"]
+    assert question.rarest_terms([each], 100) == ["databas", "data"]
 
 
 @given(st.lists(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 500), max_size=4)))
 def test_what_chooses_is_rarer_than_what_does_not(counts: list[dict[str, int]]) -> None:
     known = {term: count for each in counts for term, count in each.items()}
-    chosen = question.rarest(words_with(*counts), 700)
+    chosen = question.rarest_terms(words_with(*counts), 700)
     assert bool(chosen) == bool(known)
     assert sum(known[term] for term in chosen) <= 700
     assert all(known[one] <= known[other] for one in chosen for other in known.keys() - set(chosen))
@@ -240,7 +244,113 @@ def test_what_chooses_is_rarer_than_what_does_not(counts: list[dict[str, int]]) 
 def test_one_word_alone_or_a_mere_beginning_is_no_evidence() -> None:
     words = words_with({"one": 1}, {"two": 1}, {"half": 1})
     words[2].share = HALF
-    assert question.holds(words, {"0": 1.0}) == pytest.approx((1 / 3, 0.0))
-    assert question.holds(words, {"0": 1.0, "2": 0.5}) == pytest.approx((0.5, 0.0))
-    assert question.holds(words, {"0": 1.0, "1": 0.5}) == pytest.approx((0.5, 1.5))
-    assert question.holds([], {}) == (0.0, 0.0)
+    assert question.coverage(words, {"0": 1.0}) == pytest.approx((1 / 3, 0.0))
+    assert question.coverage(words, {"0": 1.0, "2": 0.5}) == pytest.approx((0.5, 0.0))
+    assert question.coverage(words, {"0": 1.0, "1": 0.5}) == pytest.approx((0.5, 1.5))
+    assert question.coverage([], {}) == (0.0, 0.0)
+
+
+LETTERS = st.text(string.ascii_lowercase, min_size=5, max_size=12)
+MANY = st.lists(LETTERS, max_size=20).map(lambda words: sorted(set(words)))
+TEXT = "authentication migrations конфигурация kubernetes deployment recalculation data database 死锁问题 出现"
+
+
+@pytest.fixture
+def vocabulary() -> Iterator[sqlite3.Connection]:
+    placed = Placed(Record("mem-1", MemoryKind.FIX, TEXT), 1)
+    with closing(in_memory([Contents((placed,))], terms.index_terms)) as found:
+        yield found
+
+
+def nearest(vocabulary: sqlite3.Connection, word: str) -> set[str]:
+    return set(question.nearest_terms(vocabulary, terms.query_terms(word)[0]))
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [
+        ("auth", "authent"),
+        ("authentcation", "authent"),
+        ("kubernets", "kubernet"),
+        ("kuberentes", "kubernet"),
+        ("ubernetes", "kubernet"),
+        ("calcul", "recalcul"),
+        ("конфигурацыя", "конфигурация"),
+        ("конфиг", "конфигурация"),
+        ("mydatabase", "databas"),
+    ],
+)
+def test_a_beginning_a_typo_or_a_part_leads_to_the_term(vocabulary: sqlite3.Connection, word: str, wanted: str) -> None:
+    assert wanted in nearest(vocabulary, word)
+
+
+@pytest.mark.parametrize("word", ["zz", "qwertz", "xylophone", "x" * 4000, "0123456789abcdef" * 8, "问死"])
+def test_what_is_near_to_nothing_has_no_nearest_terms(vocabulary: sqlite3.Connection, word: str) -> None:
+    assert nearest(vocabulary, word) == set()
+
+
+def test_longer_words_that_begin_with_a_term(vocabulary: sqlite3.Connection) -> None:
+    assert question.longer_terms(vocabulary, "data") == {"databas": 1}
+    assert question.longer_terms(vocabulary, "da") == {}
+
+
+def test_a_character_is_found_inside_of_pairs(vocabulary: sqlite3.Connection) -> None:
+    assert question.pairs_with(vocabulary, "锁") == {"死锁": 1, "锁问": 1}
+
+
+def test_in_a_large_index_the_inside_of_terms_is_left_alone(
+    vocabulary: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question, "_SMALL", 0)
+    assert nearest(vocabulary, "calcul") == set()
+    assert nearest(vocabulary, "authentcation") == {"authent"}
+    assert question.pairs_with(vocabulary, "锁") == {"锁问": 1}
+
+
+@st.composite
+def mistyped(draw: st.DrawFn) -> tuple[str, str]:
+    """A term and the same term with one typo behind its first two letters."""
+    word = draw(LETTERS)
+    at = draw(st.integers(2, len(word) - 2))
+    letter = draw(st.sampled_from(string.ascii_lowercase))
+    edit = draw(st.sampled_from(["leave out", "add", "change", "swap"]))
+    wrong = {
+        "leave out": word[:at] + word[at + 1 :],
+        "add": word[:at] + letter + word[at:],
+        "change": word[:at] + letter + word[at + 1 :],
+        "swap": word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+    }
+    return word, wrong[edit]
+
+
+def near_among(known: list[str], term: str) -> dict[str, int]:
+    """The nearest terms for one that occurs nowhere; the others are indexed as they are, without stems."""
+    placed = Placed(Record("mem-1", MemoryKind.FIX, " ".join(known)), 1)
+    with closing(in_memory([Contents((placed,))], lambda text: text)) as vocabulary:
+        return question.nearest_terms(vocabulary, terms.QueryWord(term, (term,)))
+
+
+@given(mistyped(), MANY)
+@settings(max_examples=50)
+def test_the_word_that_was_meant_is_among_the_nearest(pair: tuple[str, str], others: list[str]) -> None:
+    word, wrong = pair
+    rest = [other for other in others if not other.startswith(wrong)]  # those are nearer: what was typed begins them
+    assert word in near_among([*rest, word], wrong)
+
+
+@given(LETTERS, MANY)
+@settings(max_examples=50)
+def test_the_nearest_are_known_few_and_the_same_whatever_the_order(word: str, others: list[str]) -> None:
+    near = near_among(others, word)
+    assert set(near) <= set(others)
+    assert len(near) <= 8
+    assert near == near_among(others[::-1], word)
+
+
+def test_a_short_word_is_never_replaced() -> None:
+    assert near_among(["gone", "goes"], "go") == {}
+
+
+def test_a_longer_form_falls_back_to_the_longest_part_that_is_known() -> None:
+    assert near_among(["auth", "authentic", "other"], "authenticator") == {"authentic": 1}
+    assert near_among(["auth", "authentic"], "xylophone") == {}

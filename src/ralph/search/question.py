@@ -1,0 +1,231 @@
+"""The words of a query: the indexed terms for each, and how much each of them tells.
+
+A word tells the more the fewer records contain it. Everyday words tell less than their count says, names (a
+capital letter inside a sentence, `JWT`, `camelCase`) never nothing. A word that occurs nowhere is replaced by the
+nearest indexed terms (a prefix, one typo, a part), looked up in alphabetical ranges of the index's vocabulary, so
+that a large index costs no more than a small one. Hooks load this module.
+"""
+
+import math
+
+from ralph.search import terms
+from ralph.store import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping, Sequence
+
+HALF = 0.5
+"""How much a longer word, or a replacement, counts."""
+_TYPO_SHARE = 0.9
+"""How much a replacement of a long word by one with a single typo counts."""
+_LONG = 6
+_MOST_REPLACED = 8
+"""Looking for the nearest terms takes time: a log as a query must not take for ever."""
+_FEW_WORDS = 3
+"""A query of so few words also finds longer words that begin with one of them."""
+_OPENING = " \t\r-*#>`\"'("
+"""What may precede the first word of a sentence or line."""
+_FEW, _ONE_IN = 3, 50
+"""An identifier that so few records have, or one in so many, is distinctive."""
+_PAIR = 0.5
+"""The weight of a pair of CJK characters: about half a word."""
+_SHORTEST, _LONGEST = 3, 40
+"""Longer terms are hashes, and trying every part of one takes for ever."""
+_MOST = 8
+_PAIRS = 50
+_RANGE = 20_000
+_SMALL = 10_000
+"""Only in an index of up to so many records are terms found by their inside; that reads all of them."""
+
+
+class WeightedWord:
+    """One word of a query: its indexed terms with their counts, and how much it tells.
+
+    `longer` are longer indexed words, `share` is how much a match counts, `replaced` says that the terms are the
+    nearest ones, `identifier` is the term of a whole identifier of so many `parts`, and `distinctive` says that
+    few records have that identifier.
+    """
+
+    __slots__ = ("counts", "distinctive", "identifier", "longer", "parts", "replaced", "share", "weight", "word")
+
+    def __init__(self, word: str, counts: "Mapping[str, int]", weight: float) -> None:
+        self.word = word
+        self.counts = counts
+        self.weight = weight
+        self.longer: Mapping[str, int] = {}
+        self.share = 1.0
+        self.replaced = False
+        self.identifier = ""
+        self.parts = 0
+        self.distinctive = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether the terms very likely are the word."""
+        return self.share > HALF
+
+    def match(self, text: terms.TermMatcher) -> float:
+        """How much of this word a text contains: all, some parts of an identifier, or a longer word."""
+        matches = [term for term in self.counts if text.contains(term)]
+        if matches:
+            complete = self.replaced or self.parts < 2 or self.identifier in matches
+            return self.share if complete else self.share * min(len(matches) / self.parts, 1.0)
+        return HALF if self.longer and any(map(text.contains, self.longer)) else 0.0
+
+
+def weigh_words(
+    connection: "sqlite3.Connection", text: str, *, everyday: float, named: float, hurried: bool = False
+) -> list[WeightedWord]:
+    """The words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
+    words = terms.query_terms(text)
+    known = lookup.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
+    count = max(lookup.size(connection), 2)
+    weighted: list[WeightedWord] = []
+    replaced = 0
+    for word in words:
+        if terms.is_cjk(word.text):
+            weighted += [_pair(connection, term, count, known.get(term, 0)) for term in word.terms]
+            continue
+        counts = {term: known[term] for term in word.terms if term in known}
+        factor = everyday if word.text.lower() in terms.EVERYDAY_WORDS else 1.0
+        if counts:
+            least = named if is_name(word.text, text) else 0.0
+            each = WeightedWord(word.text, counts, max(least, factor * _weight(count, min(counts.values()))))
+            each.identifier, each.parts = max(word.terms, key=len), len(word.terms) - 1
+            each.distinctive = each.parts > 1 and 0 < counts.get(each.identifier, 0) <= max(_FEW, count // _ONE_IN)
+            if len(words) <= _FEW_WORDS:
+                each.longer = longer_terms(connection, next(iter(counts)))
+        else:
+            replaced += factor == 1.0
+            replace = factor == 1.0 and replaced <= _MOST_REPLACED
+            near = nearest_terms(connection, word, hurried=hurried) if replace else {}
+            each = WeightedWord(word.text, near, factor * _weight(count, min(near.values(), default=0)))
+            each.replaced = True
+            typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
+            each.share = _TYPO_SHARE if typo else HALF
+        weighted.append(each)
+    return weighted
+
+
+def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
+    """The terms that choose candidates: the rarest, as long as they occur in few enough records."""
+    counts = {term: count for each in words for term, count in (*each.counts.items(), *each.longer.items())}
+    chosen: list[str] = []
+    spent = 0
+    for term in sorted(counts, key=lambda term: counts[term]):
+        spent += counts[term]
+        if chosen and spent > most:
+            break
+        chosen.append(term)
+    return chosen
+
+
+def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") -> tuple[float, float]:
+    """How much of the query a record contains, by weight: as a share, and as a sum of evidence.
+
+    One word alone, or one that was replaced by its nearest terms, is no evidence.
+    """
+    total = sum(each.weight for each in words)
+    present = [each for each in words if each.word in matched]
+    share = sum(each.weight * matched[each.word] for each in present) / total if total else 0.0
+    certain = [each.weight * matched[each.word] for each in present if each.certain]
+    return share, sum(certain) if len(certain) > 1 else 0.0
+
+
+def is_name(word: str, text: str) -> bool:
+    """Whether a word is written as a name: with a capital letter that does not begin a sentence."""
+    if not any(char.isupper() for char in word):
+        return False
+    if any(char.isupper() for char in word[1:]):
+        return not text.isupper()
+    at = max(text.find(word), 0)
+    before = text[text.rfind("\n", 0, at) + 1 : at].rstrip(_OPENING)
+    return bool(before) and before[-1] not in ".!?:"
+
+
+def _pair(connection: "sqlite3.Connection", term: str, count: int, holding: int) -> WeightedWord:
+    """A pair of CJK characters, as indexed; a single one is also looked for inside of pairs."""
+    if len(term) > 1 or holding:
+        return WeightedWord(term, {term: holding} if holding else {}, _PAIR * _weight(count, holding))
+    pairs = pairs_with(connection, term)
+    each = WeightedWord(term, {}, _PAIR * _weight(count, min(pairs.values(), default=0)))
+    each.longer = pairs
+    return each
+
+
+def _weight(count: int, holding: int) -> float:
+    """How much a word tells: 1 if a single record contains it, towards 0 if all do."""
+    return math.log(1 + count / (max(holding, 1) + 0.5)) / math.log(1 + count / 1.5)
+
+
+# --- nearest terms ------------------------------------------------------------------------------
+
+
+def nearest_terms(connection: "sqlite3.Connection", word: terms.QueryWord, *, hurried: bool = False) -> dict[str, int]:
+    """Indexed terms to look for instead, with their record counts; often none.
+
+    When `hurried`, only those that begin with the word, or with its first letters and one typo further on.
+    """
+    found: dict[str, int] = {}
+    for term in word.terms:
+        if len(term) < _SHORTEST or terms.is_cjk(term):
+            continue
+        longer = lookup.terms_between(connection, term, _after(term), 200)
+        longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
+        found.update(longer[:_MOST])
+        if not longer:
+            near = _typos(connection, term, (term[:3],) if hurried else (term[:2], term[:1], term[1:2]))
+            found.update(near or ({} if hurried else _containing(connection, term)))
+    return dict(sorted(found.items(), key=lambda pair: -pair[1])[:_MOST])
+
+
+def longer_terms(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
+    """Longer indexed terms that begin with a term, the shortest first."""
+    if len(term) < _SHORTEST or terms.is_cjk(term):
+        return {}
+    longer = [pair for pair in lookup.terms_between(connection, term, _after(term), 200) if pair[0] != term]
+    return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
+
+
+def pairs_with(connection: "sqlite3.Connection", character: str) -> dict[str, int]:
+    """The indexed pairs that a CJK character is part of."""
+    if lookup.size(connection) > _SMALL:
+        return dict(lookup.terms_between(connection, character, _after(character), _PAIRS))
+    return dict(lookup.terms_with(connection, character, _PAIRS))
+
+
+def _containing(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
+    """Terms that contain the word, else the longest that are part of it."""
+    if not _SHORTEST < len(term) <= _LONGEST:
+        return {}
+    matches = dict(lookup.terms_with(connection, term, _MOST)) if lookup.size(connection) <= _SMALL else {}
+    if matches:
+        return matches
+    for size in range(len(term) - 1, max(_SHORTEST, len(term) // 2), -1):
+        parts = [term[at : at + size] for at in range(len(term) - size + 1)]
+        matches = lookup.frequencies(connection, parts)
+        if matches:
+            return matches
+    return {}
+
+
+def _typos(connection: "sqlite3.Connection", term: str, starts: tuple[str, ...]) -> dict[str, int]:
+    """Terms one typo away that begin in one of these ways: those of the first way that has any."""
+    if len(term) <= _SHORTEST:
+        return {}
+    for start in dict.fromkeys(starts):
+        near = {
+            other: count
+            for other, count in lookup.terms_as_long(connection, start, _after(start), len(term), _RANGE)
+            if terms.one_typo(term, other)
+        }
+        if near:
+            return near
+    return {}
+
+
+def _after(prefix: str) -> str:
+    """The first text that sorts after everything with this prefix."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
