@@ -1,5 +1,6 @@
 """Stated edges: written into the record's own file, whatever kind it is, and nothing else of it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ FILES = {
     MEM: (".agent/memories.md", "affects: {}"),
     RAIL: (".ralph/guardrails.md", "affects: {}"),
     "know-x": (KNOW, 'affects: ["{}"]'),
-    "ins-1-a": (INSIGHTS, '{{"relation": "affects", "target": "{}"}}'),
+    "ins-1-a": (INSIGHTS, '"relation": "affects",          "target": "{}"'),
 }
 
 
@@ -27,7 +28,8 @@ def root(tmp_path: Path) -> Path:
     put(tmp_path, ".agent/memories.md", "A person's words.\n\n" + page(Block("One", MEM), Block("Two", OTHER)))
     put(tmp_path, ".ralph/guardrails.md", page(Block("Rail", RAIL, kind="fix"), title="Guardrails"))
     put(tmp_path, KNOW, "---\n# a comment\ntitle: X\ntags: [a]\nmine: 1\n---\n\nBody.\n")
-    put(tmp_path, INSIGHTS, '{"version": 1, "insights": [{"id": "ins-1-a", "kind": "fix", "text": "Words"}]}\n')
+    insight = {"id": "ins-1-a", "kind": "fix", "label": "fix", "text": "Words"}
+    put(tmp_path, INSIGHTS, json.dumps({"version": 1, "insights": [insight]}, indent=2) + "\n")
     put(tmp_path, ".ralph/global-patterns.md", "# Global Codebase Patterns\n\n## Conventions\n\n- Tabs in makefiles\n")
     put(tmp_path, "src/a.ts", "")
     return tmp_path

@@ -15,22 +15,63 @@ from ralph.errors import Conflict, Unreadable
 from ralph.formats.json_text import (
     JsonMember,
     JsonNode,
-    JsonStyle,
     LineNumbers,
     check_json,
     dump_json,
     is_blank,
     read_json,
     same_json,
-    style_of,
 )
 from ralph.formats.text import Problem, newline_of
 
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_INDENT = re.compile(r"[ \t]*")
 _VISIBLE = re.compile(r"[^\r\n]")
 _BLANKS = " \t\r\n"
 BLANK_FILE_MARK = "  "
 """What stands behind the bracket when the file was there but held nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonStyle:
+    """How a text is laid out: line end, one step of indentation, and what follows a key or a comma."""
+
+    newline: str = "\n"
+    unit: str = "  "
+    spread: bool = True
+    colon: str = ": "
+
+    @property
+    def comma(self) -> str:
+        """What stands between two values on one line."""
+        return "," if self.colon == ":" else ", "
+
+    def render(self, value: object, pad: str, spread: bool) -> str:
+        """A value as it stands after `pad`, over several lines or on one."""
+        if not spread:
+            return dump_json(value, separators=(self.comma, self.colon))
+        text = dump_json(value, indent=self.unit, separators=(",", self.colon))
+        return text.replace("\n", self.newline + pad)
+
+
+def style_of(text: str, root: JsonNode) -> JsonStyle:
+    """The layout of a text, taken from its outermost value."""
+    colon = ": "
+    inner = next((node for node in (root, *root.items) if node.members), None)
+    if inner is not None:
+        first = inner.members[0]
+        colon = ":" if text[first.key_end : first.node.start] == ":" else ": "
+    if not root.children:
+        return JsonStyle(newline_of(text), colon=colon)
+    first_child = root.children[0].start
+    spread = "\n" in text[root.start : first_child]
+    return JsonStyle(newline_of(text), (_pad_at(text, first_child) if spread else "") or "  ", spread, colon)
+
+
+def _pad_at(text: str, place: int) -> str:
+    """The indentation of the line on which a place stands."""
+    match = _INDENT.match(text, text.rfind("\n", 0, place) + 1)
+    return match[0] if match else ""
 
 
 def is_empty_file(text: str, *, comments: bool) -> bool:

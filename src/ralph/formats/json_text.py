@@ -11,15 +11,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from ralph.errors import Refused, Unreadable
-from ralph.formats.text import Problem, newline_of
+from ralph.formats.text import BOM, Problem
 
 MAX_DEPTH = 200
 """Containers within containers that are read or written; people's files have five."""
-
-BOM = "\ufeff"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
@@ -218,7 +215,7 @@ def unreadable_error(problems: Sequence[Problem]) -> Unreadable:
 
 # --- members by type ---------------------------------------------------------------------------
 
-_NAMES = {
+_TYPE_NAMES = {
     str: "text",
     bool: "true or false",
     int: "a number",
@@ -229,7 +226,7 @@ _NAMES = {
 
 
 class JsonFields:
-    """Typed reading of one object's members; what is odd goes to the list of problems."""
+    """Typed reading of one object's members; a member of the wrong type is reported and counts as absent."""
 
     def __init__(self, node: JsonNode, line_of: Callable[[int], int], problems: list[Problem]) -> None:
         self.node = node
@@ -238,84 +235,79 @@ class JsonFields:
         self._nodes: dict[str, JsonNode] = {}
         for member in node.members:
             if member.key in self._nodes:
-                what = f"the key `{member.key}` stands twice in one object; the last one counts"
-                self.tell(member.start, what, "delete the one that is wrong", code="duplicate-key")
+                what = f"the key `{member.key}` occurs twice in one object; the last one counts"
+                self.report(member.start, what, "delete the one that is wrong", code="duplicate-key")
             self._nodes[member.key] = member.node
 
-    def tell(self, place: int, what: str, hint: str, level: str = "warning", code: str = "") -> None:
-        """Adds a Problem at a place of the text."""
-        self._problems.append(Problem(self._line_of(place), what, hint, level, code))
+    @property
+    def values(self) -> dict[str, object]:
+        """All members, in file order."""
+        return {key: node.value for key, node in self._nodes.items()}
 
-    def _wrong(self, key: str, node: JsonNode, expected: str) -> None:
-        found = _NAMES.get(type(node.value), "null")
-        what = f"`{key}` should be {expected}, but is {found}"
-        self.tell(node.start, what, f"write {expected}; the value is kept but not used", code="wrong-type")
+    def unknown(self, keys: Collection[str]) -> dict[str, object]:
+        """The members that the format does not name, in file order."""
+        return {key: value for key, value in self.values.items() if key not in keys}
 
-    def present(self, key: str) -> JsonNode | None:
-        """The node of a member, None when it is not there or null."""
+    def report(self, position: int, what: str, hint: str, level: str = "warning", code: str = "") -> None:
+        """Add a Problem at a position of the text."""
+        self._problems.append(Problem(self._line_of(position), what, hint, level, code))
+
+    def start_of(self, key: str) -> int:
+        """Where a member's value starts."""
+        return self._nodes[key].start
+
+    def _member(self, key: str, kind: type, expected: str) -> JsonNode | None:
+        """The node of a member of this type; None when it is missing, null or of another type."""
         node = self._nodes.get(key)
-        return node if node is not None and node.value is not None else None
+        if node is None or node.value is None or type(node.value) is kind:
+            return node if node is not None and node.value is not None else None
+        self._report_type(key, node, expected)
+        return None
+
+    def _report_type(self, key: str, node: JsonNode, expected: str) -> None:
+        what = f"`{key}` should be {expected}, but is {_TYPE_NAMES.get(type(node.value), 'null')}"
+        self.report(node.start, what, f"write {expected}; the value is kept but not used", code="wrong-type")
 
     def text(self, key: str) -> str | None:
         """A text member."""
-        node = self.present(key)
-        if node is None or isinstance(node.value, str):
-            return None if node is None else str(node.value)
-        self._wrong(key, node, "text")
-        return None
-
-    def number(self, key: str) -> int | None:
-        """A whole number, however it is spelled (3, 3.0, 3e0)."""
-        node = self.present(key)
-        if node is None:
-            return None
-        if isinstance(node.value, int) and not isinstance(node.value, bool):
-            return node.value
-        if isinstance(node.value, float) and node.value.is_integer():
-            return int(node.value)
-        self._wrong(key, node, "a whole number")
-        return None
+        node = self._member(key, str, "text")
+        return None if node is None else str(node.value)
 
     def flag(self, key: str) -> bool | None:
         """A member that is true or false."""
-        node = self.present(key)
-        if node is None or isinstance(node.value, bool):
-            return None if node is None else bool(node.value)
-        self._wrong(key, node, "true or false")
-        return None
+        node = self._member(key, bool, "true or false")
+        return None if node is None else bool(node.value)
+
+    def number(self, key: str) -> int | None:
+        """A whole number in any notation (3, 3.0, 3e0)."""
+        node = self._nodes.get(key)
+        if node is not None and isinstance(node.value, float) and node.value.is_integer():
+            return int(node.value)
+        node = self._member(key, int, "a whole number")
+        return node.value if node is not None and isinstance(node.value, int) else None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; elements of another type are told and left out."""
-        node = self.present(key)
-        if node is None or not isinstance(node.value, list):
-            if node is not None:
-                self._wrong(key, node, "a list of texts")
+        """A list of texts; elements of another type are reported and left out."""
+        node = self._member(key, list, "a list of texts")
+        if node is None:
             return ()
         for item in node.items:
             if not isinstance(item.value, str):
-                self._wrong(f"{key}[]", item, "text")
-        return tuple(value for value in node.value if isinstance(value, str))
+                self._report_type(f"{key}[]", item, "text")
+        return tuple(item.value for item in node.items if isinstance(item.value, str))
 
     def inner(self, key: str) -> "JsonFields | None":
         """The members of a member that is an object."""
-        node = self.present(key)
-        if node is None or isinstance(node.value, dict):
-            return None if node is None else JsonFields(node, self._line_of, self._problems)
-        self._wrong(key, node, "an object")
-        return None
+        node = self._member(key, dict, "an object")
+        return None if node is None else JsonFields(node, self._line_of, self._problems)
 
-    def items(self, key: str, expected: str) -> tuple[JsonNode, ...] | None:
-        """The elements of a list, None when it is not there or not a list."""
-        node = self.present(key)
-        if node is None or isinstance(node.value, list):
-            return None if node is None else node.items
-        self._wrong(key, node, expected)
-        return None
+    def items(self, key: str, expected: str) -> tuple[JsonNode, ...]:
+        """The elements of a list; none when it is missing or no list."""
+        node = self._member(key, list, expected)
+        return () if node is None else node.items
 
-    def rest(self, known: Collection[str]) -> dict[str, object]:
-        """The members that the format does not name, with their values, in file order."""
-        return {key: node.value for key, node in self._nodes.items() if key not in known}
 
+# --- serialising -------------------------------------------------------------------------------
 
 DEEPEST = MAX_DEPTH // 2
 """Containers within containers that are written; well below what is read, as values stand inside others."""
@@ -323,7 +315,6 @@ DEEPEST = MAX_DEPTH // 2
 _DIGITS = 4000  # Python itself reads no number that is much longer
 _ESCAPED = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_INDENT = re.compile(r"[ \t]*")
 
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
@@ -344,24 +335,18 @@ def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, Mapping):
-        return _members(value, nul=nul, depth=depth + 1)
+        for key in value:
+            if not isinstance(key, str):
+                raise Refused(f"the key {key!r:.60} is not text", hint="JSON objects have text keys only")
+        return {
+            str(check_json(key, nul=nul)): check_json(inner, nul=nul, depth=depth + 1) for key, inner in value.items()
+        }
     if isinstance(value, list | tuple):
         return [check_json(inner, nul=nul, depth=depth + 1) for inner in value]
     raise Refused(
         f"JSON has no form for this value of the type {type(value).__name__}",
         hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys",
     )
-
-
-def _members(value: Mapping[str, object], *, nul: bool = False, depth: int = 1) -> dict[str, object]:
-    for key in value:
-        if not isinstance(key, str):
-            raise Refused(f"the key {key!r:.60} is not text", hint="JSON objects have text keys only")
-    return {str(check_json(key, nul=nul)): check_json(inner, nul=nul, depth=depth) for key, inner in value.items()}
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
 
 
 def dump_json(
@@ -378,12 +363,12 @@ def dump_json(
     text = json.dumps(
         value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, sort_keys=ordered
     )
-    return _ESCAPED.sub(_escape, text)
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def dump_file(value: object) -> str:
-    """A new file that holds this value."""
-    return dump_json(check_json(value), indent="  ", separators=(",", ": ")) + "\n"
+def dump_file(value: object, *, nul: bool = False) -> str:
+    """Serialise a value as a file: key order kept, indentation 2, final newline."""
+    return dump_json(check_json(value, nul=nul), indent="  ", separators=(",", ": ")) + "\n"
 
 
 def dump_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
@@ -395,174 +380,5 @@ def same_json(one: object, other: object) -> bool:
     """Whether two values are the same JSON; unlike in Python, 1, 1.0 and true are three."""
     try:
         return one is other or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-    except (TypeError, ValueError, RecursionError):  # no JSON at all: `plain` finds the words for it
+    except (TypeError, ValueError, RecursionError):  # no JSON at all: `check_json` explains it
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """JSON text that is written as it is, in place of a value."""
-
-    text: str
-
-
-class Drop(Enum):
-    """Says that a member shall go."""
-
-    DROP = "drop"
-
-
-DROP = Drop.DROP
-
-
-def difference(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
-    """The members to set or drop so that an object which says `old` says `new`.
-
-    Only what changes has to be fit to be written: an odd value that stands there already may stay.
-    """
-    changes = {key: value for key, value in new.items() if key not in old or not same_json(old[key], value)}
-    return _members(changes) | {key: DROP for key in old if key not in new}
-
-
-def keep_odd(node: JsonNode, changes: dict[str, object], keys: Iterable[str]) -> None:
-    """Carries over from the old lists of texts what is no text: it was told, and is not ours to delete."""
-    for key in keys:
-        old, new = node.get(key), changes.get(key)
-        if old is not None and isinstance(new, list):
-            changes[key] = [*new, *(item.value for item in old.items if not isinstance(item.value, str))]
-
-
-def join_members(named: Mapping[str, object], extra: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
-    """Named members, then further ones; Refused when a further one takes a name of the format."""
-    for key in extra:
-        if key in known:
-            hint = "set the field of that name instead"
-            raise Refused(f"`extra` holds `{key}`, which the format itself names", hint=hint)
-    return {**named, **extra}
-
-
-@dataclass(frozen=True, slots=True)
-class JsonStyle:
-    """How a text is laid out: line end, one step of indentation, and what follows a key or a comma."""
-
-    newline: str = "\n"
-    unit: str = "  "
-    spread: bool = True
-    colon: str = ": "
-
-    @property
-    def comma(self) -> str:
-        """What stands between two values on one line."""
-        return "," if self.colon == ":" else ", "
-
-    def render(self, value: object, pad: str, spread: bool) -> str:
-        """A value as it stands after `pad`, over several lines or on one."""
-        if isinstance(value, Raw):
-            return value.text
-        if not spread:
-            return dump_json(value, separators=(self.comma, self.colon))
-        text = dump_json(value, indent=self.unit, separators=(",", self.colon))
-        return text.replace("\n", self.newline + pad)
-
-
-def style_of(text: str, root: JsonNode) -> JsonStyle:
-    """The layout of a text, taken from its outermost value."""
-    colon = ": "
-    inner = next((node for node in (root, *root.items) if node.members), None)
-    if inner is not None:
-        first = inner.members[0]
-        colon = ":" if text[first.key_end : first.node.start] == ":" else ": "
-    if not root.children:
-        return JsonStyle(newline_of(text), colon=colon)
-    first_child = root.children[0].start
-    spread = "\n" in text[root.start : first_child]
-    return JsonStyle(newline_of(text), (_pad_at(text, first_child) if spread else "") or "  ", spread, colon)
-
-
-def _pad_at(text: str, place: int) -> str:
-    """The indentation of the line on which a place stands."""
-    match = _INDENT.match(text, text.rfind("\n", 0, place) + 1)
-    return match[0] if match else ""
-
-
-def _child_pad(text: str, node: JsonNode, style: JsonStyle) -> str | None:
-    """The indentation of this container's children, or None when they stand on its own line."""
-    children = node.children
-    if not children:
-        return _pad_at(text, node.start) + style.unit if style.spread else None
-    before = children[-2].end if len(children) > 1 else node.start
-    return _pad_at(text, children[-1].start) if "\n" in text[before : children[-1].start] else None
-
-
-def _spread(text: str, node: JsonNode | None, otherwise: bool) -> bool:
-    """Whether a container stands over several lines; what is empty or no container says nothing."""
-    return "\n" in text[node.start : node.end] if node is not None and node.children else otherwise
-
-
-def _rejoin(
-    text: str,
-    node: JsonNode,
-    pad: str | None,
-    style: JsonStyle,
-    bodies: Mapping[int, str | None],
-    added: Sequence[str],
-) -> str:
-    """A container's text with some children written anew (None: left out) and others put at its end."""
-    pieces: list[str] = []
-    before = node.start + 1
-    for place, child in enumerate(node.children):
-        body = bodies.get(place, text[child.start : child.end])
-        if body is not None:
-            first = node.children[0]
-            pieces.append(text[before : child.start] if pieces else text[node.start + 1 : first.start])
-            pieces.append(body)
-        before = child.end
-    gap = " " if pad is None and style.comma == ", " else "" if pad is None else style.newline + pad
-    for body in added:
-        pieces.append("," + gap if pieces else "" if pad is None else gap)
-        pieces.append(body)
-    if node.children:
-        tail = text[before : node.end - 1] if pieces else ""
-    else:
-        tail = style.newline + _pad_at(text, node.start) if pieces and pad is not None else ""
-    return text[node.start] + "".join(pieces) + tail + text[node.end - 1]
-
-
-def object_text(text: str, node: JsonNode, style: JsonStyle, changes: Mapping[str, object]) -> str:
-    """An object's text with members set (a plain value or Raw) or dropped (DROP); new ones go to its end."""
-    pad = _child_pad(text, node, style)
-    last = {member.key: place for place, member in enumerate(node.members)}
-    bodies: dict[int, str | None] = {}
-    for place, member in enumerate(node.members):
-        if member.key not in changes:
-            continue
-        value = changes[member.key]
-        if value is DROP:
-            bodies[place] = None
-        elif last[member.key] == place:
-            spread = _spread(text, member.node, pad is not None)
-            rendered = style.render(value, _pad_at(text, member.start), spread)
-            bodies[place] = text[member.start : member.node.start] + rendered
-    added = [
-        dump_json(key) + style.colon + style.render(value, pad or "", pad is not None)
-        for key, value in changes.items()
-        if key not in last and value is not DROP
-    ]
-    return _rejoin(text, node, pad, style, bodies, added)
-
-
-def array_text(
-    text: str, node: JsonNode, style: JsonStyle, *, added: Sequence[object] = (), removed: Iterable[int] = ()
-) -> str:
-    """An array's text without the elements at some positions, and with others at its end."""
-    pad = _child_pad(text, node, style)
-    model = next((item for item in reversed(node.items) if item.children), None)
-    spread = _spread(text, model, pad is not None)
-    indent = _pad_at(text, node.start) if pad is None else pad
-    rendered = [style.render(value, indent, spread) for value in added]
-    return _rejoin(text, node, pad, style, dict.fromkeys(removed), rendered)
-
-
-def splice(text: str, node: JsonNode, new: str) -> str:
-    """The text with one value's place taken by a new text."""
-    return text[: node.start] + new + text[node.end :]

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from ralph.errors import NotFound, Refused, Unreadable
-from ralph.formats.json_text import BOM, LENIENT_DECODER, dump_line, skip_blanks
-from ralph.formats.text import Entry, Problem, find_entry
+from ralph.formats.json_text import LENIENT_DECODER, dump_line, skip_blanks
+from ralph.formats.text import BOM, Entry, Problem, find_entry
 from ralph.model.record import (
     NOWHERE,
     Family,
