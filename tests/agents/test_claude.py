@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.agents.players import Player, player
 
 from ralph.agents.claude import Claude, ClaudeEventReader
-from ralph.agents.process import ProcessResult
-from ralph.model.work import Agent, Ask, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, ProcessResult, StopReason, ToolCall
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-opus-5-5"}
 GOOD = {

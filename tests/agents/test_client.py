@@ -20,8 +20,7 @@ from ralph.agents.client import (
     parse_object,
     relative_path,
 )
-from ralph.agents.process import ProcessResult
-from ralph.model.work import Ask, StopReason
+from ralph.model.work import Ask, ProcessResult, StopReason
 
 
 def test_variables_of_an_enclosing_session_do_not_reach_the_agent() -> None:

@@ -12,7 +12,8 @@ import pytest
 from tests.agents.living import is_alive, living
 
 from ralph.agents import process
-from ralph.agents.process import ProcessResult, run
+from ralph.agents.process import run
+from ralph.model.work import ProcessResult
 
 PYTHON = sys.executable
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.process import ProcessResult
 from ralph.agents.process import run as start
 from ralph.loop import changes
-from ralph.loop.changes import Disk, changed
+from ralph.loop.changes import ChangeTracker, changed_files
+from ralph.model.work import ProcessResult
 
 ME = ("-c", "user.name=A Person", "-c", "user.email=person@example.org", "-c", "commit.gpgsign=false")
 
@@ -62,172 +62,172 @@ def project(request: pytest.FixtureRequest, repo: Path) -> Path:
 
 
 def test_nothing_done_is_nothing_changed(project: Path) -> None:
-    disk = Disk(project, start)
-    before, after = disk.look(), disk.look()
-    assert changed(before, after) == ()
+    disk = ChangeTracker(project, start)
+    before, after = disk.snapshot(), disk.snapshot()
+    assert changed_files(before, after) == ()
     assert before.fingerprint == after.fingerprint
 
 
 def test_files_that_were_edited_made_or_deleted_are_named(project: Path) -> None:
-    disk = Disk(project, start)
-    before = disk.look()
+    disk = ChangeTracker(project, start)
+    before = disk.snapshot()
     put(project / "a.txt", "another\n")
     put(project / "new folder/ü.txt", "new\n")
     (project / "src/b.txt").unlink()
-    after = disk.look()
-    assert changed(before, after) == ("a.txt", "new folder/ü.txt", "src/b.txt")
+    after = disk.snapshot()
+    assert changed_files(before, after) == ("a.txt", "new folder/ü.txt", "src/b.txt")
     assert before.fingerprint != after.fingerprint
 
 
 def test_an_edit_of_the_same_length_counts(project: Path) -> None:
-    disk = Disk(project, start)
+    disk = ChangeTracker(project, start)
     put(project / "c.txt", "1")
-    looks = [disk.look()]
+    looks = [disk.snapshot()]
     for content in "23":
         put(project / "c.txt", content)
-        looks.append(disk.look())
-    assert changed(looks[1], looks[2]) == ("c.txt",)
+        looks.append(disk.snapshot())
+    assert changed_files(looks[1], looks[2]) == ("c.txt",)
 
 
 def test_going_back_gives_the_earlier_fingerprint(project: Path) -> None:
-    disk = Disk(project, start)
-    disk.look()
+    disk = ChangeTracker(project, start)
+    disk.snapshot()
     found = []
     for content in ("x", "yy", "x", "yy"):
         put(project / "a.txt", content)
-        found.append(disk.look().fingerprint)
+        found.append(disk.snapshot().fingerprint)
     assert found[0] == found[2] != found[1] == found[3]
 
 
 def test_ralphs_own_files_are_no_progress(project: Path) -> None:
-    disk = Disk(project, start)
-    before = disk.look()
+    disk = ChangeTracker(project, start)
+    before = disk.snapshot()
     put(project / ".ralph/scratchpad.md", "thinking\n")
     put(project / ".agent/memories.md", "remembering\n")
-    after = disk.look()
-    assert changed(before, after) == ()
+    after = disk.snapshot()
+    assert changed_files(before, after) == ()
     assert before.fingerprint == after.fingerprint
 
 
 def test_ralphs_own_files_are_no_progress_when_they_are_committed(repo: Path) -> None:
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / ".agent/memories.md", "remembering\n")
     commit(repo)
     put(repo / ".agent/memories.md", "remembering more\n")
-    assert changed(before, disk.look()) == ()
-    assert Disk(repo, start).look().dirty == ()
+    assert changed_files(before, disk.snapshot()) == ()
+    assert ChangeTracker(repo, start).snapshot().dirty == ()
 
 
 def test_what_tools_leave_behind_is_no_progress(project: Path) -> None:
-    disk = Disk(project, start)
-    before = disk.look()
+    disk = ChangeTracker(project, start)
+    before = disk.snapshot()
     for path in ("node_modules/a/index.js", ".venv/bin/python", "src/__pycache__/b.pyc", ".worktrees/x/a.txt"):
         put(project / path, "made\n")
-    assert changed(before, disk.look()) == ()
+    assert changed_files(before, disk.snapshot()) == ()
 
 
 def test_a_file_that_may_be_run_now_has_changed(repo: Path) -> None:
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     (repo / "a.txt").chmod(0o755)
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
 def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     put(outside / "secret.txt", "1")
     (project / "link").symlink_to(outside)
-    disk = Disk(project, start)
-    before = disk.look()
+    disk = ChangeTracker(project, start)
+    before = disk.snapshot()
     put(outside / "secret.txt", "22")
-    assert changed(before, disk.look()) == ()
+    assert changed_files(before, disk.snapshot()) == ()
     (project / "link").unlink()
     (project / "link").symlink_to(tmp_path)
-    assert changed(before, disk.look()) == ("link",)
+    assert changed_files(before, disk.snapshot()) == ("link",)
 
 
 # --- commits -------------------------------------------------------------------------------------
 
 
 def test_what_an_agent_commits_counts(repo: Path) -> None:
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "a.txt", "another\n")
     put(repo / "new.txt", "new\n")
     (repo / "src/b.txt").unlink()
     commit(repo)
-    after = disk.look()
-    assert changed(before, after) == ("a.txt", "new.txt", "src/b.txt")
+    after = disk.snapshot()
+    assert changed_files(before, after) == ("a.txt", "new.txt", "src/b.txt")
 
 
 def test_committing_what_is_there_changes_nothing_on_disk(repo: Path) -> None:
-    disk = Disk(repo, start)
-    disk.look()
+    disk = ChangeTracker(repo, start)
+    disk.snapshot()
     put(repo / "a.txt", "another\n")
     put(repo / "new.txt", "new\n")
-    dirty_look = disk.look()
+    dirty_look = disk.snapshot()
     git(repo, "add", "-A")
-    staged = disk.look()
+    staged = disk.snapshot()
     commit(repo)
-    committed = disk.look()
+    committed = disk.snapshot()
     commit(repo)  # an empty one
-    empty = disk.look()
+    empty = disk.snapshot()
     assert dirty_look.fingerprint == staged.fingerprint == committed.fingerprint == empty.fingerprint
     assert len({dirty_look.head, committed.head, empty.head}) == 3
-    assert changed(dirty_look, empty) == ()
+    assert changed_files(dirty_look, empty) == ()
 
 
 def test_reverting_a_commit_is_back_at_the_beginning(repo: Path) -> None:
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "a.txt", "another\n")
     commit(repo)
-    assert disk.look().fingerprint != before.fingerprint
+    assert disk.snapshot().fingerprint != before.fingerprint
     git(repo, "revert", "--no-edit", "HEAD")
-    assert disk.look().fingerprint == before.fingerprint
+    assert disk.snapshot().fingerprint == before.fingerprint
     git(repo, "reset", "-q", "--hard", "HEAD~1")
     put(repo / "a.txt", "one\n")  # by hand, uncommitted
-    assert disk.look().fingerprint == before.fingerprint
+    assert disk.snapshot().fingerprint == before.fingerprint
 
 
 def test_the_first_commit_of_a_repository_counts(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
-    disk = Disk(tmp_path, start)
-    before = disk.look()
+    disk = ChangeTracker(tmp_path, start)
+    before = disk.snapshot()
     put(tmp_path / "a.txt", "one\n")
     commit(tmp_path)
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
 def test_a_repository_with_longer_ids_works_the_same(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--object-format=sha256")
     put(tmp_path / "a.txt", "one\n")
     commit(tmp_path)
-    disk = Disk(tmp_path, start)
-    before = disk.look()
+    disk = ChangeTracker(tmp_path, start)
+    before = disk.snapshot()
     put(tmp_path / "a.txt", "two\n")
-    uncommitted = disk.look()
+    uncommitted = disk.snapshot()
     commit(tmp_path)
-    assert changed(before, disk.look()) == ("a.txt",)
-    assert disk.look().fingerprint == uncommitted.fingerprint
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
+    assert disk.snapshot().fingerprint == uncommitted.fingerprint
 
 
 def test_a_resumed_run_can_compare_with_the_base_of_before(repo: Path) -> None:
-    first = Disk(repo, start)
-    first.look()
+    first = ChangeTracker(repo, start)
+    first.snapshot()
     put(repo / "a.txt", "another\n")
     commit(repo)
-    assert Disk(repo, start, base=first.base).look().fingerprint == first.look().fingerprint
+    assert ChangeTracker(repo, start, base=first.base).snapshot().fingerprint == first.snapshot().fingerprint
 
 
 @pytest.mark.parametrize("base", ["--output=written", "f" * 40, "main", ""])
 def test_a_base_that_is_no_commit_is_replaced(repo: Path, base: str) -> None:
-    disk = Disk(repo, start, base=base)
-    before = disk.look()
+    disk = ChangeTracker(repo, start, base=base)
+    before = disk.snapshot()
     assert disk.base == git(repo, "rev-parse", "HEAD").strip()
     put(repo / "a.txt", "another\n")
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
     assert not (repo / "written").exists()
 
 
@@ -238,30 +238,30 @@ def test_a_file_in_conflict_counts(repo: Path) -> None:
     git(repo, "checkout", "-q", "main")
     put(repo / "a.txt", "ours\n")
     commit(repo)
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     subprocess.run(["git", *ME, "merge", "other"], cwd=repo, capture_output=True, check=False)
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
 # --- where the project stands --------------------------------------------------------------------
 
 
 def test_in_a_part_of_a_repository_paths_are_told_from_there(repo: Path) -> None:
-    disk = Disk(repo / "src", start)
-    before = disk.look()
+    disk = ChangeTracker(repo / "src", start)
+    before = disk.snapshot()
     put(repo / "src/b.txt", "another\n")
     put(repo / "a.txt", "another\n")
-    assert changed(before, disk.look()) == ("../a.txt", "b.txt")
+    assert changed_files(before, disk.snapshot()) == ("../a.txt", "b.txt")
 
 
 def test_a_folder_that_git_ignores_is_walked(repo: Path) -> None:
     put(repo / ".gitignore", "scratch/\n")
     put(repo / "scratch/a.txt", "one\n")
-    disk = Disk(repo / "scratch", start)
-    before = disk.look()
+    disk = ChangeTracker(repo / "scratch", start)
+    before = disk.snapshot()
     put(repo / "scratch/a.txt", "three\n")
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
     assert "git ignores" in before.note
 
 
@@ -270,60 +270,60 @@ def test_changes_within_a_submodule_and_a_nested_repository_are_seen(repo: Path,
     shutil.copytree(repo, inner)
     git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendored")
     commit(repo)
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "vendored/a.txt", "edited\n")
     shutil.copytree(inner, repo / "nested")
-    assert changed(before, disk.look()) == ("nested/a.txt", "nested/src/b.txt", "vendored/a.txt")
+    assert changed_files(before, disk.snapshot()) == ("nested/a.txt", "nested/src/b.txt", "vendored/a.txt")
 
 
 def test_a_worktree_is_looked_at_on_its_own(repo: Path, tmp_path: Path) -> None:
     git(repo, "worktree", "add", "-q", str(tmp_path / "tree"))
-    disk = Disk(tmp_path / "tree", start)
-    before = disk.look()
+    disk = ChangeTracker(tmp_path / "tree", start)
+    before = disk.snapshot()
     put(repo / "a.txt", "elsewhere\n")
     put(tmp_path / "tree/a.txt", "here\n")
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
     assert before.note == ""
 
 
 def test_without_git_the_note_says_how_files_are_compared(tmp_path: Path) -> None:
-    assert "time and size" in Disk(tmp_path, start).look().note
+    assert "time and size" in ChangeTracker(tmp_path, start).snapshot().note
 
 
 def test_a_broken_repository_is_walked_and_the_note_says_why(repo: Path) -> None:
     (repo / ".git/HEAD").unlink()
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "a.txt", "another\n")
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
     assert before.note.startswith("git status: fatal")
 
 
 def test_where_git_breaks_between_two_looks_nothing_is_claimed(repo: Path) -> None:
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     (repo / ".git/HEAD").unlink()
-    after = disk.look()
-    assert changed(before, after) == ()
+    after = disk.snapshot()
+    assert changed_files(before, after) == ()
     assert before.fingerprint != after.fingerprint
 
 
 def test_too_many_files_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MOST_FILES", 3)
-    disk = Disk(project, start)
+    disk = ChangeTracker(project, start)
     for number in range(5):
         put(project / f"{number}.txt", "x")
-    first = disk.look()
+    first = disk.snapshot()
     assert "more than 3 files" in first.note
-    assert changed(first, disk.look()) == ()
+    assert changed_files(first, disk.snapshot()) == ()
 
 
 def test_what_is_dirty_is_listed_whenever_it_was_made(repo: Path) -> None:
     put(repo / "a.txt", "another\n")
     put(repo / "new.txt", "new\n")
     put(repo / ".ralph/scratchpad.md", "x\n")
-    assert Disk(repo, start).look().dirty == ("a.txt", "new.txt")
+    assert ChangeTracker(repo, start).snapshot().dirty == ("a.txt", "new.txt")
 
 
 # --- nothing is touched, nothing is started -------------------------------------------------------
@@ -331,13 +331,13 @@ def test_what_is_dirty_is_listed_whenever_it_was_made(repo: Path) -> None:
 
 def test_an_iteration_takes_at_most_three_calls_of_git(repo: Path) -> None:
     run = Counting()
-    disk = Disk(repo, run)
-    disk.look()
+    disk = ChangeTracker(repo, run)
+    disk.snapshot()
     run.calls.clear()
-    before = disk.look()
+    before = disk.snapshot()
     put(repo / "a.txt", "another\n")
     commit(repo)
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
     assert len(run.calls) == 3
 
 
@@ -348,18 +348,18 @@ def test_looking_leaves_index_and_objects_as_they_are(repo: Path) -> None:
     put(repo / "new.txt", "new\n")
     os.utime(repo / "a.txt", ns=(1, 1))  # git would like to refresh its index
     known = state()
-    disk = Disk(repo, start)
-    disk.look()
-    disk.look()
+    disk = ChangeTracker(repo, start)
+    disk.snapshot()
+    disk.snapshot()
     assert state() == known
 
 
 def test_a_lock_that_the_agent_left_is_in_nobodys_way(repo: Path) -> None:
     put(repo / ".git/index.lock", "")
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "a.txt", "another\n")
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
 def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) -> None:
@@ -379,11 +379,11 @@ def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) ->
     ):  # fmt: skip
         git(repo, "config", key, str(script))
     git(repo, "config", "filter.evil.required", "true")
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     os.utime(repo / "a.txt", ns=(1, 1))  # of the same size: git has to read it
     put(repo / "src/b.txt", "owt\n")
-    assert changed(before, disk.look()) == ("src/b.txt",)
+    assert changed_files(before, disk.snapshot()) == ("src/b.txt",)
     assert not trap.exists()
     subprocess.run(["git", "status"], cwd=repo, capture_output=True, check=False)
     assert trap.exists(), "the trap works"
@@ -398,17 +398,17 @@ def test_the_config_of_a_submodule_starts_no_program_either(repo: Path, tmp_path
     commit(repo)
     git(repo / "vendored", "config", "filter.evil.clean", str(tmp_path / "trap.sh"))
     put(repo / ".git/modules/vendored/info/attributes", "*.txt filter=evil\n")
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "vendored/a.txt", "eno\n")
-    assert changed(before, disk.look()) == ("vendored/a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("vendored/a.txt",)
     assert not trap.exists()
 
 
 def test_a_filter_that_cannot_be_switched_off_means_no_git(repo: Path, tmp_path: Path) -> None:
     put(repo / ".git/config", (repo / ".git/config").read_text(encoding="utf-8") + '[filter "a=b"]\n\tclean = false\n')
-    disk = Disk(repo, start)
-    before = disk.look()
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
     put(repo / "a.txt", "another\n")
-    assert changed(before, disk.look()) == ("a.txt",)
+    assert changed_files(before, disk.snapshot()) == ("a.txt",)
     assert "filter" in before.note

@@ -12,14 +12,18 @@ from ralph.agents.process import run
 from ralph.errors import NotFound, UsageError
 from ralph.loop.criteria import (
     MARKER,
+    OUTPUT_LENGTH,
     Criterion,
     CriterionKind,
-    Found,
+    DetectedCommand,
     Verdict,
-    argv_of,
+    add_detected_commands,
     check,
-    completed,
+    command_argv,
+    failure_signature,
     has_marker,
+    mask_line,
+    output_tail,
     parse_criteria,
 )
 
@@ -47,15 +51,15 @@ def test_an_empty_list_has_nothing_against_the_work(tmp_path: Path) -> None:
     assert found.passed
     assert found.checks == ()
     assert found.summary == "nothing to check"
-    assert found.told == ""
+    assert found.failures == ""
 
 
 def test_a_command_that_ends_with_zero_passes(tmp_path: Path) -> None:
     found = verdict(tmp_path, python("print('fine')"))
     (checked,) = found.checks
     assert found.passed
-    assert (checked.code, checked.words, checked.tail) == (0, "passed", "fine")
-    assert found.told == ""
+    assert (checked.code, checked.message, checked.tail) == (0, "passed", "fine")
+    assert found.failures == ""
     assert found.summary == "1 of 1 criteria hold"
 
 
@@ -63,16 +67,16 @@ def test_a_command_that_fails_is_told_with_the_end_of_its_output(tmp_path: Path)
     found = verdict(tmp_path, python("import sys; print('out'); sys.exit('\\x1b[31merr\\x1b[0m')"))
     (checked,) = found.checks
     assert not found.passed
-    assert checked.words == "ended with 1 instead of 0"
+    assert checked.message == "ended with 1 instead of 0"
     assert checked.tail == "out\nerr"
-    assert found.told.endswith(": ended with 1 instead of 0\nout\nerr")
+    assert found.failures.endswith(": ended with 1 instead of 0\nout\nerr")
 
 
 def test_the_expected_code_decides(tmp_path: Path) -> None:
     assert verdict(tmp_path, custom("exit 3", expected=3)).passed
     found = verdict(tmp_path, custom("exit 0", expected=3))
     assert not found.passed
-    assert found.told == "custom: exit 0 (exit code 3): ended with 0 instead of 3"
+    assert found.failures == "custom: exit 0 (exit code 3): ended with 0 instead of 3"
 
 
 def test_all_criteria_run_also_after_one_has_failed(tmp_path: Path) -> None:
@@ -91,7 +95,7 @@ def test_a_command_that_hangs_is_stopped_and_told(tmp_path: Path) -> None:
     (checked,) = found.checks
     assert checked.timed_out
     assert not found.passed
-    assert checked.words == "took longer than 0.2 s and was stopped"
+    assert checked.message == "took longer than 0.2 s and was stopped"
 
 
 def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) -> None:
@@ -101,7 +105,7 @@ def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) ->
 
 def test_a_command_that_ends_by_a_signal_is_told(tmp_path: Path) -> None:
     found = verdict(tmp_path, python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
-    assert found.checks[0].words == "was ended by signal 9"
+    assert found.checks[0].message == "was ended by signal 9"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +122,8 @@ def test_a_missing_command_says_what_to_install(tmp_path: Path, criterion: Crite
     (checked,) = verdict(tmp_path, criterion).checks
     assert checked.missing
     assert not checked.passed
-    assert checked.words.startswith(name)
-    assert "install it, or name another command" in checked.words
+    assert checked.message.startswith(name)
+    assert "install it, or name another command" in checked.message
 
 
 def test_a_failing_import_is_no_missing_command(tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_a_stop_leaves_the_rest_unchecked(tmp_path: Path) -> None:
     found = check(criteria, folder=tmp_path, run=run, stopped=lambda: next(asked, True))
     assert found.stopped
     assert not found.passed
-    assert found.told == "stopped before all criteria were checked"
+    assert found.failures == "stopped before all criteria were checked"
 
 
 def test_a_criterion_without_a_command_is_an_error_not_a_pass(tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_a_marker_is_a_criterion(tmp_path: Path) -> None:
     missing = verdict(tmp_path, own, text=MARKER)
     assert not missing.passed
     assert not missing.marked
-    assert missing.told == "marker: ALL GREEN: is not alone on a line of the agent's answer"
+    assert missing.failures == "marker: ALL GREEN: is not alone on a line of the agent's answer"
 
 
 def test_the_usual_marker_is_a_claim_also_when_it_is_no_criterion(tmp_path: Path) -> None:
@@ -273,7 +277,7 @@ def test_a_slip_is_told_with_what_is_valid(word: str, words: str) -> None:
     ],
 )
 def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> None:
-    assert argv_of(command) == argv
+    assert command_argv(command) == argv
 
 
 @pytest.mark.parametrize(
@@ -281,7 +285,7 @@ def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> 
     ["a && b", "a | b", "a; b", "echo $HOME", "ls *.py", "a > out", "cd sub", "exit 3", "A=1 make", "~/check", "a `b`"],
 )
 def test_a_command_with_a_shells_signs_is_handed_to_it_as_it_stands(command: str) -> None:
-    assert argv_of(command) == ("/bin/sh", "-c", command)
+    assert command_argv(command) == ("/bin/sh", "-c", command)
 
 
 @given(st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"))))
@@ -294,21 +298,131 @@ def test_any_words_are_criteria_or_a_usage_error(words: list[str]) -> None:
 
 
 def test_found_commands_complete_the_criteria() -> None:
-    found = {CriterionKind.TEST_PASS: Found(("npm", "test"), 'package.json:3: the script "test"')}
+    found = {CriterionKind.TEST_PASS: DetectedCommand(("npm", "test"), 'package.json:3: the script "test"')}
     wanted = parse_criteria(["test_pass", "marker", "make e2e"])
-    first, *rest = completed(wanted, found)
+    first, *rest = add_detected_commands(wanted, found)
     assert first.argv == ("npm", "test")
     assert first.why.startswith("package.json:3")
-    assert first.shown == "test_pass: npm test"
+    assert first.label == "test_pass: npm test"
     assert tuple(rest) == wanted[1:]
 
 
 def test_a_command_that_was_named_wins_over_the_found_one() -> None:
-    found = {CriterionKind.TEST_PASS: Found(("npm", "test"), "")}
-    assert completed(parse_criteria(["test_pass:make unit"]), found)[0].shown == "test_pass: make unit"
+    found = {CriterionKind.TEST_PASS: DetectedCommand(("npm", "test"), "")}
+    assert add_detected_commands(parse_criteria(["test_pass:make unit"]), found)[0].label == "test_pass: make unit"
 
 
 def test_a_kind_without_a_command_is_an_error_that_says_how_to_name_it() -> None:
     with pytest.raises(NotFound, match="build_success: no command for it was found") as caught:
-        completed(parse_criteria(["build_success"]), {})
+        add_detected_commands(parse_criteria(["build_success"]), {})
     assert '--criteria "build_success:COMMAND"' in caught.value.hint
+
+
+# --- output -----------------------------------------------------------------------------------
+
+
+SAME = [
+    ("1 failed, 5 passed in 0.12s", "1 failed, 5 passed in 10.03s"),
+    ("==== 1 failed in 0.12s =====", "=== 1 failed in 100.12s ==="),
+    ("object at 0x7f3a2b", "object at 0x55d1f0aa"),
+    ("/tmp/pytest-of-a/pytest-1/x.py: no such file", "/tmp/pytest-of-b/pytest-22/yy.py: no such file"),
+    ("/private/var/folders/x1/ab/T/tmp1: no", "/var/folders/zz/T/other: no"),
+    ("at 2024-01-02T03:04:05.123Z it broke", "at 2026-11-12T13:14:15Z it broke"),
+    ("Mon Jan  5 10:00:00 UTC 2026 broke", "Sunday, Feb 15 1:00:00 2026 broke"),
+    ("\x1b[31mred\x1b[0m failure", "red failure"),
+    ("commit 3f2a9c1b failed", "commit 99ab01cd22 failed"),
+    ("id 123e4567-e89b-12d3-a456-426614174000", "id 00000000-e89b-12d3-a456-426614174fff"),
+    ("took 1m 3s", "took 12 ms"),
+    ("a failed\nb failed", "b failed\na failed"),
+    ("line   one", "line one\n\n"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_what_differs_from_run_to_run_makes_no_other_failure(one: str, other: str) -> None:
+    assert failure_signature(one) == failure_signature(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("FAILED tests/test_a.py::test_x", "FAILED tests/test_a.py::test_y"),
+        ("NameError: a", "TypeError: a"),
+        ("src/a.py: broken", "src/b.py: broken"),
+        ("Monitor failed", "Sunset failed"),
+        ("the decade ended", "the facade ended"),  # letters that could be hex are words
+        ("", "something"),
+    ],
+)
+def test_another_failure_has_another_signature(one: str, other: str) -> None:
+    assert failure_signature(one) != failure_signature(other)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\x1b[0m\n"])
+def test_nothing_has_no_signature(text: str) -> None:
+    assert failure_signature(text) == ""
+
+
+def test_a_signature_can_be_read_and_begins_with_the_telling_line() -> None:
+    text = "the criteria do not agree\ncollected 3 items\nFAILED tests/test_a.py::test_x - assert 1 == 2\nbye"
+    assert failure_signature(text).partition(" ")[2] == "FAILED tests/test_a.py::test_x - assert # == #"
+    assert "\n" not in failure_signature(text)
+
+
+@given(st.text())
+def test_a_line_that_was_masked_stays_as_it_is(text: str) -> None:
+    assert "\n" not in failure_signature(text)
+    assert failure_signature(text) == failure_signature(text + "\n")
+
+
+def test_a_short_output_is_kept_whole_without_colours() -> None:
+    assert output_tail("\x1b[1;31mred\x1b[0m\nplain\n", "") == "red\nplain"
+    assert output_tail("link \x1b]8;;http://x\x07here\x1b]8;;\x07", "") == "link here"
+
+
+def test_a_long_output_is_cut_at_a_line() -> None:
+    kept = output_tail("\n".join(f"line {letter * 30}" for letter in "abcdefghijklmnopqrstuvwxyz" * 10), "")
+    assert len(kept) <= OUTPUT_LENGTH + 10
+    first, second, *_, last = kept.split("\n")
+    assert first == "..."
+    assert second.startswith("line ")
+    assert last == "line " + "z" * 30
+
+
+def test_the_same_failure_is_cut_at_the_same_line_however_long_its_numbers_are() -> None:
+    def printed(number: int) -> str:
+        words = (first + second for first in "abcdefghijklmnop" for second in "qrstuvwxyz")
+        return output_tail("".join(f"step {word} {number} of {number}\n" for word in words), "")
+
+    assert failure_signature(printed(1)) == failure_signature(printed(123_456_789))
+
+
+def test_of_both_streams_the_end_is_kept() -> None:
+    long = "\n".join("x" * 50 for _ in range(200))
+    kept = output_tail(long + "\nlast of out", long + "\nlast of err")
+    assert "last of out" in kept
+    assert kept.endswith("last of err")
+    assert len(kept) <= OUTPUT_LENGTH + 20
+
+
+def test_a_short_stream_leaves_its_room_to_the_other() -> None:
+    long = "\n".join("x" * 50 for _ in range(200))
+    assert len(output_tail(long, "short")) > OUTPUT_LENGTH - 100
+    assert len(output_tail("short", long)) > OUTPUT_LENGTH - 100
+
+
+def test_of_a_progress_bar_only_the_last_state_is_kept() -> None:
+    assert output_tail("10%\r50%\r100%\r\ndone\r\n", "") == "100%\ndone"
+
+
+def test_a_very_long_line_is_shortened() -> None:
+    kept = output_tail("y" * 1_000_000, "")
+    assert 100 < len(kept) <= OUTPUT_LENGTH
+    assert kept.endswith(" ...")
+
+
+@given(st.text(), st.text())
+def test_whatever_is_printed_the_tail_is_short_and_clean(out: str, err: str) -> None:
+    kept = output_tail(out * 50, err * 50)
+    assert not any(ord(sign) < 32 and sign not in "\t\n" for sign in kept)
+    assert sum(len(mask_line(line)) + 1 for line in kept.split("\n")) <= OUTPUT_LENGTH + 20

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ralph.loop.criteria import CriterionKind
-from ralph.loop.detect import commands
+from ralph.loop.detect import detect_commands
 
 TEST, BUILD, LINT, TYPES = "test_pass build_success lint_clean type_check".split()
 
@@ -18,7 +18,7 @@ def project(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
-    return {kind.value: " ".join(found.argv) for kind, found in commands(folder).items()}
+    return {kind.value: " ".join(found.argv) for kind, found in detect_commands(folder).items()}
 
 
 def package(scripts: Mapping[str, str] | None = None, **more: object) -> str:
@@ -221,7 +221,7 @@ def test_each_command_says_which_file_and_line_it_is_from(tmp_path: Path) -> Non
             "Makefile": "x:\n\ty\n\ntypes:\n\tz\n",
         },
     )
-    assert {kind.value: found.why for kind, found in commands(tmp_path).items()} == {
+    assert {kind.value: found.why for kind, found in detect_commands(tmp_path).items()} == {
         TEST: "pyproject.toml:3: pytest",
         BUILD: 'package.json:5: the script "build"',
         LINT: 'package.json:4: the script "lint"',
@@ -234,12 +234,12 @@ def test_what_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "Makefile").symlink_to(tmp_path / "nowhere")
     (tmp_path / "pyproject.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "Rakefile").write_text("TestTask\n" * 200_000, encoding="utf-8")
-    assert commands(tmp_path) == {}
-    assert commands(tmp_path / "not there") == {}
+    assert detect_commands(tmp_path) == {}
+    assert detect_commands(tmp_path / "not there") == {}
 
 
 def test_the_found_commands_stand_in_a_fixed_order_and_cannot_be_changed(tmp_path: Path) -> None:
     project(tmp_path, {"Cargo.toml": ""})
-    found = commands(tmp_path)
+    found = detect_commands(tmp_path)
     assert list(found) == [CriterionKind(kind) for kind in (TEST, BUILD, LINT, TYPES)]
     assert not hasattr(found, "update")

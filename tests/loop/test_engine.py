@@ -6,11 +6,9 @@ from pathlib import Path
 
 from ralph.formats.sigils import read_sigils
 from ralph.loop import engine
-from ralph.loop.criteria import Checked, Criterion, CriterionKind, Verdict
-from ralph.loop.judge import Judged
-from ralph.loop.limits import Limits, Step
-from ralph.loop.parts import Parts, Worked
-from ralph.loop.state import Reason, Run, exit_code
+from ralph.loop.criteria import CheckResult, Criterion, CriterionKind, Verdict
+from ralph.loop.parts import AgentWork, Judgement, Parts
+from ralph.loop.state import IterationResult, Limits, Reason, Run, exit_code
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 
@@ -21,7 +19,7 @@ LIMITS = Limits(max_iterations=10)
 
 
 def verdict(passed: bool, why: str = "1 failed") -> Verdict:
-    return Verdict((Checked(TESTS, passed, "passed" if passed else "ended with 1", tail="" if passed else why),))
+    return Verdict((CheckResult(TESTS, passed, "passed" if passed else "ended with 1", tail="" if passed else why),))
 
 
 @dataclass
@@ -49,19 +47,19 @@ class World:
         stops: Iterator[StopReason] = iter(self.stops)
         verdicts = iter(self.verifies or ())
 
-        def work(ask: Ask) -> Worked:
+        def work(ask: Ask) -> AgentWork:
             text, stop = next(replies), next(stops, StopReason.END_TURN)
             self.order.append("work")
-            return Worked(
+            return AgentWork(
                 Reply(text, stop, cost=0.5, error="no" if stop is not StopReason.END_TURN else ""),
                 read_sigils(text), 2.0, ("a.py",), next(disks, f"disk-{len(self.journal)}"),
             )  # fmt: skip
 
-        def settle(run: Run, task: Task, judged: Judged) -> Run:
+        def settle(run: Run, task: Task, judgement: Judgement) -> Run:
             self.order.append("settle")
-            if judged.outcome is Outcome.DONE:
+            if judgement.outcome is Outcome.DONE:
                 return replace(run, done=(*run.done, task.id), task="")
-            self.attempts += judged.counts
+            self.attempts += judgement.uses_retry
             return run if self.attempts <= self.retries else replace(run, failed=(*run.failed, task.id), task="")
 
         def assign(run: Run) -> Task | None:
@@ -90,7 +88,7 @@ class World:
         )  # fmt: skip
 
     def run(self, limits: Limits = LIMITS, only: tuple[str, ...] = ("t-aaaaaa",)) -> Run:
-        steps: list[Step] = []
+        steps: list[IterationResult] = []
         return engine.run(Run("run-00000001", "make it work", only=only), self.parts(), limits, steps)
 
     @property

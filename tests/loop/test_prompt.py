@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop import prompt
-from ralph.loop.prompt import ALWAYS, Section
+from ralph.loop.prompt import ALWAYS, PromptSection
 from ralph.model.work import Task
 
 TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
@@ -16,25 +16,34 @@ def cost(text: str) -> int:
 
 
 def test_what_fits_stands_in_its_order_whatever_the_ranks() -> None:
-    sections = [Section("a", "one\n"), Section("b", "two\n", 3), Section("c", "three\n", 1), Section("d", "", 2)]
-    assert prompt.build(sections, 100, cost) == "one\n\ntwo\n\nthree\n"
+    sections = [
+        PromptSection("a", "one\n"),
+        PromptSection("b", "two\n", 3),
+        PromptSection("c", "three\n", 1),
+        PromptSection("d", "", 2),
+    ]
+    assert prompt.build_prompt(sections, 100, cost) == "one\n\ntwo\n\nthree\n"
 
 
 def test_a_small_window_loses_the_least_important_first() -> None:
-    sections = [Section("rules", "always " * 5), Section("low", "low " * 5, 9), Section("high", "high " * 5, 1)]
-    built = prompt.build(sections, 12, cost)
+    sections = [
+        PromptSection("rules", "always " * 5),
+        PromptSection("low", "low " * 5, 9),
+        PromptSection("high", "high " * 5, 1),
+    ]
+    built = prompt.build_prompt(sections, 12, cost)
     assert "high" in built
     assert "low" not in built
-    assert "always" in prompt.build(sections, 0, cost)
+    assert "always" in prompt.build_prompt(sections, 0, cost)
 
 
 def test_a_cut_is_at_a_line_and_says_so_and_leaves_no_open_fence() -> None:
     text = "## Spec\n\nfirst line of it\n```\ncode here\nmore code\n```\nlast line of it\n"
-    cut = prompt.head(text, 14, cost)
+    cut = prompt.truncate_text(text, 14, cost)
     assert cut.startswith("## Spec\n\nfirst line of it")
     assert prompt.CUT in cut
     assert cut.count("```") % 2 == 0
-    assert prompt.head(text, 2, cost) == "", "a heading alone says nothing"
+    assert prompt.truncate_text(text, 2, cost) == "", "a heading alone says nothing"
 
 
 @given(
@@ -42,39 +51,39 @@ def test_a_cut_is_at_a_line_and_says_so_and_leaves_no_open_fence() -> None:
     st.integers(0, 60),
 )
 def test_the_budget_holds_for_all_that_may_be_left_out(parts: list[tuple[str, int, int]], budget: int) -> None:
-    sections = [Section(str(place), text, rank, most) for place, (text, rank, most) in enumerate(parts)]
-    built = prompt.build(sections, budget, cost)
+    sections = [PromptSection(str(place), text, rank, most) for place, (text, rank, most) in enumerate(parts)]
+    built = prompt.build_prompt(sections, budget, cost)
     always = sum(cost(each.text) for each in sections if each.rank == ALWAYS)
     assert cost(built) <= max(budget, always)
-    assert built == prompt.build(sections, budget, cost)
+    assert built == prompt.build_prompt(sections, budget, cost)
 
 
 def test_the_retry_never_counts_beyond_what_there_is() -> None:
-    assert "retry 3 of 3" in prompt.retry(3, 3, "it failed", "")
-    assert "retry 3 of 3" in prompt.retry(4, 3, "it failed", "")
-    assert "retry" not in prompt.retry(0, 3, "it failed", "").replace("## Retry", "").lower()
-    assert prompt.retry(1, 3, "", "") == ""
-    assert "use tabs" in prompt.retry(0, 3, "", "use tabs")
+    assert "retry 3 of 3" in prompt.render_retry(3, 3, "it failed", "")
+    assert "retry 3 of 3" in prompt.render_retry(4, 3, "it failed", "")
+    assert "retry" not in prompt.render_retry(0, 3, "it failed", "").replace("## Retry", "").lower()
+    assert prompt.render_retry(1, 3, "", "") == ""
+    assert "use tabs" in prompt.render_retry(0, 3, "", "use tabs")
 
 
 def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
-    told = prompt.retry(1, 3, "````\nobey\n````", "")
+    told = prompt.render_retry(1, 3, "````\nobey\n````", "")
     assert "`````\n````\nobey" in told
 
 
 def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
-    rules = prompt.rules(TASK, iteration=1, most=10, folder="shop", checks=["test_pass: pytest"])
-    whole = f"{rules}\n{prompt.assigned(TASK)}\n{prompt.MEMORY}"
+    rules = prompt.render_rules(TASK, iteration=1, most=10, folder="shop", checks=["test_pass: pytest"])
+    whole = f"{rules}\n{prompt.render_task(TASK)}\n{prompt.MEMORY}"
     assert read_sigils(whole, echo=whole) == Sigils()
     assert read_sigils("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
-    asked = prompt.VERIFY.format(task=prompt.assigned(TASK), files="- a.py")
+    asked = prompt.VERIFY.format(task=prompt.render_task(TASK), files="- a.py")
     assert read_sigils(asked).verified is None
     assert read_sigils("<verify-pass/>").verified is True
 
 
 def test_the_task_comes_with_what_was_finished_for_it() -> None:
-    told = prompt.assigned(TASK, [Task("t-bbbbbb", "choose a store")])
+    told = prompt.render_task(TASK, [Task("t-bbbbbb", "choose a store")])
     assert "t-aaaaaa" in told
     assert "Keep answers" in told
     assert "- t-bbbbbb: choose a store" in told
-    assert prompt.assigned(Task("t-1", "same", "same")).count("same") == 1
+    assert prompt.render_task(Task("t-1", "same", "same")).count("same") == 1

@@ -12,8 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from ralph.agents import client
 from ralph.agents.client import get_number, get_object, get_objects, get_text
-from ralph.agents.process import ProcessResult
-from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, ProcessResult, Reply, StopReason, ToolCall
 
 PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"

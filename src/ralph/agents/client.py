@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ralph.agents import process
-from ralph.agents.process import ProcessResult
-from ralph.model.work import Ask, StopReason
+from ralph.model.work import Ask, ProcessResult, StopReason
 
 ERROR_LENGTH = 2000
 """Characters of a program's error output that are reported."""

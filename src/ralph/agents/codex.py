@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from ralph.agents import client
 from ralph.agents.client import get_object, get_objects, get_text
-from ralph.agents.process import ProcessResult
-from ralph.model.work import Ask, Reply, StopReason, ToolCall
+from ralph.model.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 
 SANDBOX = "workspace-write"
 BYPASS = "danger-full-access"

@@ -19,7 +19,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO
 
-from ralph.model.work import ignore_text, never_stop
+from ralph.model.work import ProcessResult, ignore_text, never_stop
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL: a client needs some to end its own children and save its session."""
@@ -40,19 +40,6 @@ _PROC = Path("/proc")
 
 ProcessId = tuple[int, str]
 """A process: its number and when it started, as the system says it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
-    """Exit code and output of a program; `code` is None when it was not started, negative after a signal."""
-
-    code: int | None
-    out: str
-    err: str
-    timed_out: bool = False
-    stopped: bool = False
-    cut: bool = False
-    missing: bool = False
 
 
 def run(

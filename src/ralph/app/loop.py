@@ -22,8 +22,7 @@ from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion, CriterionKind
-from ralph.loop.limits import Limits, Step
-from ralph.loop.state import Reason, Run, ended, fault
+from ralph.loop.state import IterationResult, Limits, Reason, Run, describe_fault, end_run
 from ralph.model import ids
 from ralph.model.record import Outcome
 from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
@@ -127,10 +126,10 @@ def _check_free(root: Path, name: str, run: str = "") -> None:
 
 def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
     """Given on the command line, else set in the config, else the project's own tests."""
-    found = detect.commands(root)
+    found = detect.detect_commands(root)
     if wish.criteria:
         words = tuple(word for word in wish.criteria if word.strip().lower() != NO_CRITERIA)
-        return criteria.completed(criteria.parse_criteria(words), found)
+        return criteria.add_detected_commands(criteria.parse_criteria(words), found)
     if config.loop.success_criteria:
         wanted = [
             Criterion(
@@ -139,9 +138,9 @@ def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
             )
             for each in config.loop.success_criteria
         ]  # fmt: skip
-        return criteria.completed(wanted, found)
+        return criteria.add_detected_commands(wanted, found)
     tests = found.get(CriterionKind.TEST_PASS)
-    return criteria.completed([Criterion(CriterionKind.TEST_PASS)], found) if tests else ()
+    return criteria.add_detected_commands([Criterion(CriterionKind.TEST_PASS)], found) if tests else ()
 
 
 def start(
@@ -225,7 +224,7 @@ def told_dead(run: Run) -> str:
     return f"{run.id} was killed in iteration {run.iterations}; `ralph loop resume {run.id}` goes on with it"
 
 
-def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[Step], *, fresh: bool) -> Run:
+def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[IterationResult], *, fresh: bool) -> Run:
     """The run, from its first line to its record; whatever happens, what it holds is given back."""
     root, run = bench.root, bench.run
     try:
@@ -238,12 +237,12 @@ def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[Step], *, fre
     except KeyboardInterrupt:
         run = _cut(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
     except BaseException as error:  # whatever it is, the run says so, and then the command
-        words = error.message if isinstance(error, RalphError) else fault(error)
+        words = error.message if isinstance(error, RalphError) else describe_fault(error)
         try:
             _at_least(lambda: _cut(bench, Reason.ERROR, words))
         finally:  # also when what failed fails again
             if bench.run.status is RunStatus.RUNNING:
-                _at_least(lambda: bench.save(ended(bench.run, Reason.ERROR, words, ids.timestamp())))
+                _at_least(lambda: bench.save(end_run(bench.run, Reason.ERROR, words, ids.timestamp())))
         raise
     finally:
         _at_least(lambda: task.release_run(root, bench.run.id))
@@ -256,7 +255,7 @@ def _cut(bench: Workbench, reason: Reason, words: str) -> Run:
     """The end of a run in the middle of something, with what is known."""
     now = ids.timestamp()
     run = runs.cut_short(bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns)
-    return bench.save(ended(run, reason, words, now))
+    return bench.save(end_run(run, reason, words, now))
 
 
 def _at_least(action: Callable[[], object]) -> None:
@@ -273,10 +272,12 @@ def _begun(bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bo
     verdict = bench.before() if fresh else None
     for each in verdict.checks if verdict is not None else ():
         if each.missing and not each.is_file:
-            raise UsageError(f"{each.criterion.shown}: {each.words}", hint="nothing was started; correct the criterion")
+            raise UsageError(
+                f"{each.criterion.label}: {each.message}", hint="nothing was started; correct the criterion"
+            )
     if verdict is not None and ready.given and ready.criteria and verdict.passed and not wish.force:
         words = "every criterion holds already; nothing was started (--force starts anyway)"
-        return bench.save(ended(run, Reason.ALREADY_PASSING, words, ids.timestamp()))
+        return bench.save(end_run(run, Reason.ALREADY_PASSING, words, ids.timestamp()))
     if (ready.goal or wish.task) and not run.only:
         name = wish.task or _open_task(root, run.goal) or _new_task(root, run.goal)
         if not wish.task:
@@ -322,12 +323,12 @@ def _introduce(bench: Workbench, ready: Prepared) -> None:
     tell, verify = bench.teller.tell, bench.plan.verify
     tell(f"{bench.run.id}: {ready.agent.name}, at most {counted(bench.plan.limits.max_iterations, 'iteration')}")
     for each in ready.criteria:
-        tell(f"  checks {each.shown}{f' ({each.why})' if each.why else ''}")
+        tell(f"  checks {each.label}{f' ({each.why})' if each.why else ''}")
     if not ready.criteria:
         tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
     if verify and not ready.agent.reads_only:
         tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
-    seen = bench.disk.look()
+    seen = bench.disk.snapshot()
     if seen.dirty:
         shown = ", ".join(seen.dirty[:5]) + (f" and {len(seen.dirty) - 5} more" if len(seen.dirty) > 5 else "")
         tell(f"  uncommitted changes are left as they are: {shown}")
@@ -386,10 +387,10 @@ def _first_wish(run: Run, later: Wish) -> Wish:
     return Wish(**known)
 
 
-def _steps(root: Path, run: Run) -> list[Step]:
+def _steps(root: Path, run: Run) -> list[IterationResult]:
     """The steps of a run, from its journal."""
     return [
-        Step(
+        IterationResult(
             entry.iteration,
             str(entry.extra.get("signature", "")),
             str(entry.extra.get("disk", "")),

@@ -22,13 +22,11 @@ from ralph.errors import RalphError
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop import changes, criteria, prompt
 from ralph.loop.criteria import Criterion, Verdict
-from ralph.loop.judge import Judged
-from ralph.loop.limits import Limits
-from ralph.loop.parts import Parts, Worked
-from ralph.loop.state import Reason, Run
+from ralph.loop.parts import AgentWork, Judgement, Parts
+from ralph.loop.state import Limits, Reason, Run
 from ralph.model import ids
 from ralph.model.record import Outcome
-from ralph.model.work import Agent, Ask, JournalEntry, Reply, RunStatus, StopReason, Task, TaskStatus
+from ralph.model.work import Agent, Ask, JournalEntry, ProcessResult, Reply, RunStatus, StopReason, Task, TaskStatus
 from ralph.settings import Config
 
 BEAT = 10.0
@@ -72,7 +70,7 @@ class Workbench:
         self.run = run
         self._beaten = 0.0
         self._renewed = 0.0
-        self.disk = changes.Disk(root, self._run, run.base)
+        self.disk = changes.ChangeTracker(root, self._run, run.base)
         self._prompt = self._story = self._head = ""
         self._known: list[task_memory.Knowledge] = []
         self._learned: list[dict[str, str]] = []
@@ -95,7 +93,7 @@ class Workbench:
         """Work where a task is worked on: in its worktree, else in the project."""
         at = worktree.workplace(self.home, task_file.find(self.home, name).task) if name else self.home
         if at != self.root:
-            self.root, self.disk, self._first = at, changes.Disk(at, self._run, base), None
+            self.root, self.disk, self._first = at, changes.ChangeTracker(at, self._run, base), None
             self.teller.tell(f"works in {at}")
 
     def assign(self, run: Run) -> Task | None:
@@ -135,21 +133,21 @@ class Workbench:
             self.teller.tell(f"its PRD turned to another branch; PRD and progress are kept in {kept}")
         return replace(run, failing=not verdict.passed, base=self.disk.base)
 
-    def settle(self, run: Run, work: Task, judged: Judged) -> Run:
+    def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
         """Done, tried once more, or failed for good."""
-        if judged.outcome is Outcome.DONE:
+        if judgement.outcome is Outcome.DONE:
             after = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
             if after.status == TaskStatus.DONE.value:
                 self._promote(after)
             return replace(run, done=(*run.done, work.id), task="")
-        if not judged.counts:
+        if not judgement.uses_retry:
             return run
         attempts = task.attempted(
-            self.root, work.id, run.id, iteration=run.iterations + 1, note=judged.why, patterns=self._patterns
+            self.root, work.id, run.id, iteration=run.iterations + 1, note=judgement.reason, patterns=self._patterns
         )
         if attempts <= self.config.execution.max_retries:
             return run
-        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judged.why, patterns=self._patterns)
+        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judgement.reason, patterns=self._patterns)
         self.teller.tell(f"task {work.id} failed after {counted(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
@@ -167,7 +165,7 @@ class Workbench:
     def ask(self, run: Run, work: Task) -> Ask:
         """The prompt, kept as a snapshot."""
         iteration = run.iterations + 1
-        told = [each.shown for each in self.plan.criteria]
+        told = [each.label for each in self.plan.criteria]
         text = loop_prompt.text(self.root, self.config, run, work, told, self.plan.limits.max_iterations)
         self._prompt, self._story = text, task_memory.current(self.root, work.id)
         self._known, self._learned = [], []
@@ -186,9 +184,9 @@ class Workbench:
         left = max(whole - run.seconds, 1.0)
         return min(one, left) if whole > 0 and one > 0 else left if whole > 0 else one
 
-    def work(self, ask: Ask) -> Worked:
+    def work(self, ask: Ask) -> AgentWork:
         """Let the agent work, and see what it changed."""
-        before = self.disk.look()
+        before = self.disk.snapshot()
         began = time.monotonic()
         reply = self.agent.run(ask)
         if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
@@ -196,39 +194,39 @@ class Workbench:
                 process.find_by_variable("RALPH_RUN", self.run.id)
             )  # what the agent put into the background, too
         seconds = time.monotonic() - began
-        after = self.disk.look()
+        after = self.disk.snapshot()
         self._head = after.head
-        touched = dict.fromkeys((*changes.changed(before, after), *reply.files))
+        touched = dict.fromkeys((*changes.changed_files(before, after), *reply.files))
         said = read_sigils(reply.text, echo=ask.prompt)
-        return Worked(reply, said, seconds, tuple(sorted(touched)), after.fingerprint)
+        return AgentWork(reply, said, seconds, tuple(sorted(touched)), after.fingerprint)
 
-    def learn(self, run: Run, work: Task, worked: Worked) -> None:
+    def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
         """Keep the knowledge; one entry that cannot be kept never costs the others."""
         learned = knowledge.learn(
-            self.root, worked.said.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
+            self.root, worked.sigils.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
-        both = zip(worked.said.knowledge, learned, strict=True)
+        both = zip(worked.sigils.knowledge, learned, strict=True)
         self._known = [task_memory.Knowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
         self._learned = on_record.known([(each.slug, each.change) for each in learned])
         for each in learned:
             self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
-        for name in (*worked.said.done, *worked.said.failed):
+        for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
                 self.teller.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
 
-    def check(self, worked: Worked) -> Verdict:
+    def check(self, worked: AgentWork) -> Verdict:
         """The criteria, with one line for each."""
         verdict = self._checked(worked.reply.text)
-        self._checks = [_noted(each.criterion.shown, each.passed, each.words, each.tail) for each in verdict.checks]
+        self._checks = [_noted(each.criterion.label, each.passed, each.message, each.tail) for each in verdict.checks]
         for each in verdict.checks:
-            self.teller.tell(f"  {'ok' if each.passed else 'no'}  {each.criterion.shown}: {each.words}")
+            self.teller.tell(f"  {'ok' if each.passed else 'no'}  {each.criterion.label}: {each.message}")
         return verdict
 
-    def verify(self, run: Run, work: Task, worked: Worked) -> str | None:
+    def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
         """A second, read-only session looks at the work; why it is not done, or ""; None when it was stopped."""
         told = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
-        text = prompt.VERIFY.format(task=prompt.assigned(work), files=told)
-        before = self.disk.look()
+        text = prompt.VERIFY.format(task=prompt.render_task(work), files=told)
+        before = self.disk.snapshot()
         reply = self.agent.run(
             Ask(
                 text,
@@ -241,7 +239,7 @@ class Workbench:
                 stopped=self.now_stopped,
             )
         )
-        if self.disk.look().fingerprint != before.fingerprint:
+        if self.disk.snapshot().fingerprint != before.fingerprint:
             self.teller.tell("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
             return None
@@ -351,7 +349,7 @@ class Workbench:
     def _run(
         self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool],
         env: Mapping[str, str] | None = None,
-    ) -> process.ProcessResult:  # fmt: skip
+    ) -> ProcessResult:  # fmt: skip
         return process.run(argv, cwd=cwd, timeout=timeout, stopped=stopped, env=env)
 
     @property

@@ -29,7 +29,7 @@ from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
 from ralph.loop import prompt
-from ralph.loop.prompt import Section
+from ralph.loop.prompt import PromptSection
 from ralph.loop.state import Run
 from ralph.model import ids
 from ralph.model.query import Query
@@ -55,23 +55,23 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
     attempts = work.attempts
     recent = journal.recent(root, run.id, task=work.id)
     last = _files(recent)
-    asked = prompt.retry(attempts, config.execution.max_retries, run.failure, run.feedback)
+    asked = prompt.render_retry(attempts, config.execution.max_retries, run.failure, run.feedback)
     texts = {
-        "rules": prompt.rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
-        "task": prompt.assigned(work, task.prerequisites(root, work)),
-        "stories": prompt.section("Stories", _kept(lambda: task_memory.told_stories(root, work.id))),
-        "spec": prompt.section("Specification", feature.spec(root, work.feature)) if work.feature else "",
-        "plan": prompt.section("Plan", feature.plan(root, work.feature)) if work.feature else "",
+        "rules": prompt.render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
+        "task": prompt.render_task(work, task.prerequisites(root, work)),
+        "stories": prompt.render_section("Stories", _kept(lambda: task_memory.told_stories(root, work.id))),
+        "spec": prompt.render_section("Specification", feature.spec(root, work.feature)) if work.feature else "",
+        "plan": prompt.render_section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": asked,
         "guardrails": _guardrails(root, config),
         "journal": rendering.render(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
-        "progress": prompt.section("Task Progress", _kept(lambda: task_memory.section(root, work.id))),
+        "progress": prompt.render_section("Task Progress", _kept(lambda: task_memory.section(root, work.id))),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
         ),
         "memories": _memories(root, config, words, work.id),
-        "scratchpad": prompt.section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
-        "patterns": prompt.section("Global Patterns", _patterns(root)),
+        "scratchpad": prompt.render_section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
+        "patterns": prompt.render_section("Global Patterns", _patterns(root)),
         "skill": _skill(config),
         "memory": prompt.MEMORY,
     }
@@ -79,8 +79,8 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "guardrails": GUARDRAILS, "journal": JOURNAL + 50, "progress": task_memory.BUDGET + 50,
         "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS,
     }  # fmt: skip
-    sections = [Section(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()]
-    return prompt.build(sections, int(config.context.window * config.loop.context_budget), estimate)
+    sections = [PromptSection(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()]
+    return prompt.build_prompt(sections, int(config.context.window * config.loop.context_budget), estimate)
 
 
 def _kept(tell: Callable[[], str]) -> str:
@@ -104,7 +104,7 @@ def _guardrails(root: Path, config: Config) -> str:
     if not config.memories.enabled:
         return ""
     records = check.marked(root, entries.current([stored.record for stored in guardrails.list_(root)]))
-    return prompt.section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
+    return prompt.render_section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
 
 
 def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
@@ -119,7 +119,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     places = {record.id: place for place, record in enumerate(records)}
     related = [places[name] for name in _related(root, words, task_id) if name in places]
     order = [*related, *(place for place in useful_order(records) if place not in set(related))]
-    return prompt.section("Memories", _within(records, order, settings.budget))
+    return prompt.render_section("Memories", _within(records, order, settings.budget))
 
 
 def _related(root: Path, words: str, task_id: str) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ralph.agents import process
-from ralph.agents.process import ProcessResult
 from ralph.errors import Refused
+from ralph.model.work import ProcessResult
 
 _SAFE = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", "core.quotePath=false")
 _ELSEWHERE = frozenset(

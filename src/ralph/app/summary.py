@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents.process import ProcessResult
 from ralph.app import index, session
 from ralph.app.logs import log_file
 from ralph.app.session import Summarized
@@ -26,6 +25,7 @@ from ralph.errors import UsageError
 from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Record
+from ralph.model.work import ProcessResult
 from ralph.store import files
 
 LONGEST = 6_000

@@ -1,14 +1,9 @@
-"""What changed on the disk: a fingerprint of a project's files, and which of them differ between two looks.
+"""Fingerprints of a project's files, and which files differ between two snapshots.
 
-Both are about contents, told as the difference to where it all began: committing what is already there, staging
-or touching a file changes nothing, going back to an earlier content gives the earlier fingerprint, and what an
-agent commits counts like what it leaves uncommitted. With git a look is one `git status`, and one `git diff-tree`
-when HEAD moved to a commit not seen before; files are named by their blob ids, computed for the few that are
-dirty. Without git, or where it fails, times and sizes are compared with the first look's, and what differs is read.
-
-Git is only asked, and may start nothing that the repository's config names: no hooks, monitors, filters, pagers or
-transports, and nothing inside of submodules, which are walked like folders without git. What lies in `.ralph/`
-and `.agent/` never counts. `tests/loop/test_changes.py` uses real repositories.
+Contents are compared with a base commit: committing, staging or touching a file changes nothing, and going back to
+an earlier content gives the earlier fingerprint. Git is run without anything that the repository's config could
+start (hooks, monitors, filters, pagers, transports); submodules are walked like folders without git. Without git,
+files whose time or size differs from the first snapshot are read. `.ralph/` and `.agent/` never count.
 """
 
 import hashlib
@@ -20,21 +15,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ralph.loop.criteria import Ran, Runner
-from ralph.model.work import never_stop
+from ralph.loop.criteria import Runner
+from ralph.model.work import ProcessResult, never_stop
 
 MOST_FILES = 50_000
-"""How many files a look takes in; beyond that it says so."""
+"""How many files a snapshot covers; its note says when there are more."""
 
 _LARGEST = 16_000_000
-"""A file larger than this is known by its time and size."""
+"""A larger file is identified by its time and size."""
 
 _TIMEOUT = 60.0
 _SETTLED = 2_000_000_000
 """Nanoseconds after which a file's time is sure to differ when it is written again."""
 
-OURS = frozenset((".ralph", ".agent"))
-_NEVER = frozenset(
+RALPH_FOLDERS = frozenset((".ralph", ".agent"))
+_IGNORED = frozenset(
     """.git .hg .svn .ralph .agent .worktrees node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache
     .pytest_cache .hypothesis .gradle .idea .DS_Store .coverage""".split()
 )
@@ -48,130 +43,127 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}|\(initial\)")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """One look: what differs from the beginning, by path from the folder; `note` says what could not be seen."""
+class DiskSnapshot:
+    """What differs from the base, by path from the folder; `note` says what could not be compared."""
 
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
     head: str = ""  # the commit, where there is git
     note: str = ""
-    way: str = "git"
-    dirty: tuple[str, ...] = ()  # what git calls modified or untracked, whenever that happened
+    method: str = "git"
+    dirty: tuple[str, ...] = ()  # modified or untracked for git, whenever that happened
 
     @property
     def fingerprint(self) -> str:
         """The same for the same contents."""
-        told = "\n".join(f"{path}\0{content}" for path, content in sorted(self.files.items()))
-        return hashlib.sha256(f"{self.way}\n{told}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        listing = "\n".join(f"{path}\0{content}" for path, content in sorted(self.files.items()))
+        return hashlib.sha256(f"{self.method}\n{listing}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def changed(before: State, after: State) -> tuple[str, ...]:
-    """The files whose content differs between two looks of one Disk, by name; () where they cannot be compared."""
-    if before.way != after.way:
+def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
+    """Return the files whose content differs between two snapshots; () where they cannot be compared."""
+    if before.method != after.method:
         return ()
     paths = before.files.keys() | after.files.keys()
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
-class Disk:
-    """A project's folder, looked at again and again; `base` is the commit that differences are told from.
-
-    Fingerprints can be compared when they are of one Disk, or of two with the same `base`.
-    """
+class ChangeTracker:
+    """Takes snapshots of a project's folder; fingerprints of one `base` commit can be compared."""
 
     def __init__(self, folder: Path, run: Runner, base: str = "") -> None:
         self.folder = folder.resolve()
         self.base = base if _COMMIT.fullmatch(base) else ""
-        top = next((each for each in (self.folder, *self.folder.parents) if (each / ".git").exists()), None)
-        self._git = None if top is None else _Git(top, run)
+        top = next((path for path in (self.folder, *self.folder.parents) if (path / ".git").exists()), None)
+        self._git = None if top is None else _GitReader(top, run)
         self._why_not = "" if top is not None else "no git: files are compared by time and size"
-        self._contents = _Contents()
-        self._walks: dict[Path, _Walk] = {}
-        self._looked = False
+        self._contents = _ContentCache()
+        self._walks: dict[Path, _FolderWalk] = {}
+        self._has_snapshot = False
 
-    def look(self) -> State:
-        """The state of the disk now."""
-        state = self._git_look(self._git) if self._git is not None else None
+    def snapshot(self) -> DiskSnapshot:
+        """Return the state of the disk now."""
+        state = self._git_snapshot(self._git) if self._git is not None else None
         if state is None:
             self._git = None
             files, full = self._walk(self.folder, new=False).differences()
-            state = State(self._named(files, self.folder), note=_notes(self._why_not, full), way="walk")
-        self._looked = True
+            note = _join_notes(self._why_not, full)
+            state = DiskSnapshot(self._from_project(files, self.folder), note=note, method="walk")
+        self._has_snapshot = True
         return state
 
-    def _git_look(self, git: "_Git") -> State | None:
-        """A look through git, or None (and why) when git does not answer."""
-        if not self._looked and git.ignores(self.folder):
+    def _git_snapshot(self, git: "_GitReader") -> DiskSnapshot | None:
+        """Return a snapshot by git, or None when git fails."""
+        if not self._has_snapshot and git.ignores(self.folder):
             self._why_not = "git ignores this folder: files are compared by time and size"
             return None
-        found = git.status()
-        if isinstance(found, str):
-            self._why_not = f"{found}; files are compared by time and size"
+        status = git.status()
+        if isinstance(status, str):
+            self._why_not = f"{status}; files are compared by time and size"
             return None
-        moved = git.moved(self.base or found.head, found.head)
-        if moved is None or not self.base:
-            self.base = found.head
-        olds, news = moved or ({}, {})
-        full = len(found.dirty) > MOST_FILES
+        committed = git.compare_commits(self.base or status.head, status.head)
+        if committed is None or not self.base:
+            self.base = status.head
+        olds, news = committed or ({}, {})
+        full = len(status.dirty) > MOST_FILES
         folders = {*git.submodules()}
-        for path, old in list(found.dirty.items())[:MOST_FILES]:
-            place = git.top / path
-            if place.is_dir() and not place.is_symlink():
+        for path, old in list(status.dirty.items())[:MOST_FILES]:
+            absolute = git.top / path
+            if absolute.is_dir() and not absolute.is_symlink():
                 folders.add(path.rstrip("/"))
                 news.pop(path, None)
             else:
                 olds.setdefault(path, old)
-                news[path] = self._contents.of(place, len(found.head))
-        files = self._named({path: new for path, new in news.items() if new != olds.get(path, _GONE)}, git.top)
-        for inner in sorted(folders):
-            more, cut = self._walk(git.top / inner, new=self._looked).differences()
-            files |= self._named(more, git.top / inner)
+                news[path] = self._contents.read(absolute, len(status.head))
+        files = self._from_project({path: new for path, new in news.items() if new != olds.get(path, _GONE)}, git.top)
+        for folder in sorted(folders):
+            more, cut = self._walk(git.top / folder, new=self._has_snapshot).differences()
+            files |= self._from_project(more, git.top / folder)
             full = full or cut
-        dirty = tuple(sorted(self._named(found.dirty, git.top)))
-        return State(files, found.head, _notes(git.note, full), dirty=dirty)
+        dirty = tuple(sorted(self._from_project(status.dirty, git.top)))
+        return DiskSnapshot(files, status.head, _join_notes(git.note, full), dirty=dirty)
 
-    def _walk(self, root: Path, *, new: bool) -> "_Walk":
-        """The walk of a folder; one that was not there at the first look began empty."""
+    def _walk(self, root: Path, *, new: bool) -> "_FolderWalk":
+        """Return the walk of a folder; one that did not exist at the first snapshot began empty."""
         if root not in self._walks:
-            self._walks[root] = _Walk(root, self._contents, began_empty=new)
+            self._walks[root] = _FolderWalk(root, self._contents, began_empty=new)
         return self._walks[root]
 
-    def _named(self, files: Mapping[str, str], root: Path) -> dict[str, str]:
-        """Files by their path from the project's folder, without those that are Ralph's own."""
-        ours = (path for path in files if not OURS.isdisjoint(path.split("/")))
-        kept = files.keys() - set(ours)
+    def _from_project(self, files: Mapping[str, str], root: Path) -> dict[str, str]:
+        """Return files by their path from the project's folder, without Ralph's own."""
+        others = {path: text for path, text in files.items() if RALPH_FOLDERS.isdisjoint(path.split("/"))}
         if root == self.folder:
-            return {path: files[path] for path in kept}
-        return {os.path.relpath(root / path, self.folder): files[path] for path in kept}
+            return others
+        return {os.path.relpath(root / path, self.folder): text for path, text in others.items()}
 
 
-def _notes(note: str, full: bool) -> str:
+def _join_notes(note: str, full: bool) -> str:
     most = f"more than {MOST_FILES:,} files: the rest was not looked at" if full else ""
     return "; ".join(part for part in (note, most) if part)
 
 
-class _Contents:
-    """What is in a file, as git would name it; read again only when its times, size or number changed."""
+class _ContentCache:
+    """Contents as git names them; a file is read again only when its times, size or inode changed."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
+        self._cache: dict[Path, tuple[tuple[int, ...], str]] = {}
 
-    def of(self, path: Path, width: int = 40) -> str:
-        """Mode and blob id of a file or a link; a large one by its time and size."""
+    def read(self, path: Path, width: int = 40) -> str:
+        """Return mode and blob id of a file or a link; time and size of a large one."""
         try:
             about = path.lstat()
             key = (width, about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino, about.st_mode)
-            known = self._known.get(path)
-            if known is not None and known[0] == key:
-                return known[1]
-            content = _content(path, about, width)
+            cached = self._cache.get(path)
+            if cached is not None and cached[0] == key:
+                return cached[1]
+            content = _read_content(path, about, width)
         except OSError as error:
             return _GONE if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
         if time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _SETTLED:
-            self._known[path] = (key, content)
+            self._cache[path] = (key, content)
         return content
 
 
-def _content(path: Path, about: os.stat_result, width: int) -> str:
+def _read_content(path: Path, about: os.stat_result, width: int) -> str:
     if stat.S_ISLNK(about.st_mode):
         mode, raw = "120000", os.fsencode(path.readlink())
     elif not stat.S_ISREG(about.st_mode):
@@ -186,18 +178,18 @@ def _content(path: Path, about: os.stat_result, width: int) -> str:
     return f"{mode} {digest.hexdigest()}"
 
 
-class _Walk:
-    """A folder without git: files that differ in time or size from the first walk are read, the rest is not."""
+class _FolderWalk:
+    """A folder without git: only files whose time or size differs from the first walk are read."""
 
-    def __init__(self, root: Path, contents: _Contents, *, began_empty: bool) -> None:
+    def __init__(self, root: Path, contents: _ContentCache, *, began_empty: bool) -> None:
         self._root, self._contents = root, contents
         self._first: dict[str, tuple[int, int]] | None = {} if began_empty else None
 
     def differences(self) -> tuple[dict[str, str], bool]:
-        """What differs from the first walk, and whether there were too many files."""
+        """Return what differs from the first walk, and whether there were too many files."""
         now: dict[str, tuple[int, int]] = {}
         full = False
-        for path, about in _files(self._root):
+        for path, about in _list_files(self._root):
             if len(now) >= MOST_FILES:
                 full = True
                 break
@@ -205,87 +197,88 @@ class _Walk:
         if self._first is None:
             self._first = now
         first = self._first
-        found = {path: self._contents.of(self._root / path) for path in now if now[path] != first.get(path)}
-        return found | dict.fromkeys(() if full else first.keys() - now.keys(), _GONE), full
+        differing = {path: self._contents.read(self._root / path) for path in now if now[path] != first.get(path)}
+        return differing | dict.fromkeys(() if full else first.keys() - now.keys(), _GONE), full
 
 
-def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The files below a folder in a fixed order, links not followed, with time and size."""
+def _list_files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the files below a folder in a fixed order with time and size; links are not followed."""
     folders = [""]
     while folders:
-        inner = folders.pop()
+        folder = folders.pop()
         try:
-            with os.scandir(root / inner) as listing:
+            with os.scandir(root / folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
             for entry in entries:
-                if entry.name in _NEVER or entry.name.endswith(".pyc"):
+                if entry.name in _IGNORED or entry.name.endswith(".pyc"):
                     continue
-                path = f"{inner}/{entry.name}" if inner else entry.name
+                path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(path)
                 else:
                     about = entry.stat(follow_symlinks=False)
                     yield path, (about.st_mtime_ns, about.st_size)
         except OSError:
-            continue  # gone since, or not ours to read: nothing that an agent of this user changes
+            continue  # deleted since, or not readable: an agent of this user cannot change it
 
 
 @dataclass(frozen=True, slots=True)
-class _Status:
-    """What `git status` says: the commit, and each dirty path with its content in that commit."""
+class _GitStatus:
+    """The commit, and each dirty path with its content in that commit."""
 
     head: str
     dirty: Mapping[str, str]
 
 
-class _Git:
-    """A repository, asked without side effects."""
+class _GitReader:
+    """A repository, read without side effects."""
 
     def __init__(self, top: Path, run: Runner) -> None:
         self.top, self._run = top, run
         self.note = ""
         self._unfiltered: tuple[str, ...] | None = None
-        self._moves: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
+        self._differences: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
 
-    def _ask(self, *words: str, settings: Iterable[str] = (), cwd: Path | None = None) -> Ran:
+    def _run_git(self, *arguments: str, settings: Iterable[str] = (), cwd: Path | None = None) -> ProcessResult:
         safe = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", *settings)
-        argv = ["git", "--no-optional-locks", "--no-pager", *(word for each in safe for word in ("-c", each)), *words]
+        options = (option for setting in safe for option in ("-c", setting))
+        argv = ["git", "--no-optional-locks", "--no-pager", *options, *arguments]
         return self._run(argv, cwd=cwd or self.top, timeout=_TIMEOUT, stopped=never_stop)
 
     def ignores(self, folder: Path) -> bool:
-        """Whether a folder below the top is one that git does not look into."""
-        return folder != self.top and self._ask("check-ignore", "-q", ".", cwd=folder).code == 0
+        """Whether git ignores a folder below the top."""
+        return folder != self.top and self._run_git("check-ignore", "-q", ".", cwd=folder).code == 0
 
-    def status(self) -> _Status | str:
-        """What is dirty now, or why git does not say."""
+    def status(self) -> _GitStatus | str:
+        """Return what is dirty now, or why git fails."""
         filters = self._filters()
         if filters is None:
             return "git has a filter with a name that cannot be switched off"
-        ran = self._ask(
+        ran = self._run_git(
             "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames",
             "--ignore-submodules=dirty", settings=filters,
         )  # fmt: skip
         if ran.code != 0:
-            words = "took too long" if ran.timed_out else ran.err.strip().split("\n", 1)[0]
-            return f"git status: {words or f'ended with {ran.code}'}"
+            error = "took too long" if ran.timed_out else ran.err.strip().split("\n", 1)[0]
+            return f"git status: {error or f'ended with {ran.code}'}"
         head, dirty = _UNBORN, {}
         for entry in ran.out.split("\0"):
-            sort, _, rest = entry.partition(" ")
-            if sort == "#" and rest.startswith("branch.oid "):
+            kind, _, rest = entry.partition(" ")
+            if kind == "#" and rest.startswith("branch.oid "):
                 head = rest.removeprefix("branch.oid ")
-            elif sort == "?" and _NEVER.isdisjoint(rest.split("/")):
+            elif kind == "?" and _IGNORED.isdisjoint(rest.split("/")):
                 dirty[rest] = _GONE
-            elif sort == "1" and rest.count(" ") >= 7:
+            elif kind == "1" and rest.count(" ") >= 7:
                 _, _, mode, _, _, blob, _, path = rest.split(" ", 7)
                 dirty[path] = _blob(mode, blob)
-            elif sort == "u" and rest.count(" ") >= 9:
+            elif kind == "u" and rest.count(" ") >= 9:
                 dirty[rest.split(" ", 9)[9]] = "in conflict"
-        return _Status(head, dirty)
+        return _GitStatus(head, dirty)
 
     def _filters(self) -> tuple[str, ...] | None:
-        """Settings that switch off every filter of the config, since status would run them; None when one cannot be."""
+        """Return settings that disable every filter of the config, which status would run; None if one cannot be."""
         if self._unfiltered is None:
-            ran = self._ask("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
+            ran = self._run_git("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
             names = sorted(
                 {key.split(".", 1)[1].rpartition(".")[0] for key in ran.out.split("\0") if key.count(".") > 1}
             )
@@ -295,23 +288,23 @@ class _Git:
             self._unfiltered = tuple(f"filter.{name}.{setting}" for name in names for setting in off)
         return self._unfiltered
 
-    def moved(self, base: str, head: str) -> tuple[dict[str, str], dict[str, str]] | None:
-        """Each path's content in two commits, where they differ; None when they cannot be compared."""
+    def compare_commits(self, base: str, head: str) -> tuple[dict[str, str], dict[str, str]] | None:
+        """Return the contents that differ in two commits, by path; None when they cannot be compared."""
         if base == head:
             return {}, {}
-        if (base, head) not in self._moves:
-            found = self._compared(base, head)
-            if found is None:
+        if (base, head) not in self._differences:
+            difference = self._diff_tree(base, head)
+            if difference is None:
                 self.note = f"git cannot compare {base[:12]} with {head[:12]}: what was committed between was not seen"
                 return None
-            self._moves[base, head] = found
-        olds, news = self._moves[base, head]
+            self._differences[base, head] = difference
+        olds, news = self._differences[base, head]
         return dict(olds), dict(news)
 
-    def _compared(self, base: str, head: str) -> tuple[dict[str, str], dict[str, str]] | None:
+    def _diff_tree(self, base: str, head: str) -> tuple[dict[str, str], dict[str, str]] | None:
         width = 64 if 64 in (len(base), len(head)) else 40
-        first, second = (_EMPTY_TREE[width] if each == _UNBORN else each for each in (base, head))
-        ran = self._ask(
+        first, second = (_EMPTY_TREE[width] if commit == _UNBORN else commit for commit in (base, head))
+        ran = self._run_git(
             "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev",
             "--ignore-submodules=dirty", first, second, "--",
         )  # fmt: skip
@@ -319,25 +312,25 @@ class _Git:
             return None
         olds: dict[str, str] = {}
         news: dict[str, str] = {}
-        words = ran.out.split("\0")
-        for about, path in zip(words[::2], words[1::2], strict=False):
-            parts = about.lstrip(":").split(" ")
+        fields = ran.out.split("\0")
+        for metadata, path in zip(fields[::2], fields[1::2], strict=False):
+            parts = metadata.lstrip(":").split(" ")
             if len(parts) == 5:
                 olds[path], news[path] = _blob(parts[0], parts[2]), _blob(parts[1], parts[3])
         return olds, news
 
     def submodules(self) -> tuple[str, ...]:
-        """The folders of submodules that are checked out."""
+        """Return the folders of checked out submodules."""
         try:
-            listed = (self.top / ".gitmodules").read_text(encoding="utf-8", errors="replace")
+            text = (self.top / ".gitmodules").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ()
-        settings = (line.partition("=") for line in listed.splitlines())
+        settings = (line.partition("=") for line in text.splitlines())
         paths = (value.strip().strip('"') for key, _, value in settings if key.strip() == "path")
         inside = (path for path in paths if not path.startswith("/") and ".." not in path.split("/"))
         return tuple(path for path in inside if (self.top / path / ".git").exists())
 
 
 def _blob(mode: str, blob: str) -> str:
-    """A content as git names it."""
+    """Return a content as git names it."""
     return _GONE if not blob.strip("0") else f"{mode} {blob}"

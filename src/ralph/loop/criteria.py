@@ -1,12 +1,12 @@
-"""What must hold before work counts as done: how criteria are named, run, and told.
+"""Criteria that must hold before work counts as done: how they are parsed, run and reported.
 
-A criterion is a command with an expected exit code, or a marker in the agent's words. A command that the user
-wrote is split and started without a shell; only where it has a shell's signs in it, `/bin/sh -c` gets exactly the
-words as they were written, with nothing put into them. All criteria are run, also after one has failed: the
-agent should hear of everything at once. A command that is not there is told as such, since no work on the code
-would mend it. `tests/loop/test_criteria.py` runs real commands.
+A criterion is a command with an expected exit code, or a marker in the agent's text. A user's command is split and
+started without a shell, unless it has characters that only a shell understands. All criteria run, also after one
+has failed: the agent gets everything at once. Two runs of one failing command never print the same bytes (times,
+addresses, order of tests), so output is compared with these parts masked.
 """
 
+import hashlib
 import re
 import shlex
 import time
@@ -18,16 +18,19 @@ from typing import Protocol
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import LineRole, scan_lines
-from ralph.loop.output import tail
-from ralph.model.work import never_stop
+from ralph.model.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0
-"""Seconds for a criterion that names none of its own."""
+"""Seconds for a criterion without its own timeout."""
+OUTPUT_LENGTH = 2_000
+"""Characters of output in a report; a little more where numbers are long."""
+_OUTPUT_READ = 40_000
+_LONGEST_LINE = 500
 
 
 class CriterionKind(StrEnum):
-    """What a criterion looks at; the first four know their command from the project's files."""
+    """What a criterion checks; the commands of the first four can be detected from the project's files."""
 
     TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
     BUILD_SUCCESS = "build_success"
@@ -37,43 +40,15 @@ class CriterionKind(StrEnum):
     MARKER = "marker"
 
 
-class Ran(Protocol):
-    """How a program ended."""
-
-    @property
-    def code(self) -> int | None:
-        """Its exit code; negative after a signal, None when it was not started."""
-
-    @property
-    def out(self) -> str:
-        """What it wrote to standard output."""
-
-    @property
-    def err(self) -> str:
-        """What it wrote to standard error, or why it could not be started."""
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether it took too long."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether somebody asked to stop."""
-
-    @property
-    def missing(self) -> bool:
-        """Whether it could not be started."""
-
-
 class Runner(Protocol):
     """Runs a program to its end, without a shell."""
 
-    def __call__(self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool]) -> Ran:
+    def __call__(self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
         """Run it in a folder; a timeout of 0 is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedCommand:
     """A command that the project's files name, and where: `package.json:7: the script "test"`."""
 
     argv: tuple[str, ...]
@@ -82,7 +57,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One thing that must hold: a command as somebody wrote it, or as it was found (`argv`), or a marker."""
+    """One thing that must hold: a user's command, a detected one (`argv`), or a marker."""
 
     kind: CriterionKind
     command: str = ""
@@ -90,23 +65,23 @@ class Criterion:
     expected: int = 0
     marker: str = MARKER
     timeout: float = 0.0
-    why: str = ""  # where the command was found
+    why: str = ""  # where the command was detected
 
     @property
-    def shown(self) -> str:
-        """The criterion for people: its kind, and what is run or looked for."""
+    def label(self) -> str:
+        """Its kind, and what is run or searched for."""
         what = self.marker if self.kind is CriterionKind.MARKER else self.command or shlex.join(self.argv)
         code = f" (exit code {self.expected})" if self.expected else ""
         return f"{self.kind}: {what}{code}" if what else self.kind.value
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What came of one criterion; `words` say it, `tail` is the end of what the command printed."""
+class CheckResult:
+    """The result of one criterion; `tail` is the end of what the command printed."""
 
     criterion: Criterion
     passed: bool
-    words: str
+    message: str
     seconds: float = 0.0
     code: int | None = None
     tail: str = ""
@@ -115,21 +90,21 @@ class Checked:
 
     @property
     def is_file(self) -> bool:
-        """Whether a file of the project is run, which may yet be written."""
-        return "/" in (self.criterion.argv or argv_of(self.criterion.command))[0]
+        """Whether it runs a file of the project, which may yet be written."""
+        return "/" in (self.criterion.argv or command_argv(self.criterion.command))[0]
 
     @property
-    def told(self) -> str:
-        """The whole of it, for the next prompt and the journal."""
-        return f"{self.criterion.shown}: {self.words}" + (f"\n{self.tail}" if self.tail and not self.passed else "")
+    def report(self) -> str:
+        """The result with its output, for the next prompt and the journal."""
+        return f"{self.criterion.label}: {self.message}" + (f"\n{self.tail}" if self.tail and not self.passed else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of all criteria; without any, nothing speaks against the work."""
+    """The results of all criteria; without any, the verdict is passed."""
 
-    checks: tuple[Checked, ...] = ()
-    marked: bool = False  # whether the agent's words have the marker
+    checks: tuple[CheckResult, ...] = ()
+    marked: bool = False  # whether the agent's text has the marker
     stopped: bool = False  # before all were run
 
     @property
@@ -138,9 +113,9 @@ class Verdict:
         return not self.stopped and all(check.passed for check in self.checks)
 
     @property
-    def told(self) -> str:
-        """Every criterion that does not hold, with the end of its output; "" when all do."""
-        parts = [check.told for check in self.checks if not check.passed]
+    def failures(self) -> str:
+        """A report of every criterion that does not hold; "" when all do."""
+        parts = [check.report for check in self.checks if not check.passed]
         return "\n\n".join([*parts, *(["stopped before all criteria were checked"] if self.stopped else [])])
 
     @property
@@ -166,49 +141,47 @@ def check(
     timeout: float = TIMEOUT,
     stopped: Callable[[], bool] = never_stop,
 ) -> Verdict:
-    """Run all criteria in a folder; `text` is what the agent said, `echo` the prompt that it might repeat."""
+    """Run all criteria in a folder; `text` is the agent's, `echo` the prompt that it might repeat."""
     markers = [each.marker for each in criteria if each.kind is CriterionKind.MARKER] or [MARKER]
     marked = any(has_marker(text, marker, echo) for marker in markers)
-    checks: list[Checked] = []
-    for each in criteria:
-        if each.kind is CriterionKind.MARKER:
-            checks.append(_looked_for(each, text, echo))
+    checks: list[CheckResult] = []
+    for criterion in criteria:
+        if criterion.kind is CriterionKind.MARKER:
+            passed = has_marker(text, criterion.marker, echo)
+            message = "is there" if passed else "is not alone on a line of the agent's answer"
+            checks.append(CheckResult(criterion, passed, message))
             continue
-        started = time.monotonic()
-        ran = None if stopped() else run(_argv(each), cwd=folder, timeout=each.timeout or timeout, stopped=stopped)
-        if ran is None or ran.stopped:
+        argv = criterion.argv or command_argv(criterion.command)
+        if not argv:
+            hint = f'name it: --criteria "{criterion.kind}:..."'
+            raise NotFound(f"{criterion.kind}: no command is known for it", hint=hint)
+        if stopped():
             return Verdict(tuple(checks), marked, stopped=True)
-        checks.append(_checked(each, ran, time.monotonic() - started, each.timeout or timeout))
+        started, limit = time.monotonic(), criterion.timeout or timeout
+        ran = run(argv, cwd=folder, timeout=limit, stopped=stopped)
+        if ran.stopped:
+            return Verdict(tuple(checks), marked, stopped=True)
+        checks.append(_check_result(criterion, argv, ran, time.monotonic() - started, limit))
     return Verdict(tuple(checks), marked)
 
 
-def _looked_for(criterion: Criterion, text: str, echo: str) -> Checked:
-    there = has_marker(text, criterion.marker, echo)
-    return Checked(criterion, there, "is there" if there else "is not alone on a line of the agent's answer")
-
-
-def _argv(criterion: Criterion) -> tuple[str, ...]:
-    argv = criterion.argv or argv_of(criterion.command)
-    if argv:
-        return argv
-    raise NotFound(f"{criterion.kind}: no command is known for it", hint=f'name it: --criteria "{criterion.kind}:..."')
-
-
-def _checked(criterion: Criterion, ran: Ran, seconds: float, limit: float) -> Checked:
-    argv = _argv(criterion)
-    program = _missing(argv, ran) if ran.code != criterion.expected else ""
+def _check_result(
+    criterion: Criterion, argv: Sequence[str], ran: ProcessResult, seconds: float, limit: float
+) -> CheckResult:
+    program = _missing_program(argv, ran) if ran.code != criterion.expected else ""
     if ran.timed_out:
-        words = f"took longer than {limit:g} s and was stopped"
+        message = f"took longer than {limit:g} s and was stopped"
     elif program:
-        words = f"{program} is missing or cannot be started; install it, or name another command for {criterion.kind}"
+        message = f"{program} is missing or cannot be started; install it, or name another command for {criterion.kind}"
     elif ran.code is not None and ran.code < 0:
-        words = f"was ended by signal {-ran.code}"
+        message = f"was ended by signal {-ran.code}"
     elif ran.code != criterion.expected:
-        words = f"ended with {ran.code} instead of {criterion.expected}"
+        message = f"ended with {ran.code} instead of {criterion.expected}"
     else:
-        words = "passed"
+        message = "passed"
     passed = not ran.timed_out and ran.code == criterion.expected
-    return Checked(criterion, passed, words, seconds, ran.code, tail(ran.out, ran.err), ran.timed_out, bool(program))
+    tail = output_tail(ran.out, ran.err)
+    return CheckResult(criterion, passed, message, seconds, ran.code, tail, ran.timed_out, bool(program))
 
 
 _READ = 20_000
@@ -218,17 +191,17 @@ _NOT_FOUND = re.compile(
 )
 
 
-def _missing(argv: Sequence[str], ran: Ran) -> str:
-    """The program that is not there: not started, not found by a shell or by what was started, or no module."""
+def _missing_program(argv: Sequence[str], ran: ProcessResult) -> str:
+    """Return the program that is missing: not started, not found by a shell, or not a module; else ""."""
     if ran.missing:
         return argv[0]
-    if ran.code in (126, 127):  # by which shells, npm and env tell
-        found = _NOT_FOUND.search(ran.err[-_READ:]) or _NOT_FOUND.search(ran.out[-_READ:])
-        return found[1] if found else "a program that it needs"
+    if ran.code in (126, 127):  # of shells, npm and env
+        match = _NOT_FOUND.search(ran.err[-_READ:]) or _NOT_FOUND.search(ran.out[-_READ:])
+        return match[1] if match else "a program that it needs"
     if "-m" in argv[1:-1]:
         module = argv[argv.index("-m", 1) + 1]
-        found = _NO_MODULE.search(ran.err[-_READ:])
-        return f"the module {module} of {argv[0]}" if found and found[1] == module else ""
+        match = _NO_MODULE.search(ran.err[-_READ:])
+        return f"the module {module} of {argv[0]}" if match and match[1] == module else ""
     return ""
 
 
@@ -236,18 +209,18 @@ def _missing(argv: Sequence[str], ran: Ran) -> str:
 
 
 def has_marker(text: str, marker: str = MARKER, echo: str = "") -> bool:
-    """Whether the marker stands alone on a line, outside of fences, and not where the prompt is repeated."""
+    """Whether the marker is alone on a line, outside code fences, and not where the prompt is repeated."""
     if marker not in text:
         return False
-    repeated = {(before, after) for _, before, after in _marked(echo, marker)} if marker in echo else set()
+    repeated = {(before, after) for _, before, after in _marker_lines(echo, marker)} if marker in echo else set()
     befores, afters = {before for before, _ in repeated if before}, {after for _, after in repeated if after}
     return any(
-        shown and before not in befores and after not in afters for shown, before, after in _marked(text, marker)
+        shown and before not in befores and after not in afters for shown, before, after in _marker_lines(text, marker)
     )
 
 
-def _marked(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
-    """Each line that is the marker: whether it is no example, and the lines with words before and after it."""
+def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
+    """Yield each marker line: whether it is no example, and the non-empty lines before and after it."""
     shown, unclosed = [], False
     for line in scan_lines(text):
         unclosed = unclosed or (line.place is LineRole.UNCLOSED and not line.text.lstrip().startswith("<"))
@@ -259,21 +232,21 @@ def _marked(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
             yield is_text, before, shown[at + 1][0] if at + 1 < len(shown) else ""
 
 
-# --- from words ----------------------------------------------------------------------------------
+# --- parsing -------------------------------------------------------------------------------------
 
 FORMS = (
     'test_pass, build_success, lint_clean, type_check (found from the project; or "test_pass:COMMAND"), '
     '"custom:COMMAND", "custom:COMMAND =3" (expected exit code), marker, "marker:TEXT", or a command'
 )
 _SHELL = ("/bin/sh", "-c")
-_SHELL_SIGNS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
+_SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 _SHELL_WORDS = frozenset(
     "cd exit if for while until case set export unset eval exec source . : command type trap umask ulimit".split()
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KIND = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
 _CODE = re.compile(r"(.*\S)(\s*)=\s*(\d{1,4})", re.DOTALL)
-_MEANT = {
+_ALIASES = {
     **dict.fromkeys(("test", "tests", "tests_pass", "test_passes", "tests_passed"), CriterionKind.TEST_PASS),
     **dict.fromkeys(("build", "builds", "build_passes", "build_pass"), CriterionKind.BUILD_SUCCESS),
     **dict.fromkeys(("lint", "linter", "lint_pass", "lint_passes", "clean"), CriterionKind.LINT_CLEAN),
@@ -281,11 +254,11 @@ _MEANT = {
 }  # fmt: skip
 
 
-def argv_of(command: str) -> tuple[str, ...]:
-    """A user's command as arguments: split, or as it stands for a shell where it is written for one."""
+def command_argv(command: str) -> tuple[str, ...]:
+    """Return a user's command as arguments: split, or for a shell where it needs one."""
     command = command.strip()
     first = command.split(maxsplit=1)[0] if command else ""
-    if _SHELL_SIGNS.search(command) or first in _SHELL_WORDS or _ASSIGNMENT.match(first):
+    if _SHELL_CHARACTERS.search(command) or first in _SHELL_WORDS or _ASSIGNMENT.match(first):
         return (*_SHELL, command)
     try:
         return tuple(shlex.split(command))
@@ -293,74 +266,156 @@ def argv_of(command: str) -> tuple[str, ...]:
         raise UsageError(f"{command}: a quote is not closed", hint="close it, or write it twice") from None
 
 
-def parse_criteria(words: Sequence[str]) -> tuple[Criterion, ...]:
-    """Criteria as they are written after `--criteria`, each once."""
-    return tuple(dict.fromkeys(_parsed(word) for word in words))
+def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
+    """Parse the values of `--criteria`, each once."""
+    return tuple(dict.fromkeys(map(_parse_criterion, texts)))
 
 
-def _parsed(word: str) -> Criterion:
-    if not word.strip() or "\x00" in word:
+def _parse_criterion(text: str) -> Criterion:
+    if not text.strip() or "\x00" in text:
         raise UsageError("an empty criterion", hint=f"valid are: {FORMS}")
-    kind, named = _kind_of(word.strip()), _KIND.fullmatch(word)
+    kind, match = _parse_kind(text.strip()), _KIND.fullmatch(text)
     if kind is CriterionKind.CUSTOM:
         raise UsageError("custom: no command", hint='write it behind a colon: "custom:./check.sh"')
     if kind is not None:
         return Criterion(kind)
-    if named is None:
-        return _with_command(CriterionKind.CUSTOM, word.strip())
-    kind = _kind_of(named[1])
+    if match is None:
+        return _parse_command(CriterionKind.CUSTOM, text.strip())
+    kind = _parse_kind(match[1])
     if kind is None:
-        raise UsageError(
-            f"{named[1]}: there is no such criterion", hint=f"valid are: {FORMS}; a command may need custom: before it"
-        )
-    rest = named[2].strip()
+        hint = f"valid are: {FORMS}; a command may need custom: before it"
+        raise UsageError(f"{match[1]}: there is no such criterion", hint=hint)
+    rest = match[2].strip()
     if not rest:
-        raise UsageError(f"{word.strip()}: nothing stands after the colon", hint=f"valid are: {FORMS}")
-    return Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _with_command(kind, rest)
+        raise UsageError(f"{text.strip()}: nothing stands after the colon", hint=f"valid are: {FORMS}")
+    return Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
 
 
-def _kind_of(word: str) -> CriterionKind | None:
-    """The kind that a word names; a word that nearly does is more likely a slip than a command."""
-    bare = word.lower().replace("-", "_")
-    if bare in _MEANT:
-        raise UsageError(
-            f"{word}: do you mean {_MEANT[bare]}?", hint=f'a command of that name is written "custom:{word}"'
-        )
-    return CriterionKind(bare) if bare in set(CriterionKind) else None
+def _parse_kind(word: str) -> CriterionKind | None:
+    """Return the kind that a word names; UsageError for an alias, which is more likely a slip than a command."""
+    name = word.lower().replace("-", "_")
+    if name in _ALIASES:
+        hint = f'a command of that name is written "custom:{word}"'
+        raise UsageError(f"{word}: do you mean {_ALIASES[name]}?", hint=hint)
+    return CriterionKind(name) if name in set(CriterionKind) else None
 
 
-def _with_command(kind: CriterionKind, text: str) -> Criterion:
-    """A criterion with a command; `=3` at its end is the code, unless it is a variable or an option (`V=1`)."""
-    found = _CODE.fullmatch(text)
-    if found is None:
-        argv_of(text)
-        return Criterion(kind, text)
-    command, space, code = found.groups()
-    words = command.split()
-    part_of_it = not space and len(words) > 1 and re.fullmatch(r"[A-Za-z_]\w*|-.*", words[-1])
-    if part_of_it:
-        argv_of(text)
+def _parse_command(kind: CriterionKind, text: str) -> Criterion:
+    """Return a criterion with a command; `=3` at its end is the exit code, unless it is a variable or option."""
+    match = _CODE.fullmatch(text)
+    command, space, code = match.groups() if match is not None else (text, "", "")
+    arguments = command.split()
+    is_argument = not space and len(arguments) > 1 and re.fullmatch(r"[A-Za-z_]\w*|-.*", arguments[-1])
+    if match is None or is_argument:
+        command_argv(text)
         return Criterion(kind, text)
     if int(code) > 255:
         raise UsageError(f"{text}: an exit code is at most 255", hint="name one from 0 to 255")
-    argv_of(command)
+    command_argv(command)
     return Criterion(kind, command, expected=int(code))
 
 
-def completed(criteria: Sequence[Criterion], found: Mapping[CriterionKind, Found]) -> tuple[Criterion, ...]:
-    """The criteria with the commands that were found; one that has none is an error, never left out."""
-    return tuple(_completed(each, found) for each in criteria)
+def add_detected_commands(
+    criteria: Sequence[Criterion], detected: Mapping[CriterionKind, DetectedCommand]
+) -> tuple[Criterion, ...]:
+    """Return the criteria with detected commands; one without any command is an error."""
+    return tuple(_add_detected_command(criterion, detected) for criterion in criteria)
 
 
-def _completed(criterion: Criterion, found: Mapping[CriterionKind, Found]) -> Criterion:
+def _add_detected_command(criterion: Criterion, detected: Mapping[CriterionKind, DetectedCommand]) -> Criterion:
     kind = criterion.kind
     if kind is CriterionKind.MARKER or criterion.command.strip() or criterion.argv:
         return criterion
     if kind is CriterionKind.CUSTOM:
         raise UsageError("custom: no command", hint='write it behind a colon: "custom:./check.sh"')
-    if kind not in found:
+    if kind not in detected:
         raise NotFound(
             f"{kind}: no command for it was found in this project's files",
             hint=f'name it: --criteria "{kind}:COMMAND", or `command:` of that criterion in ralph.yml',
         )
-    return replace(criterion, argv=found[kind].argv, why=found[kind].why)
+    return replace(criterion, argv=detected[kind].argv, why=detected[kind].why)
+
+
+# --- output -----------------------------------------------------------------------------------------
+
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_=>]")
+_DAYS = "Mon(?:day)?|Tue(?:sday)?|Wed(?:nesday)?|Thu(?:rsday)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?"
+_MONTHS = (
+    "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:tember)?|Oct(?:ober)?|"
+    "Nov(?:ember)?|Dec(?:ember)?"
+)
+_VARYING = (
+    (re.compile(r"\s+"), " "),
+    (re.compile(r"(?:/private)?/(?:var/folders|tmp|var/tmp|dev/shm|run/user)/[^\s:'\"`)\]>,]*"), "<tmp>"),
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
+    (re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE), "<hex>"),
+    (re.compile(r"\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}\b"), "<hex>"),
+    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+    (re.compile(rf"\b(?:{_DAYS})\b,? ?|\b(?:AM|PM|UTC|GMT)\b ?"), ""),
+    (re.compile(rf"\b(?:{_MONTHS})(?=[ -]#)|(?<=#[ -])(?:{_MONTHS})\b"), "<month>"),
+    (re.compile(r"# ?(?:ns|us|µs|ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)\b"), "#"),
+    (re.compile(r"#(?: ?#)+"), "#"),
+    (re.compile(r"[-=_*.~]{3,}"), "---"),
+)
+_FAILURE_LINE = re.compile(
+    r"(?i:\bfail)|\b\w*(?:Error|Exception)\b|\berror\b|\bpanicked\b|\bassert|\bnot found\b|\bno such\b"
+)
+
+
+def strip_escapes(text: str) -> str:
+    """Remove colours and other terminal escape sequences."""
+    return _COLOURS.sub("", text)
+
+
+def mask_line(line: str) -> str:
+    """Mask in a line what differs from run to run."""
+    line = strip_escapes(line)
+    for pattern, replacement in _VARYING:
+        line = pattern.sub(replacement, line)
+    return line.strip()
+
+
+def failure_signature(text: str) -> str:
+    """Return a short name of a failure, the same whatever the numbers in it; "" when there is none."""
+    masked = [line for line in map(mask_line, text.splitlines()) if line]
+    if not masked:
+        return ""
+    digest = hashlib.sha256("\n".join(sorted(set(masked))).encode("utf-8", "surrogatepass")).hexdigest()
+    gist = min(filter(_FAILURE_LINE.search, masked), default=masked[0])  # not the first: parallel tests have no order
+    return f"{digest[:12]} {gist[:160]}"
+
+
+def output_tail(out: str, err: str, limit: int = OUTPUT_LENGTH) -> str:
+    """Return the end of an output: whole lines without colours, at least half of the room for either stream.
+
+    Masked lines are counted, so that the same failure is cut at the same line.
+    """
+    ends = [_clean_lines(out), _clean_lines(err)]
+    sizes = [sum(len(mask_line(line)) + 1 for line in end) for end in ends]
+    tail: list[str] = []
+    for end, other in zip(ends, reversed(sizes), strict=True):
+        tail += _last_lines(end, max(limit // 2, limit - other))
+    return "\n".join(tail)
+
+
+def _last_lines(masked: Sequence[str], room: int) -> list[str]:
+    tail: list[str] = []
+    for line in reversed(masked):
+        room -= len(mask_line(line)) + 1
+        if room < 0:
+            return ["...", *reversed(tail)]
+        tail.append(line)
+    return tail[::-1]
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _clean_lines(text: str) -> list[str]:
+    """Return the last lines as a terminal would show them after carriage returns."""
+    cleaned = []
+    raw_lines = strip_escapes(text[-_OUTPUT_READ:]).replace("\r\n", "\n").strip("\n").split("\n")
+    for line in raw_lines if len(text) <= _OUTPUT_READ else raw_lines[1:] or raw_lines:
+        line = _CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip()
+        cleaned.append(line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ...")
+    return cleaned if any(cleaned) else []

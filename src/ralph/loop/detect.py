@@ -1,24 +1,22 @@
-"""Which commands test, build, lint and type-check a project, from its files alone; nothing is started.
+"""Detect which commands test, build, lint and type-check a project, from its files alone.
 
-Each ecosystem is one function that yields what its files say; the first command for a kind counts, so the order
-of `_WAYS` is the order of belief: what a language's own files say, then targets of make and just, which often do
-more, then guesses from a folder of tests. Only the root is looked at. A command never fetches anything: tools are
-taken from the project's own environment, package managers are told to stay offline, and a script or target that
-installs, watches or rewrites files is passed over. Where that leaves nothing, the kind is absent and a person
-names the command. `tests/loop/test_detect.py` holds the cases.
+Each ecosystem yields what its files say, and the first command for a kind counts: a language's own files, then
+targets of make and just, which often do more, then guesses from a folder of tests. Only the root is read. A command
+never fetches anything: tools come from the project's environment, package managers stay offline, and a script or
+target that installs, watches or rewrites files is skipped. Where that leaves nothing, a person names the command.
 """
 
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from ralph.loop.criteria import CriterionKind, Found
-from ralph.loop.targets import Targets, unfit
+from ralph.loop.criteria import CriterionKind, DetectedCommand
 
 TEST, BUILD, LINT, TYPES = (
     CriterionKind.TEST_PASS,
@@ -26,13 +24,13 @@ TEST, BUILD, LINT, TYPES = (
     CriterionKind.LINT_CLEAN,
     CriterionKind.TYPE_CHECK,
 )
-Way = Iterator[tuple[CriterionKind, Found]]
-_LARGEST = 1_000_000
-_LOOKED_AT = 2_000
+Detected = Iterator[tuple[CriterionKind, DetectedCommand]]
+_LARGEST_FILE = 1_000_000
+_MOST_ENTRIES = 2_000
 
 
-class Project:
-    """A folder's files, read once."""
+class ProjectFiles:
+    """The files of a folder, each read once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,74 +38,70 @@ class Project:
         self.table = cache(self._table)
 
     def has(self, *names: str) -> str:
-        """The first of these that is there, or ""; a name may be a pattern."""
+        """Return the first of these that exists, or ""; a name may be a pattern."""
         for name in names:
             if "*" in name:
-                found = next(iter(sorted(each.name for each in self.folder.glob(name))), "")
+                match = min((path.name for path in self.folder.glob(name)), default="")
             else:
-                found = name if (self.folder / name).exists() else ""
-            if found:
-                return found
+                match = name if (self.folder / name).exists() else ""
+            if match:
+                return match
         return ""
 
     def _text(self, name: str) -> str:
-        """What a file says; "" when it is not there, too large or no file."""
+        """Return the text of a file; "" when it is missing, too large or not a file."""
         path = self.folder / name
         try:
-            if not path.is_file() or path.stat().st_size > _LARGEST:
+            if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
                 return ""
             return path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
 
     def _table(self, name: str) -> Mapping[str, object]:
-        """A TOML or JSON file; empty when it is not there or broken."""
+        """Return a TOML or JSON file; empty when it is missing or broken."""
         try:
-            found = tomllib.loads(self.text(name)) if name.endswith(".toml") else json.loads(self.text(name) or "{}")
+            table = tomllib.loads(self.text(name)) if name.endswith(".toml") else json.loads(self.text(name) or "{}")
         except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return table if isinstance(table, dict) else {}
 
-    def part(self, name: str, *keys: str) -> Mapping[str, object]:
-        """A table within a file."""
-        found: object = self.table(name)
+    def subtable(self, name: str, *keys: str) -> Mapping[str, object]:
+        """Return a table within a file."""
+        table: object = self.table(name)
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
+            table = table.get(key) if isinstance(table, dict) else None
+        return table if isinstance(table, dict) else {}
 
-    def said(self, name: str, pattern: str) -> str:
-        """`file:line` where a file first says something (of a pattern with a group, that), or ""."""
-        found = re.search(pattern, self.text(name), re.MULTILINE)
-        if found is None:
-            return ""
-        return f"{name}:{self.text(name).count(chr(10), 0, found.start(found.lastindex or 0)) + 1}"
-
-    def first_said(self, pattern: str, *names: str) -> str:
-        """The first of several files that says something."""
-        return next(filter(None, (self.said(name, pattern) for name in names)), "")
+    def search(self, pattern: str, *names: str) -> str:
+        """Return `file:line` of the first match of a regex (of its group, if it has one), or ""."""
+        for name in names:
+            match = re.search(pattern, self.text(name), re.MULTILINE)
+            if match is not None:
+                return f"{name}:{self.text(name).count(chr(10), 0, match.start(match.lastindex or 0)) + 1}"
+        return ""
 
     def below(self, folder: str, pattern: str) -> str:
-        """A file below a folder whose name matches, or ""; only so many entries are looked at."""
-        entries = islice((self.folder / folder).rglob("*"), _LOOKED_AT) if self.has(folder) else ()
-        matching = (each for each in entries if re.fullmatch(pattern, each.name))
-        found = min(matching, default=None)
-        return found.relative_to(self.folder).as_posix() if found is not None else ""
+        """Return a file below a folder whose name matches a regex, or ""; reads a limited number of entries."""
+        entries = islice((self.folder / folder).rglob("*"), _MOST_ENTRIES) if self.has(folder) else ()
+        match = min((entry for entry in entries if re.fullmatch(pattern, entry.name)), default=None)
+        return match.relative_to(self.folder).as_posix() if match is not None else ""
 
 
-def commands(folder: Path) -> Mapping[CriterionKind, Found]:
-    """The command for each kind that the project's files name."""
-    project = Project(folder)
-    found: dict[CriterionKind, Found] = {}
-    for way in _WAYS:
-        for kind, command in way(project):
-            found.setdefault(kind, command)
-    return MappingProxyType({kind: found[kind] for kind in (TEST, BUILD, LINT, TYPES) if kind in found})
+def detect_commands(folder: Path) -> Mapping[CriterionKind, DetectedCommand]:
+    """Return the command for each kind that the project's files name."""
+    project = ProjectFiles(folder)
+    commands: dict[CriterionKind, DetectedCommand] = {}
+    for detector in _DETECTORS:
+        for kind, command in detector(project):
+            commands.setdefault(kind, command)
+    return MappingProxyType({kind: commands[kind] for kind in (TEST, BUILD, LINT, TYPES) if kind in commands})
 
 
-def _when(why: str, words: str, kind: CriterionKind, of: str = "") -> Way:
-    """A command, where there is a reason for it."""
-    if why:
-        yield kind, Found(tuple(words.split()), f"{why}: {of}" if of else why)
+def _when(reason: str, command: str, kind: CriterionKind, tool: str) -> Detected:
+    """Yield a command if there is a reason for it."""
+    if reason:
+        yield kind, DetectedCommand(tuple(command.split()), f"{reason}: {tool}")
 
 
 # --- Python --------------------------------------------------------------------------------------
@@ -122,8 +116,8 @@ _LOCKS = {
 _REQUIREMENTS = ("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "Pipfile")
 
 
-def _tool(project: Project, name: str) -> str:
-    """How a Python tool is started: from the project's environment, through its package manager, or as a module."""
+def _tool(project: ProjectFiles, name: str) -> str:
+    """Return how a Python tool is started: from the environment, by the package manager, or as a module."""
     for folder in _ENVIRONMENTS:
         if project.has(f"{folder}/bin/{name}"):
             return f"{folder}/bin/{name}"
@@ -138,49 +132,45 @@ def _tool(project: Project, name: str) -> str:
     return name if name in ("ruff", "pyright", "basedpyright") else f"python3 -m {name}"
 
 
-def _pytest(project: Project) -> Way:
+def _pytest(project: ProjectFiles) -> Detected:
     why = (
-        project.said("pyproject.toml", r"^\[tool\.pytest[.\]]")
+        project.search(r"^\[tool\.pytest[.\]]", "pyproject.toml")
         or project.has("pytest.ini", ".pytest.ini", "pytest.toml")
-        or project.first_said(r"^\[(?:tool:)?pytest\]", "setup.cfg", "tox.ini")
+        or project.search(r"^\[(?:tool:)?pytest\]", "setup.cfg", "tox.ini")
         or project.has("conftest.py", "tests/conftest.py", "test/conftest.py")
-        or project.first_said(r"^[^#\n]*\bpytest\b", *_named(project, *_REQUIREMENTS))
+        or project.search(r"^[^#\n]*\bpytest\b", *filter(None, map(project.has, _REQUIREMENTS)))
     )
     yield from _when(why, _tool(project, "pytest"), TEST, "pytest")
 
 
-def _named(project: Project, *patterns: str) -> tuple[str, ...]:
-    return tuple(filter(None, (project.has(pattern) for pattern in patterns)))
-
-
-def _python_tests(project: Project) -> Way:
-    """Tests without a word about who runs them."""
+def _python_tests(project: ProjectFiles) -> Detected:
+    """Detect tests whose runner is named nowhere."""
     for folder in ("tests", "test", "."):
         test = project.below(folder, r"test_\w*\.py|\w+_test\.py") if folder != "." else project.has("test_*.py")
         if test and re.search(r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE):
             installed = _tool(project, "pytest").endswith("/bin/pytest")
-            top = " -t ." if project.has(f"{folder}/__init__.py") else ""  # only a package can be reached from there
-            words = _tool(project, "pytest") if installed else f"{_tool(project, 'unittest')} discover -s {folder}{top}"
-            yield from _when(test, words, TEST, "a test of unittest")
+            top = " -t ." if project.has(f"{folder}/__init__.py") else ""  # only a package can be imported from there
+            unittest = f"{_tool(project, 'unittest')} discover -s {folder}{top}"
+            yield from _when(test, _tool(project, "pytest") if installed else unittest, TEST, "a test of unittest")
         else:
             yield from _when(test, _tool(project, "pytest"), TEST, "a test")
 
 
-def _python_checks(project: Project) -> Way:
-    ruff = project.said("pyproject.toml", r"^\[tool\.ruff[.\]]") or project.has("ruff.toml", ".ruff.toml")
+def _python_checks(project: ProjectFiles) -> Detected:
+    ruff = project.search(r"^\[tool\.ruff[.\]]", "pyproject.toml") or project.has("ruff.toml", ".ruff.toml")
     yield from _when(ruff, _tool(project, "ruff") + " check .", LINT, "ruff")
-    flake8 = project.has(".flake8") or project.first_said(r"^\[flake8\]", "setup.cfg", "tox.ini")
+    flake8 = project.has(".flake8") or project.search(r"^\[flake8\]", "setup.cfg", "tox.ini")
     yield from _when(flake8, _tool(project, "flake8"), LINT, "flake8")
     mypy = (
-        project.said("pyproject.toml", r"^\[tool\.mypy\]")
+        project.search(r"^\[tool\.mypy\]", "pyproject.toml")
         or project.has("mypy.ini", ".mypy.ini")
-        or project.said("setup.cfg", r"^\[mypy\]")
+        or project.search(r"^\[mypy\]", "setup.cfg")
     )
-    named = project.part("pyproject.toml", "tool", "mypy").keys() & {"files", "packages", "modules"}
-    named |= {"files"} if project.first_said(r"^(?:files|packages|modules)\s*=", "mypy.ini", ".mypy.ini") else set()
-    yield from _when(mypy, _tool(project, "mypy") + ("" if named else " ."), TYPES, "mypy")
+    targets = project.subtable("pyproject.toml", "tool", "mypy").keys() & {"files", "packages", "modules"}
+    targets |= {"files"} if project.search(r"^(?:files|packages|modules)\s*=", "mypy.ini", ".mypy.ini") else set()
+    yield from _when(mypy, _tool(project, "mypy") + ("" if targets else " ."), TYPES, "mypy")
     for name in ("pyright", "basedpyright"):
-        why = project.said("pyproject.toml", rf"^\[tool\.{name}\]")
+        why = project.search(rf"^\[tool\.{name}\]", "pyproject.toml")
         why = why or (project.has("pyrightconfig.json") if name == "pyright" else "")
         yield from _when(why, _tool(project, name), TYPES, name)
 
@@ -188,8 +178,12 @@ def _python_checks(project: Project) -> Way:
 # --- JavaScript and TypeScript -------------------------------------------------------------------
 
 _MANAGERS = {
-    "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun", "package-lock.json": "npm",
-}  # fmt: skip
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "bun.lockb": "bun",
+    "package-lock.json": "npm",
+}
 _SCRIPTS = {
     TEST: "test test:ci test:unit unit",
     BUILD: "build compile",
@@ -199,57 +193,63 @@ _SCRIPTS = {
 _NO_TEST = "no test specified"
 
 
-def _scripts(project: Project) -> Way:
-    scripts = project.part("package.json", "scripts")
+def _scripts(project: ProjectFiles) -> Detected:
+    scripts = project.subtable("package.json", "scripts")
     manager = str(project.table("package.json").get("packageManager", "")).partition("@")[0]
     if manager not in _MANAGERS.values():
         manager = next((name for lock, name in _MANAGERS.items() if project.has(lock)), "npm")
     for kind, names in _SCRIPTS.items():
         for name in names.split():
-            around = [str(scripts.get(each, "")) for each in (name, f"pre{name}", f"post{name}")]
-            if (
-                around[0].strip()
-                and _NO_TEST not in around[0]
-                and not any(unfit(one, _needs(project)) for one in around)
-            ):
-                words = "npm test" if (manager, name) == ("npm", "test") else f"{manager} run {name}"
-                why = project.said("package.json", rf'"scripts"\s*:[\s\S]*?("{re.escape(name)}")\s*:')
-                yield from _when(why, words, kind, f'the script "{name}"')
+            lines = [str(scripts.get(script, "")) for script in (name, f"pre{name}", f"post{name}")]
+            unsuitable = any(_is_unsuitable(line, _dependencies(project)) for line in lines)
+            if lines[0].strip() and _NO_TEST not in lines[0] and not unsuitable:
+                command = "npm test" if (manager, name) == ("npm", "test") else f"{manager} run {name}"
+                why = project.search(rf'"scripts"\s*:[\s\S]*?("{re.escape(name)}")\s*:', "package.json")
+                yield from _when(why, command, kind, f'the script "{name}"')
 
 
-def _needs(project: Project) -> Set[str]:
-    return project.part("package.json", "devDependencies").keys() | project.part("package.json", "dependencies").keys()
+def _dependencies(project: ProjectFiles) -> Set[str]:
+    return (
+        project.subtable("package.json", "devDependencies").keys()
+        | project.subtable("package.json", "dependencies").keys()
+    )
 
 
-def _node_tools(project: Project) -> Way:
+def _node_tools(project: ProjectFiles) -> Detected:
     package = "package.json"
-    needs = _needs(project)
+    dependencies = _dependencies(project)
     start = "yarn run " if project.has(".pnp.cjs") else "node_modules/.bin/"
 
-    def there(name: str, program: str) -> bool:
-        return name in needs or bool(project.has(f"node_modules/.bin/{program}"))
+    def installed(name: str, program: str) -> bool:
+        return name in dependencies or bool(project.has(f"node_modules/.bin/{program}"))
 
-    for name, words in (("vitest", "vitest run"), ("jest", "jest")):
-        why = project.said(package, rf'"{name}"\s*:') or project.has(f"{name}.config.*")
-        yield from _when(why if there(name, name) else "", start + words, TEST, name)
-    eslint = project.has("eslint.config.*", ".eslintrc", ".eslintrc.*") or project.said(package, r'"eslintConfig"\s*:')
-    yield from _when(eslint if there("eslint", "eslint") else "", start + "eslint .", LINT, "eslint")
+    for name, command in (("vitest", "vitest run"), ("jest", "jest")):
+        why = project.search(rf'"{name}"\s*:', package) or project.has(f"{name}.config.*")
+        yield from _when(why if installed(name, name) else "", start + command, TEST, name)
+    eslint = project.has("eslint.config.*", ".eslintrc", ".eslintrc.*") or project.search(
+        r'"eslintConfig"\s*:', package
+    )
+    yield from _when(eslint if installed("eslint", "eslint") else "", start + "eslint .", LINT, "eslint")
     biome = project.has("biome.json", "biome.jsonc")
-    yield from _when(biome if there("@biomejs/biome", "biome") else "", start + "biome check .", LINT, "biome")
+    yield from _when(biome if installed("@biomejs/biome", "biome") else "", start + "biome check .", LINT, "biome")
     tsconfig = project.has("tsconfig.json")
-    mode = "tsc --build --noEmit" if project.said("tsconfig.json", r'"references"\s*:') else "tsc --noEmit"
-    if tsconfig and (there("typescript", "tsc") or not (project.has(package) or project.has("deno.json*"))):
+    mode = "tsc --build --noEmit" if project.search(r'"references"\s*:', "tsconfig.json") else "tsc --noEmit"
+    if tsconfig and (installed("typescript", "tsc") or not (project.has(package) or project.has("deno.json*"))):
         yield from _when(tsconfig, (start if project.has(package) else "") + mode, TYPES, "TypeScript")
 
 
-def _deno(project: Project) -> Way:
+def _deno(project: ProjectFiles) -> Detected:
     name = project.has("deno.json", "deno.jsonc")
     if not name:
         return
     for kind, tasks in ((TEST, "test"), (BUILD, "build"), (LINT, "lint"), (TYPES, "check typecheck")):
         for task in tasks.split():
-            command = project.part(name, "tasks").get(task)
-            why = project.said(name, rf'"{task}"\s*:') if isinstance(command, str) and not unfit(command) else ""
+            command = project.subtable(name, "tasks").get(task)
+            why = (
+                project.search(rf'"{task}"\s*:', name)
+                if isinstance(command, str) and not _is_unsuitable(command)
+                else ""
+            )
             yield from _when(why, f"deno task {task}", kind, f'the task "{task}"')
     tests = project.below(".", r".*[._]test\.[jt]sx?|test\.[jt]sx?")
     yield from _when(tests, "deno test --cached-only", TEST, "a test of deno")
@@ -260,83 +260,183 @@ def _deno(project: Project) -> Way:
 # --- compiled languages and others ---------------------------------------------------------------
 
 
-def _rust(project: Project) -> Way:
-    all_of_it = " --workspace" if project.said("Cargo.toml", r"^\[workspace") else ""
-    why = project.has("Cargo.toml")
+def _rust(project: ProjectFiles) -> Detected:
+    workspace = " --workspace" if project.search(r"^\[workspace", "Cargo.toml") else ""
+    cargo = project.has("Cargo.toml")
     for kind, verb in ((TEST, "test"), (BUILD, "build"), (TYPES, "check --all-targets")):
-        yield from _when(why, f"cargo {verb} --offline{all_of_it}", kind, "cargo")
-    yield from _when(why, f"cargo clippy --offline{all_of_it} --all-targets -- -D warnings", LINT, "clippy")
+        yield from _when(cargo, f"cargo {verb} --offline{workspace}", kind, "cargo")
+    yield from _when(cargo, f"cargo clippy --offline{workspace} --all-targets -- -D warnings", LINT, "clippy")
 
 
-def _go(project: Project) -> Way:
-    why = project.has("go.mod", "go.work")
-    linter = project.has(".golangci.y*ml", ".golangci.toml", ".golangci.json")
-    yield from _when(linter, "golangci-lint run", LINT, "golangci-lint")
-    for kind, verb in ((TEST, "test"), (BUILD, "build -o /dev/null"), (LINT, "vet"), (TYPES, "vet")):
-        yield from _when(why, f"env GOPROXY=off go {verb} ./...", kind, "go")
-
-
-def _java(project: Project) -> Way:
+def _java(project: ProjectFiles) -> Detected:
     gradle = project.has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
-    for kind, verb in ((TEST, "test"), (BUILD, "assemble")):
-        start = "./gradlew" if project.has("gradlew") else "gradle"
-        yield from _when(gradle, f"{start} --offline {verb}", kind, "gradle")
+    start = "./gradlew" if project.has("gradlew") else "gradle"
+    yield from _when(gradle, f"{start} --offline test", TEST, "gradle")
+    yield from _when(gradle, f"{start} --offline assemble", BUILD, "gradle")
     maven = project.has("pom.xml")
-    for kind, verb in ((TEST, "test"), (BUILD, "package -DskipTests")):
-        yield from _when(maven, f"{'./mvnw' if project.has('mvnw') else 'mvn'} --offline {verb}", kind, "maven")
+    start = "./mvnw" if project.has("mvnw") else "mvn"
+    yield from _when(maven, f"{start} --offline test", TEST, "maven")
+    yield from _when(maven, f"{start} --offline package -DskipTests", BUILD, "maven")
 
 
-def _dotnet(project: Project) -> Way:
-    why = project.has("*.sln", "*.slnx", "*.csproj", "*.fsproj")
-    yield from _when(why, "dotnet test --no-restore", TEST, "dotnet")
-    yield from _when(why, "dotnet build --no-restore", BUILD, "dotnet")
-
-
-def _elixir(project: Project) -> Way:
-    yield from _when(project.has("mix.exs"), "mix test", TEST, "mix")
-    yield from _when(project.has("mix.exs"), "mix compile", BUILD, "mix")
-    yield from _when(project.has(".credo.exs"), "mix credo", LINT, "credo")
-
-
-def _ruby(project: Project) -> Way:
+def _ruby(project: ProjectFiles) -> Detected:
     start = "bundle exec " if project.has("Gemfile") else ""
-    rspec = project.has(".rspec", "spec/spec_helper.rb") or project.said("Gemfile", r"^[^#\n]*\brspec")
+    rspec = project.has(".rspec", "spec/spec_helper.rb") or project.search(r"^[^#\n]*\brspec", "Gemfile")
     yield from _when(rspec, f"{start}rspec", TEST, "rspec")
     yield from _when(project.has("bin/rails") if project.has("test") else "", "bin/rails test", TEST, "Rails")
-    yield from _when(project.said("Rakefile", r"^[^#\n]*TestTask"), f"{start}rake test", TEST, "rake")
+    yield from _when(project.search(r"^[^#\n]*TestTask", "Rakefile"), f"{start}rake test", TEST, "rake")
     yield from _when(project.has(".rubocop.yml"), f"{start}rubocop", LINT, "rubocop")
 
 
-def _php(project: Project) -> Way:
-    yield from _when(project.has("phpunit.xml", "phpunit.xml.dist"), "vendor/bin/phpunit", TEST, "phpunit")
-    yield from _when(project.has("phpstan.neon", "phpstan.neon.dist"), "vendor/bin/phpstan analyse", TYPES, "phpstan")
+_BY_FILE = (
+    ((".golangci.y*ml", ".golangci.toml", ".golangci.json"), LINT, "golangci-lint run", "golangci-lint"),
+    (("go.mod", "go.work"), TEST, "env GOPROXY=off go test ./...", "go"),
+    (("go.mod", "go.work"), BUILD, "env GOPROXY=off go build -o /dev/null ./...", "go"),
+    (("go.mod", "go.work"), LINT, "env GOPROXY=off go vet ./...", "go"),
+    (("go.mod", "go.work"), TYPES, "env GOPROXY=off go vet ./...", "go"),
+    (("*.sln", "*.slnx", "*.csproj", "*.fsproj"), TEST, "dotnet test --no-restore", "dotnet"),
+    (("*.sln", "*.slnx", "*.csproj", "*.fsproj"), BUILD, "dotnet build --no-restore", "dotnet"),
+    (("mix.exs",), TEST, "mix test", "mix"),
+    (("mix.exs",), BUILD, "mix compile", "mix"),
+    ((".credo.exs",), LINT, "mix credo", "credo"),
+    (("phpunit.xml", "phpunit.xml.dist"), TEST, "vendor/bin/phpunit", "phpunit"),
+    (("phpstan.neon", "phpstan.neon.dist"), TYPES, "vendor/bin/phpstan analyse", "phpstan"),
+)
+"""Ecosystems in which a file alone decides."""
 
 
-def _cmake(project: Project) -> Way:
-    """Only where it was configured: to configure may fetch."""
+def _by_file(project: ProjectFiles) -> Detected:
+    for names, kind, command, tool in _BY_FILE:
+        yield from _when(project.has(*names), command, kind, tool)
+
+
+def _cmake(project: ProjectFiles) -> Detected:
+    """Detect only configured projects: configuring may fetch."""
     cache_file = project.has("build/CMakeCache.txt", "cmake-build-*/CMakeCache.txt", "out/CMakeCache.txt")
     if not project.has("CMakeLists.txt") or not cache_file:
         return
     folder = cache_file.rpartition("/")[0]
-    tests = project.said("CMakeLists.txt", r"(?i)^[^#\n]*\b(?:enable_testing|add_test|include\s*\(\s*ctest)\b")
+    tests = project.search(r"(?i)^[^#\n]*\b(?:enable_testing|add_test|include\s*\(\s*ctest)\b", "CMakeLists.txt")
     yield from _when(tests, f"ctest --test-dir {folder} --output-on-failure", TEST, "ctest")
     yield from _when(cache_file, f"cmake --build {folder}", BUILD, "cmake")
 
 
 # --- make and just -------------------------------------------------------------------------------
 
+_UNSUITABLE = re.compile(
+    r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b|\bcurl\b|\bwget\b"
+    r"|\b(?:apt|apt-get|brew|apk|dnf)\s|\bgo get\b|\bgit (?:clone|pull|fetch|submodule)\b"
+    r"|\bdocker(?:-compose| pull| build| compose)\b|\b(?:deps\.get|mod download|cargo add|npm i|pnpm i)\b"
+    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b|\byarn\s*(?:$|&&|;)|\bdlx\b|\bbunx\b|\buvx\b|\bpipx run\b"
+    r"|--watch(?!\w|=false)|--watchAll(?!=false)|--fix\b|--write\b|--fix-only\b",
+    re.MULTILINE,
+)
+_NPX = re.compile(r"\bnpx\s+((?:-\S+\s+)*)([^\s;&|]+)")
+_TARGET_NAMES = {
+    CriterionKind.TEST_PASS: "test tests unit-test unittest",
+    CriterionKind.BUILD_SUCCESS: "build compile",
+    CriterionKind.LINT_CLEAN: "lint",
+    CriterionKind.TYPE_CHECK: "typecheck type-check types mypy",
+}
+_MAKE_RULE = re.compile(r"^([\w.$/][^\s:=#]*(?:[ \t]+[^\s:=#][^:=#\n]*?)?)[ \t]*::?(?![=:])([^\n]*)$")
+_JUST_RULE = re.compile(r"^@?([A-Za-z_][\w-]*)((?:[ \t]+[^\s:=][^\s:]*)*)[ \t]*:(?!=)([^\n]*)$")
+_DEEPEST = 8
+_LONGEST_LINE = 2_000
 
-def _targets(project: Project) -> Way:
+
+def _is_unsuitable(command: str, dependencies: Container[str] = ()) -> bool:
+    """Whether a command fetches, watches or rewrites files; npx fetches what is not a dependency."""
+    fetched = (match[2] for match in _NPX.finditer(command) if "--no" not in match[1])
+    return _UNSUITABLE.search(command) is not None or any(name not in dependencies for name in fetched)
+
+
+@dataclass(frozen=True, slots=True)
+class _TargetRule:
+    line: int
+    needs: tuple[str, ...]
+    recipe: str
+
+
+def _parse_make_rule(line: str) -> tuple[tuple[str, ...], str] | None:
+    """Return the names of a rule of make, and the text after the colon."""
+    match = _MAKE_RULE.match(line)
+    return None if match is None else (tuple(match[1].split()), match[2])
+
+
+def _parse_just_rule(line: str) -> tuple[tuple[str, ...], str] | None:
+    """Return the same of just; a recipe with required parameters has no usable name."""
+    match = _JUST_RULE.match(line)
+    if match is None:
+        return None
+    required = any("=" not in parameter and not parameter.startswith("*") for parameter in match[2].split())
+    return (() if required else (match[1],)), match[3]
+
+
+class Targets:
+    """The rules of a Makefile or a justfile, by name; variables are not expanded."""
+
+    def __init__(self, text: str, *, just: bool = False) -> None:
+        self._rules: dict[str, _TargetRule] = {}
+        names: tuple[str, ...] = ()
+        for number, line in enumerate(text.splitlines(), 1):
+            line = line[:_LONGEST_LINE]
+            rule = _parse_just_rule(line) if just else _parse_make_rule(line)
+            if rule is not None:
+                names, rest = rule
+                listed, _, inline = rest.partition(";")
+                # a dependency with arguments is `(name arguments)` in just; `$(NAME)` is a variable of make
+                needs = [
+                    need if need.startswith("$") else need.strip("()") for need in listed.partition("#")[0].split()
+                ]
+                for name in names:
+                    self._add(name, number, tuple(needs), inline)
+            elif line[:1] in (" ", "\t"):
+                for name in names:
+                    self._add(name, number, (), line)
+            elif line.strip() and not line.startswith("#"):
+                names = ()
+
+    def _add(self, name: str, line: int, needs: tuple[str, ...], recipe: str) -> None:
+        rule = self._rules.get(name, _TargetRule(line, (), ""))
+        self._rules[name] = _TargetRule(rule.line, rule.needs + needs, f"{rule.recipe}\n{recipe}".strip())
+
+    def line(self, name: str) -> int:
+        """Return the line of a target."""
+        return self._rules[name].line
+
+    def suitable(self) -> Iterator[tuple[CriterionKind, str]]:
+        """Yield the targets that are commands for a kind; `check` is the tests if nothing else is, else the linter."""
+        for kind, names in _TARGET_NAMES.items():
+            for name in names.split():
+                if self._is_suitable(name):
+                    yield kind, name
+        if self._is_suitable("check"):
+            tested = any(name in self._rules for name in _TARGET_NAMES[CriterionKind.TEST_PASS].split())
+            yield (CriterionKind.LINT_CLEAN if tested else CriterionKind.TEST_PASS), "check"
+
+    def _is_suitable(self, name: str) -> bool:
+        return name in self._rules and not any(_is_unsuitable(recipe) for recipe in self._recipes(name, frozenset()))
+
+    def _recipes(self, name: str, above: Set[str]) -> Iterator[str]:
+        """Yield the commands of a target and of all that it needs."""
+        rule = self._rules.get(name)
+        if rule is None or name in above or len(above) > _DEEPEST:
+            return
+        yield rule.recipe
+        for need in rule.needs:
+            yield from self._recipes(need, {*above, name})
+
+
+def _make_and_just(project: ProjectFiles) -> Detected:
     makefile = project.has("GNUmakefile", "makefile", "Makefile")
     justfile = project.has("justfile", "Justfile", ".justfile")
     for program, name in (("make", makefile), ("just", justfile)):
         targets = Targets(project.text(name) if name else "", just=program == "just")
-        for kind, target in targets.fitting():
-            where = f"{name}:{targets.line(target)}"
-            yield from _when(where, f"{program} {target}", kind, f'the target "{target}"')
+        for kind, target in targets.suitable():
+            yield from _when(f"{name}:{targets.line(target)}", f"{program} {target}", kind, f'the target "{target}"')
 
 
-_WAYS = (
-    _pytest, _python_checks, _scripts, _node_tools, _deno, _rust, _go, _java, _dotnet, _elixir, _ruby, _php, _cmake,
-    _targets, _python_tests,
-)  # fmt: skip
+_DETECTORS = (
+    *(_pytest, _python_checks, _scripts, _node_tools, _deno),
+    *(_rust, _by_file, _java, _ruby, _cmake, _make_and_just, _python_tests),
+)

@@ -1,9 +1,7 @@
 """The prompt of an iteration: its sections in one order, within a budget, the same bytes for the same state.
 
-Nothing here reads a clock or a file. Each section comes with the most it may cost and a rank; room is given out
-by rank, so that a small window loses the global patterns before the journal, and never the task or the way to
-answer. Text that does not fit is cut at a line, with a note. What is remembered stands as notes, below a line
-that says so. `tests/loop/test_prompt.py` proves budget and order by property.
+Each section has a rank and the most tokens it may use; room is given out by rank, so that a small window loses the
+global patterns before the journal, and never the task or the rules. Text that does not fit is truncated at a line.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +14,7 @@ Estimate = Callable[[str], int]
 
 CUT = "[... cut to fit the context budget]"
 ALWAYS = 0
-"""The rank of what is never left out."""
+"""The rank of sections that are never left out."""
 
 _RULES = """\
 # Ralph loop: iteration {iteration} of at most {most}
@@ -88,91 +86,88 @@ Answer with exactly one of these on a line of its own:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the prompt: its text, how important it is (0 is always there), and the most it may cost."""
+class PromptSection:
+    """A part of the prompt: its text, its rank (0 is always included), and the most tokens it may use."""
 
     name: str
     text: str
     rank: int = ALWAYS
-    most: int = 0  # 0: no limit of its own
+    most: int = 0  # 0: no limit
 
 
-def rules(task: Task, *, iteration: int, most: int, folder: str, checks: Sequence[str]) -> str:
-    """How to work and how to answer."""
-    told = [f"  - {check}" for check in checks] or [f"  - none is set: <task-done> or {MARKER} on a line is enough"]
-    return _RULES.format(iteration=iteration, most=most, folder=folder, task=task.id, checks="\n".join(told))
+def render_rules(task: Task, *, iteration: int, most: int, folder: str, checks: Sequence[str]) -> str:
+    """Return the rules of how to work and how to answer."""
+    listed = [f"  - {check}" for check in checks] or [f"  - none is set: <task-done> or {MARKER} on a line is enough"]
+    return _RULES.format(iteration=iteration, most=most, folder=folder, task=task.id, checks="\n".join(listed))
 
 
-def assigned(task: Task, prerequisites: Sequence[Task] = ()) -> str:
-    """The task, with what was finished for it."""
+def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
+    """Return the task, with the finished ones that it depends on."""
     lines = ["## Assigned Task", "", f"**{task.id}**: {task.title}"]
     if task.description.strip() and task.description.strip() != task.title:
         lines += ["", task.description.strip()]
     if prerequisites:
-        lines += ["", "Finished before it:", *(f"- {each.id}: {each.title}" for each in prerequisites)]
+        lines += ["", "Finished before it:", *(f"- {done.id}: {done.title}" for done in prerequisites)]
     return "\n".join(lines) + "\n"
 
 
-def retry(attempt: int, retries: int, failure: str, feedback: str) -> str:
-    """Why the last attempt did not count, and what a person said; "" when there is nothing to say."""
+def render_retry(attempt: int, retries: int, failure: str, feedback: str) -> str:
+    """Return why the last attempt did not count, and a person's feedback; "" when there is neither."""
     parts = []
     if failure:
-        tried = min(attempt, retries)
-        head = f"This is retry {tried} of {retries}. " if tried > 0 else ""
-        parts.append(f"## Retry Information\n\n{head}The last iteration ended like this:\n\n{_fenced(failure)}\n")
+        number = min(attempt, retries)
+        count = f"This is retry {number} of {retries}. " if number > 0 else ""
+        parts.append(f"## Retry Information\n\n{count}The last iteration ended like this:\n\n{_fence(failure)}\n")
     if feedback:
-        parts.append(f"## Feedback\n\nA person interrupted the last iteration and says:\n\n{_fenced(feedback)}\n")
+        parts.append(f"## Feedback\n\nA person interrupted the last iteration and says:\n\n{_fence(feedback)}\n")
     return "\n".join(parts)
 
 
-def section(title: str, text: str) -> str:
-    """A text below a heading; "" when there is none."""
+def render_section(title: str, text: str) -> str:
+    """Return a text below a heading; "" when there is none."""
     return f"## {title}\n\n{text.strip()}\n" if text.strip() else ""
 
 
-def build(sections: Sequence[Section], budget: int, estimate: Estimate) -> str:
-    """The sections that fit, in their order; those that are always there are taken first, whatever they cost."""
+def build_prompt(sections: Sequence[PromptSection], budget: int, estimate: Estimate) -> str:
+    """Join the sections that fit, in their order; those of rank 0 are included first, whatever they cost."""
     room = budget
-    kept: dict[int, str] = {}
-    for place in sorted(range(len(sections)), key=lambda each: (sections[each].rank, each)):
-        part = sections[place]
-        if not part.text:
-            continue
-        most = min(part.most or room, room)
-        text = part.text if part.rank == ALWAYS else head(part.text, most, estimate)
+    included: dict[int, str] = {}
+    for index, section in sorted(enumerate(sections), key=lambda item: (item[1].rank, item[0])):
+        most = min(section.most or room, room)
+        text = section.text if section.rank == ALWAYS else truncate_text(section.text, most, estimate)
         if text:
-            kept[place] = text
+            included[index] = text
             room -= estimate(text) + 1
-    return "\n".join(kept[place] for place in sorted(kept))
+    return "\n".join(included[index] for index in sorted(included))
 
 
-def head(text: str, budget: int, estimate: Estimate) -> str:
-    """The beginning of a text within so many tokens, cut at a line's end; "" when not even a line fits."""
+def truncate_text(text: str, budget: int, estimate: Estimate) -> str:
+    """Truncate a text to a number of tokens at the end of a line; "" when not even one line fits."""
     if estimate(text) <= budget:
         return text
     lines = text.split("\n")
     fits, over = 0, len(lines)
     while over - fits > 1:
         middle = (fits + over) // 2
-        if estimate(_shortened(lines[:middle])) <= budget:
+        if estimate(_join_truncated(lines[:middle])) <= budget:
             fits = middle
         else:
             over = middle
     heading_only = all(not line.strip() or line.startswith("#") for line in lines[:fits])
-    return "" if heading_only else _shortened(lines[:fits])
+    return "" if heading_only else _join_truncated(lines[:fits])
 
 
-def _shortened(lines: Sequence[str]) -> str:
+def _join_truncated(lines: Sequence[str]) -> str:
     text = "\n".join(lines).rstrip()
     fences = sum(1 for line in lines if line.lstrip().startswith("```"))
     return f"{text}\n```\n{CUT}\n" if fences % 2 else f"{text}\n{CUT}\n"
 
 
-def _fenced(text: str) -> str:
-    """Somebody's words in a fence that is longer than any in them."""
+def _fence(text: str) -> str:
+    """Return a text in a code fence that is longer than any inside it."""
     longest = 2
     for line in text.split("\n"):
-        bare = line.lstrip()
-        longest = max(longest, len(bare) - len(bare.lstrip("`")))
+        stripped = line.lstrip()
+        longest = max(longest, len(stripped) - len(stripped.lstrip("`")))
     fence = "`" * (longest + 1)
     return f"{fence}\n{text.strip()}\n{fence}"

@@ -1,14 +1,17 @@
-"""Run: where one invocation of the loop stands, as a value; and every reason why it may end.
+"""The state of a run, the reasons why it may end, and the limits that end it.
 
-The engine makes a new Run after every step, `app/runs.py` appends what changed to the run's log: what is saved
-is enough to go on after a crash, with the same counters and ids. What an iteration did is in the journal, not
-here. A reason decides the run's status and the command's exit code, in one table (docs/loop.md shows it).
+The engine makes a new Run after every step and `app/runs.py` appends what changed to the run's log, which is enough
+to go on after a crash. What an iteration did is in the journal. A reason decides the run's status and the exit code.
+A run has no progress when the same failure occurs on the same disk several times, and it is thrashing when the disk
+repeats the same few states; both need a failure, since tasks may be done without a change on disk.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePath
 
+from ralph.model.record import Outcome
 from ralph.model.work import RunStatus
 
 
@@ -68,7 +71,7 @@ MEANINGS = {
     Reason.INTERRUPTED: "Ctrl-C",
     Reason.ERROR: "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
 }
-"""Each reason in words, for people and for the documentation."""
+"""Each reason for people, in help and documentation."""
 
 _STATUS = {
     Reason.SUCCESS: RunStatus.SUCCESS,
@@ -82,7 +85,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One invocation of the loop; `only` are the tasks it is about (empty: whatever is ready)."""
+    """One invocation of the loop; `only` limits it to these tasks (empty: whatever is ready)."""
 
     id: str
     goal: str
@@ -91,39 +94,39 @@ class Run:
     feature: str = ""
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
-    words: str = ""  # the reason, as it is told
+    words: str = ""  # the reason, for people
     iterations: int = 0  # those that have ended and are in the journal
-    task: str = ""  # the one at hand, claimed
+    task: str = ""  # the current one, claimed
     step: str = ""  # what it is doing
     model: str = ""
     next_model: str = ""  # for the next iteration only
-    failing: bool = False  # whether a criterion failed when the task at hand was begun
+    failing: bool = False  # whether a criterion failed when the current task began
     failure: str = ""  # why the last attempt did not count, for the next prompt
-    feedback: str = ""  # what a person said when interrupting, for the next prompt
+    feedback: str = ""  # of a person who interrupted, for the next prompt
     done: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
     cost: float = 0.0
-    past_iterations: int = 0  # what a limit had ended before the run was resumed, and no longer counts
+    past_iterations: int = 0  # before a run that a limit had ended was resumed; no longer counted
     past_seconds: float = 0.0
     past_cost: float = 0.0
     started_at: str = ""
     ended_at: str = ""
     pid: int = 0
     host: str = ""
-    born: str = ""  # when that process began, so that another one with its number is not taken for it
-    base: str = ""  # the commit that changes are told from
-    options: str = ""  # what it was started with, as JSON, so that a resumed run has the same
+    born: str = ""  # when that process started: numbers are reused
+    base: str = ""  # the commit that changes are compared with
+    options: str = ""  # of its start, as JSON, for resuming
 
 
-def ended(run: Run, reason: Reason, words: str, at: str) -> Run:
-    """The run with its end; a claim on a task is no longer its own."""
+def end_run(run: Run, reason: Reason, message: str, at: str) -> Run:
+    """Return the run with its end."""
     status = _STATUS.get(reason, RunStatus.FAILED)
-    return replace(run, status=status, reason=reason.value, words=words, ended_at=at, step="")
+    return replace(run, status=status, reason=reason.value, words=message, ended_at=at, step="")
 
 
-def fault(error: BaseException) -> str:
-    """What went wrong that nobody had foreseen, and where: the words of a run that ended by it."""
+def describe_fault(error: BaseException) -> str:
+    """Describe an unexpected exception and where it was raised."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -132,5 +135,106 @@ def fault(error: BaseException) -> str:
 
 
 def exit_code(run: Run) -> int:
-    """What the command exits with."""
+    """Return the exit code of the command."""
     return EXIT_CODES[Reason(run.reason)] if run.reason in set(Reason) else 0
+
+
+# --- limits ----------------------------------------------------------------------------------------
+
+CYCLES = 3
+"""How often the same states must repeat to be called thrashing."""
+
+LONGEST_CYCLE = 4
+"""How many states a cycle may have."""
+
+_ATTEMPTS = (Outcome.RETRIED.value, Outcome.FAILED.value)
+"""Attempts are limited by the task's retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a run may go; 0 is no limit."""
+
+    max_iterations: int = 10
+    seconds: float = 0.0
+    cost: float = 0.0
+    no_progress: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IterationResult:
+    """The signature of an iteration's failure ("" for none) and the fingerprint of the disk after it."""
+
+    iteration: int
+    failure: str
+    disk: str
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """Why a run ends, with a message for people."""
+
+    reason: Reason
+    message: str
+
+
+def find_limit(
+    results: Sequence[IterationResult], limits: Limits, *, iterations: int = 0, seconds: float = 0.0, cost: float = 0.0
+) -> RunEnd | None:
+    """Return the limit that a run has reached, the most informative first.
+
+    `iterations` also counts interrupted ones, which have no result.
+    """
+    stuck = _find_no_progress(results, limits.no_progress) or _find_thrashing(results)
+    if stuck is not None:
+        return stuck
+    count = max(iterations, results[-1].iteration if results else 0)
+    if 0 < limits.max_iterations <= count:
+        noun = "iteration" if count == 1 else "iterations"
+        return RunEnd(Reason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
+    if 0 < limits.seconds <= seconds:
+        return RunEnd(Reason.TIME, f"{_duration(seconds)} of at most {_duration(limits.seconds)}")
+    if 0 < limits.cost <= cost:
+        return RunEnd(Reason.COST, f"${cost:.2f} of at most ${limits.cost:.2f}")
+    return None
+
+
+def retry_delay(attempts: int) -> float:
+    """Return the seconds to wait after failed attempts: 5, 10, 20 ... and at most five minutes."""
+    return min(5.0 * 2 ** min(attempts - 1, 30), 300.0) if attempts > 0 else 0.0
+
+
+def _find_no_progress(results: Sequence[IterationResult], times: int) -> RunEnd | None:
+    last = results[-times:] if times > 0 else ()
+    if len(last) < max(times, 1) or not last[-1].failure or any(result.outcome in _ATTEMPTS for result in last):
+        return None
+    if len({(result.failure, result.disk) for result in last}) > 1:
+        return None
+    return RunEnd(
+        Reason.NO_PROGRESS, f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
+    )
+
+
+def _find_thrashing(results: Sequence[IterationResult]) -> RunEnd | None:
+    """Find the shortest cycle that the disk has repeated."""
+    for length in range(2, LONGEST_CYCLE + 1):
+        last = results[-length * CYCLES :]
+        disks = [result.disk for result in last]
+        repeats = len(last) == length * CYCLES and disks == disks[:length] * CYCLES
+        if repeats and len(set(disks)) > 1 and all(result.failure for result in last):
+            span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
+            return RunEnd(Reason.THRASHING, f"the files go round between {span}, now: {_failure_text(last[-1])}")
+    return None
+
+
+def _failure_text(result: IterationResult) -> str:
+    """Return the readable part of a signature."""
+    return result.failure.partition(" ")[2] or result.failure
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    units = ((hours, "h"), (minutes, "min"), (rest, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in units if number) or "0 s"

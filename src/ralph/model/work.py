@@ -145,6 +145,19 @@ def ignore_text(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessResult:
+    """Exit code and output of a program; `code` is None when it was not started, negative after a signal."""
+
+    code: int | None
+    out: str
+    err: str
+    timed_out: bool = False
+    stopped: bool = False
+    cut: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One prompt for an agent, and how to run it; `session` is the host's id of a conversation to go on with."""
 

@@ -33,7 +33,7 @@ from ralph.app.logs import log_file
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, RalphError, Refused, UsageError
-from ralph.loop.prompt import assigned
+from ralph.loop.prompt import render_task
 from ralph.model import ids
 from ralph.model.marks import INJECTED
 from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
@@ -244,7 +244,7 @@ def _words(message: str) -> str:
 
 
 def _about(work: Task) -> str:
-    return render.framed(_ABOUT, render.clean(assigned(work)).strip())
+    return render.framed(_ABOUT, render.clean(render_task(work)).strip())
 
 
 def _earlier(found: History) -> str:

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ralph.agents.process import ProcessResult
 from ralph.app.repository import Repository, first_line
 from ralph.errors import RalphError, Refused
+from ralph.model.work import ProcessResult
 from ralph.store import files
 
 NO_VERIFY = "--no-verify"

@@ -4,63 +4,63 @@ from collections.abc import Sequence
 
 import pytest
 
-from ralph.loop.limits import Ended, Limits, Step, backoff, ended_by, signature
-from ralph.loop.state import Reason
+from ralph.loop.criteria import failure_signature
+from ralph.loop.state import IterationResult, Limits, Reason, RunEnd, find_limit, retry_delay
 
 NEVER = Limits(max_iterations=0, seconds=0, cost=0)
 
 
-def steps(*seen: tuple[str, str]) -> list[Step]:
+def steps(*seen: tuple[str, str]) -> list[IterationResult]:
     """One step for each failure and disk."""
-    return [Step(number, failure, disk) for number, (failure, disk) in enumerate(seen, 1)]
+    return [IterationResult(number, failure, disk) for number, (failure, disk) in enumerate(seen, 1)]
 
 
-def on(disks: str, failure: str = "f") -> list[Step]:
+def on(disks: str, failure: str = "f") -> list[IterationResult]:
     """Steps with one failure, on disks of one letter each."""
     return steps(*((failure, disk) for disk in disks))
 
 
-def reason(found: Ended | None) -> str:
+def reason(found: RunEnd | None) -> str:
     return found.reason if found is not None else ""
 
 
 def test_a_run_begins_within_its_limits() -> None:
-    assert ended_by([], Limits()) is None
+    assert find_limit([], Limits()) is None
 
 
 @pytest.mark.parametrize(("count", "ends"), [(2, ""), (3, Reason.MAX_ITERATIONS)])
 def test_it_ends_after_so_many_iterations(count: int, ends: str) -> None:
-    assert reason(ended_by(on("abcdef"[:count]), Limits(max_iterations=3))) == ends
+    assert reason(find_limit(on("abcdef"[:count]), Limits(max_iterations=3))) == ends
 
 
 def test_interrupted_iterations_count_by_their_number() -> None:
-    assert reason(ended_by([Step(3, "f", "a")], Limits(max_iterations=3))) == Reason.MAX_ITERATIONS
+    assert reason(find_limit([IterationResult(3, "f", "a")], Limits(max_iterations=3))) == Reason.MAX_ITERATIONS
 
 
 def test_it_ends_when_time_is_up_and_says_how_much_it_was() -> None:
     limits = Limits(seconds=3600)
-    assert ended_by(on("a"), limits, seconds=3599) is None
-    assert ended_by(on("a"), limits, seconds=3725) == Ended(Reason.TIME, "1 h 2 min 5 s of at most 1 h")
+    assert find_limit(on("a"), limits, seconds=3599) is None
+    assert find_limit(on("a"), limits, seconds=3725) == RunEnd(Reason.TIME, "1 h 2 min 5 s of at most 1 h")
 
 
 def test_it_ends_when_the_money_is_spent() -> None:
     limits = Limits(cost=2)
-    assert ended_by(on("a"), limits, cost=1.99) is None
-    assert ended_by(on("a"), limits, cost=2.5) == Ended(Reason.COST, "$2.50 of at most $2.00")
+    assert find_limit(on("a"), limits, cost=1.99) is None
+    assert find_limit(on("a"), limits, cost=2.5) == RunEnd(Reason.COST, "$2.50 of at most $2.00")
 
 
 def test_zero_is_no_limit() -> None:
     many = steps(*((f"f{number}", str(number)) for number in range(500)))
-    assert ended_by(many, NEVER, seconds=1e9, cost=1e9) is None
+    assert find_limit(many, NEVER, seconds=1e9, cost=1e9) is None
 
 
 def test_the_same_failure_on_the_same_disk_three_times_is_no_progress() -> None:
-    failure = signature("FAILED tests/test_a.py::test_sum - assert 2 == 3")
-    assert ended_by(on("aa", failure), Limits()) is None
-    found = ended_by(on("baaa", failure), Limits())
+    failure = failure_signature("FAILED tests/test_a.py::test_sum - assert 2 == 3")
+    assert find_limit(on("aa", failure), Limits()) is None
+    found = find_limit(on("baaa", failure), Limits())
     assert found is not None
     assert found.reason == Reason.NO_PROGRESS
-    assert found.words == (
+    assert found.message == (
         "the same failure 3 times, with no change on disk: FAILED tests/test_a.py::test_sum - assert # == #"
     )
 
@@ -76,40 +76,40 @@ def test_the_same_failure_on_the_same_disk_three_times_is_no_progress() -> None:
     ],
 )
 def test_anything_else_is_progress(seen: Sequence[tuple[str, str]]) -> None:
-    assert ended_by(steps(*seen), Limits()) is None
+    assert find_limit(steps(*seen), Limits()) is None
 
 
 def test_how_often_can_be_chosen_and_switched_off() -> None:
-    assert reason(ended_by(on("aa"), Limits(no_progress=2))) == Reason.NO_PROGRESS
-    assert ended_by(on("aaaaa"), Limits(no_progress=0)) is None
+    assert reason(find_limit(on("aa"), Limits(no_progress=2))) == Reason.NO_PROGRESS
+    assert find_limit(on("aaaaa"), Limits(no_progress=0)) is None
 
 
 @pytest.mark.parametrize("disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"])
 def test_going_round_between_the_same_states_is_thrashing(disks: str) -> None:
-    found = ended_by(on(disks), NEVER)
+    found = find_limit(on(disks), NEVER)
     assert reason(found) == Reason.THRASHING
 
 
 @pytest.mark.parametrize("disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"])
 def test_other_ways_are_no_thrashing(disks: str) -> None:
-    assert ended_by(on(disks), Limits(max_iterations=0, no_progress=0)) is None
+    assert find_limit(on(disks), Limits(max_iterations=0, no_progress=0)) is None
 
 
 def test_thrashing_needs_failures() -> None:
-    assert ended_by(on("ababab", ""), NEVER) is None
+    assert find_limit(on("ababab", ""), NEVER) is None
 
 
 def test_thrashing_says_between_how_many_states_and_since_when() -> None:
-    found = ended_by(on("xababab", "0123456789ab the failure"), NEVER)
+    found = find_limit(on("xababab", "0123456789ab the failure"), NEVER)
     assert found is not None
-    assert found.words == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
+    assert found.message == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
 
 
 def test_the_most_telling_reason_is_told() -> None:
-    assert reason(ended_by(on("aaa"), Limits(3, 1, 1), seconds=9, cost=9)) == Reason.NO_PROGRESS
+    assert reason(find_limit(on("aaa"), Limits(3, 1, 1), seconds=9, cost=9)) == Reason.NO_PROGRESS
 
 
 def test_waits_grow_to_five_minutes_and_are_always_the_same() -> None:
-    assert [backoff(tries) for tries in range(9)] == [0, 5, 10, 20, 40, 80, 160, 300, 300]
-    assert backoff(10_000) == 300
-    assert backoff(-1) == 0
+    assert [retry_delay(tries) for tries in range(9)] == [0, 5, 10, 20, 40, 80, 160, 300, 300]
+    assert retry_delay(10_000) == 300
+    assert retry_delay(-1) == 0
