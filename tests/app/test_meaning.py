@@ -16,15 +16,15 @@ from ralph.app import index, meaning, search
 from ralph.errors import NotFound, UsageError
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind
-from ralph.search import embedders
-from ralph.search.embedders import LocalEmbedder, ProviderFailed
-from ralph.search.meaning import Matrix
+from ralph.search import embeddings
+from ralph.search.embeddings import LocalEmbedder, ProviderFailed
+from ralph.search.vectors import Matrix
 from ralph.settings import Embedding, Provider
 from ralph.store import rows
 from ralph.store.vectors import VectorCache
 from ralph.testing import HashEmbedder
 
-INSTALLED = not embedders.missing("local")
+INSTALLED = not embeddings.missing("local")
 real_model = pytest.mark.skipif(
     not INSTALLED and os.environ.get("CI") != "true", reason="the local extra is not installed"
 )
@@ -214,7 +214,7 @@ class TestEmbed:
     ) -> None:
         with pytest.raises(UsageError, match="no embedding provider is set"):
             meaning.embed(tmp_path, PLAIN)
-        monkeypatch.setattr(embedders, "_LOCAL_NEEDS", ("no_such_module_here",))
+        monkeypatch.setattr(embeddings, "_LOCAL_NEEDS", ("no_such_module_here",))
         with pytest.raises(UsageError, match="no embedding provider is set"):
             meaning.embed(tmp_path, Embedding())
         with pytest.raises(NotFound, match="needs no_such_module_here"):

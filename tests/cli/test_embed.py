@@ -5,11 +5,11 @@ import os
 import pytest
 from tests.cli.runner import Block, Project, numbered
 
-from ralph.search import embedders
-from ralph.search.embedders import LocalEmbedder
+from ralph.search import embeddings
+from ralph.search.embeddings import LocalEmbedder
 
 real_model = pytest.mark.skipif(
-    bool(embedders.missing("local")) and os.environ.get("CI") != "true", reason="the local extra is not installed"
+    bool(embeddings.missing("local")) and os.environ.get("CI") != "true", reason="the local extra is not installed"
 )
 CHARGED = "Customers were charged twice when the payment webhook was retried; store its event id first"
 OTHERS = ("Run the linter before every commit", "The colour palette follows the brand guide")
@@ -26,7 +26,7 @@ def project(ralph: Project) -> Project:
 @pytest.fixture
 def without_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra were not installed."""
-    monkeypatch.setattr(embedders, "_LOCAL_NEEDS", ("no_such_module_here",))
+    monkeypatch.setattr(embeddings, "_LOCAL_NEEDS", ("no_such_module_here",))
 
 
 @real_model

@@ -18,7 +18,7 @@ from ralph.app import board, graph, meaning
 from ralph.errors import NotFound, RalphError
 from ralph.formats.graphiti import Embeddings, edges_text, embeddings_bytes, nodes_text, sort_nodes
 from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
-from ralph.search.meaning import packed_size
+from ralph.search.vectors import row_bytes
 from ralph.store import files
 from ralph.store import graph as stored
 from ralph.store.index import digest_of
@@ -129,7 +129,7 @@ def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> E
         held = {name: rows for name, rows in cache.get(embedder.name, filter(None, digests)).items() if rows}
     if not held:
         return None
-    dimensions = embedder.dimensions or min(map(len, held.values())) - packed_size(0)
+    dimensions = embedder.dimensions or min(map(len, held.values())) - row_bytes(0)
     rows = b"".join(_row(held.get(digest, b""), dimensions) for digest in digests)
     return Embeddings(embedder.name, dimensions, rows)
 
@@ -138,7 +138,7 @@ def _row(packed: bytes, dimensions: int) -> bytes:
     """The mean of a record's vectors, of length one, as float32; zeros when it has none."""
     import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
 
-    size = packed_size(dimensions)
+    size = row_bytes(dimensions)
     if not packed or len(packed) % size:
         return bytes(4 * dimensions)
     layout = np.dtype([("scale", "<f4"), ("values", "i1", (dimensions,))])

@@ -24,10 +24,9 @@ from ralph.app.worktrees import index_trees
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
-from ralph.search import embedders, engine, meaning, packed
-from ralph.search.embedders import ProviderFailed
-from ralph.search.meaning import Embedder
-from ralph.search.packed import Packed
+from ralph.search import embeddings, engine, vectors
+from ralph.search.embeddings import Embedder, ProviderFailed
+from ralph.search.vectors import PackedVectors
 from ralph.store import db, files, lookup, rows
 from ralph.store.index import FAMILIES, Progress, digest_of
 from ralph.store.vectors import VectorCache
@@ -72,14 +71,14 @@ def provider_of(settings: "Embedding") -> str:
     """The provider that counts: `auto` is the local model where it is installed, else none."""
     if settings.provider != "auto":
         return str(settings.provider)
-    return "none" if embedders.missing("local") else "local"
+    return "none" if embeddings.missing("local") else "local"
 
 
 def embedder_of(settings: "Embedding") -> Embedder | None:
     """The embedder that the settings name; None for none, NotFound when what it needs is not installed."""
     provider = provider_of(settings)
-    made = embedders.embedder_for(provider, settings.model, settings.url, settings.key_env)
-    missing = embedders.missing(provider)
+    made = embeddings.embedder_for(provider, settings.model, settings.url, settings.key_env)
+    missing = embeddings.missing(provider)
     if missing:
         what = f"the embedding provider {provider} needs {', '.join(missing)}, which is not installed"
         raise NotFound(what, hint="pip install 'ralph-memory[local]', or set embedding.provider to none")
@@ -129,7 +128,7 @@ def embed(root: Path, settings: "Embedding", *, limit: int | None = None, progre
 
 def embed_some(root: Path, settings: "Embedding", progress: Progress | None = None) -> Embedded | None:
     """A few records, by the local model alone: what `ralph index sync` may do unasked."""
-    if provider_of(settings) != "local" or embedders.missing("local"):
+    if provider_of(settings) != "local" or embeddings.missing("local"):
         return None
     return embed(root, settings, limit=WITH_SYNC, progress=progress)
 
@@ -205,14 +204,14 @@ class _Made:
         return found.digests if found is not None and found.dimensions == self.embedder.dimensions else ()
 
     def _write(self, piece: Path, digests: Sequence[str]) -> None:
-        vectors = self.cache.get(self.embedder.name, digests)
-        raw = packed.encode(packed.pack(self.embedder.name, self.embedder.dimensions, vectors))
+        stored = self.cache.get(self.embedder.name, digests)
+        raw = vectors.encode_vectors(vectors.pack_vectors(self.embedder.name, self.embedder.dimensions, stored))
         files.write(piece, raw.decode("utf-8", "surrogateescape"), mode=files.PRIVATE)  # the very bytes, both ways
 
 
 def chunks_of(record: Record) -> tuple[str, ...]:
     """The pieces of a record that get a vector each: of the very words that its digest is made of."""
-    return meaning.chunks(f"{record.title}\n{record.text}")[:_CHUNKS]
+    return vectors.split_chunks(f"{record.title}\n{record.text}")[:_CHUNKS]
 
 
 def _file(root: Path) -> Path:
@@ -242,10 +241,10 @@ def _pieces(root: Path) -> tuple[Path, Path]:
     return paths.cache_folder(root) / "vectors.packed", paths.cache_folder(root) / "vectors.recent"
 
 
-def _piece(path: Path, model: str) -> Packed | None:
+def _piece(path: Path, model: str) -> PackedVectors | None:
     """What a file holds of a model's vectors, if that can be read."""
     try:
-        found = packed.decode(path.read_bytes())
+        found = vectors.decode_vectors(path.read_bytes())
     except OSError:
         return None
     return found if found is not None and found.model == model else None
@@ -258,16 +257,16 @@ def _cosines(root: Path, embedder: Embedder, text: str, held: Mapping[int, str])
     embedded since, or the file is damaged) is read from the cache row by row.
     """
     pieces = [piece for path in _pieces(root) if (piece := _piece(path, embedder.name)) is not None]
-    vectors = {} if pieces else _vectors(root, embedder, held)
-    if not pieces and not vectors:
+    stored = {} if pieces else _vectors(root, embedder, held)
+    if not pieces and not stored:
         return {}
     question = embedder.embed([text])
     size = int(question.shape[1])
     if any(piece.dimensions != size for piece in pieces):
-        pieces, vectors = [], _vectors(root, embedder, held)
+        pieces, stored = [], _vectors(root, embedder, held)
     found: dict[str, float] = {}
-    for piece in pieces or [packed.pack(embedder.name, size, vectors)]:
-        found |= packed.cosines(piece, question)
+    for piece in pieces or [vectors.pack_vectors(embedder.name, size, stored)]:
+        found |= vectors.cosines(piece, question)
     return found
 
 
@@ -303,7 +302,7 @@ def _waiting(cache: VectorCache, embedder: Embedder, held: Mapping[int, str]) ->
     for key in order:
         one_each.setdefault(held[key], key)
     wanted = list(one_each.values())
-    size = meaning.packed_size(embedder.dimensions) if embedder.dimensions else 1
+    size = vectors.row_bytes(embedder.dimensions) if embedder.dimensions else 1
     found: list[int] = []
     for start in range(0, len(wanted), _LOOKED_UP):
         some = wanted[start : start + _LOOKED_UP]
@@ -336,5 +335,5 @@ def _records(keys: Sequence[int], connection: sqlite3.Connection) -> dict[int, R
 def _packed(embedder: Embedder, records: Sequence[Record]) -> dict[str, bytes]:
     """The vectors of records under their digests; a record without words has none, and is not asked for again."""
     texts = [chunks_of(record) for record in records]
-    rest = iter(meaning.pack(embedder.embed([text for each in texts for text in each])))
+    rest = iter(vectors.quantize(embedder.embed([text for each in texts for text in each])))
     return {digest_of(record): b"".join(islice(rest, len(each))) for record, each in zip(records, texts, strict=True)}

@@ -2,7 +2,7 @@
 
 A vector is dear (a model has to run, perhaps on somebody's server) and depends on nothing but the
 model and the text, so it is kept over rebuilds of the index. The cache holds digests and bytes,
-no text; what the bytes mean is for `search/meaning.py` to know. It may be deleted at any time: a
+no text; what the bytes mean is for `search/vectors.py` to know. It may be deleted at any time: a
 file that is damaged, or was made by another version, is deleted here and made again without a word.
 `tests/store/test_vectors.py` breaks the file in several ways.
 """

