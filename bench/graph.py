@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.timing import Bar, report
 
 from ralph.model.record import Link, MemoryKind, Origin, Record
-from ralph.search import facts, terms
 from ralph.search import graph as walking
+from ralph.search import terms
+from ralph.search.graph import source_facts
 from ralph.store import graph, index
 from ralph.store.sources import Contents, Placed
 
@@ -66,7 +67,7 @@ def indexed(found: Sequence[Record]) -> sqlite3.Connection:
 def made(connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph over an index, from nothing."""
     found = graph.in_memory()
-    graph.sync(found, connection, lambda key, path: facts.told(connection, key, path))
+    graph.sync(found, connection, lambda key, path: source_facts(connection, key, path))
     return found
 
 

@@ -13,7 +13,7 @@ from ralph.app.check import Report
 from ralph.errors import NotFound
 from ralph.model.query import Hit, Query
 from ralph.model.record import Record
-from ralph.search.citations import Verdict
+from ralph.search.citations import CitationState
 from ralph.settings import Config
 
 OLD, NEW = "2025-01-10T12:00:00Z", "2025-03-10T12:00:00Z"
@@ -244,7 +244,7 @@ def test_a_folder_inside_of_a_repository_is_checked_by_its_own_names(repo: Repos
     repo.put("inner/.agent/memories.md", "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n")
     repo.commit(NEW)
     (report,) = check.check(repo.root / "inner")
-    assert [(each.verdict, each.place) for each in report.looked] == [(Verdict.MOVED, "src/c.py")]
+    assert [(each.verdict, each.place) for each in report.looked] == [(CitationState.MOVED, "src/c.py")]
 
 
 def test_without_git_the_disk_alone_is_asked(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_single_records_are_checked_by_id(repo: Repository) -> None:
     repo.commit(OLD)
     repo.remembers("src/a.py", "nothing")
     (report,) = check.check(repo.root, ["mem-1705751401-a3f8"])
-    assert (report.looked, report.verdict) == ((), Verdict.UNVERIFIABLE)
+    assert (report.looked, report.verdict) == ((), CitationState.UNVERIFIABLE)
     with pytest.raises(NotFound, match="mem-9"):
         check.check(repo.root, ["mem-9"])
 
@@ -337,7 +337,7 @@ def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository
     worktree = repo.root / ".worktrees/t-000001"
     (worktree / "src/a.py").unlink()
     (main,), (branch,) = repo.check(), check.check(worktree)
-    assert (main.verdict, branch.verdict) == (Verdict.FRESH, Verdict.GONE)
+    assert (main.verdict, branch.verdict) == (CitationState.FRESH, CitationState.GONE)
     assert check.cache_file(worktree) != check.cache_file(repo.root)
     assert all(each.is_relative_to(repo.root / ".ralph/cache") for each in map(check.cache_file, (worktree, repo.root)))
 

@@ -104,7 +104,7 @@ def test_of_what_git_was_not_asked_in_time_nobody_says_that_it_is_gone(repo: Rep
     origin = Origin(files=("src/b.py",), commit="abcdef012345")
     record = Record("m", MemoryKind.FIX, "see src/a.py", origin=origin)
     for patience, verdicts in ((0, ["gone", "fresh", "gone"]), (1e-9, ["unverifiable", "fresh", "unverifiable"])):
-        [looked] = check_look.look(Git(repo.root, patience), [(record, citations.of(record))])
+        [looked] = check_look.look(Git(repo.root, patience), [(record, citations.find_citations(record))])
         assert [each.verdict.value for each in looked] == verdicts
 
 

@@ -7,7 +7,8 @@ from contextlib import closing
 from ralph.model.graph import Edge, Node
 from ralph.model.record import Record
 from ralph.model.work import Task
-from ralph.search import facts, terms
+from ralph.search import terms
+from ralph.search.graph import source_facts
 from ralph.store import graph, index
 from ralph.store.sources import Contents, Placed
 
@@ -23,7 +24,7 @@ def indexed(*files: Sequence[Record], tasks: Sequence[Task] = (), names: Sequenc
 def graph_of(connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph over an index, made anew."""
     made = graph.in_memory()
-    graph.sync(made, connection, lambda key, path: facts.told(connection, key, path))
+    graph.sync(made, connection, lambda key, path: source_facts(connection, key, path))
     return made
 
 

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.model.record import MemoryKind, Origin, Record
-from ralph.search import citations, cited
-from ralph.search.citations import Cited
+from ralph.search import citations
+from ralph.search.citations import CitationKind
 
 
 def of(text: str, **origin: object) -> list[tuple[str, str]]:
     record = Record("mem-1-a", MemoryKind.FIX, text, origin=Origin(**origin))  # type: ignore[arg-type]  # test values
-    return [(each.kind.value, str(each)) for each in citations.of(record)]
+    return [(each.kind.value, str(each)) for each in citations.find_citations(record)]
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def of(text: str, **origin: object) -> list[tuple[str, str]]:
     ],
 )
 def test_files_are_told_from_what_looks_like_them(text: str, found: list[tuple[str, int, int]]) -> None:
-    assert cited.files(text) == found
+    assert citations.cited_files(text) == found
 
 
 @given(st.text())
 def test_any_text_has_files_within_the_project_or_none(text: str) -> None:
-    for path, first, last in cited.files(text):
+    for path, first, last in citations.cited_files(text):
         assert path
         assert not path.startswith("/")
         assert ".." not in path.split("/")
@@ -54,9 +54,9 @@ def test_any_text_has_files_within_the_project_or_none(text: str) -> None:
 
 def test_metadata_names_files_and_a_commit_for_sure() -> None:
     record = Record("mem-1-a", MemoryKind.FIX, "x", origin=Origin(files=("src/a.py",), commit="abc1234"))
-    assert [(each.kind, each.what, each.sure) for each in citations.of(record)] == [
-        (Cited.FILE, "src/a.py", True),
-        (Cited.COMMIT, "abc1234", True),
+    assert [(each.kind, each.what, each.sure) for each in citations.find_citations(record)] == [
+        (CitationKind.FILE, "src/a.py", True),
+        (CitationKind.COMMIT, "abc1234", True),
     ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.search.graphs import all_edges, all_nodes, graph_of, indexed
 
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
-from ralph.search import facts
+from ralph.search.graph import source_facts
 from ralph.store import graph
 
 names = st.sampled_from(["mem-1-a", "mem-2-b", "know-x", "know-y"])
@@ -39,7 +39,7 @@ def index_of(state: dict[str, list[Record]]) -> sqlite3.Connection:
 
 
 def bring(found: sqlite3.Connection, connection: sqlite3.Connection) -> int:
-    return graph.sync(found, connection, lambda key, path: facts.told(connection, key, path))
+    return graph.sync(found, connection, lambda key, path: source_facts(connection, key, path))
 
 
 def unique(state: dict[str, list[Record]]) -> bool:
@@ -68,7 +68,7 @@ def test_only_what_changed_is_told_anew() -> None:
 
         def tell(key: int, path: str) -> graph.Told:
             told.append(path)
-            return facts.told(connection, key, path)
+            return source_facts(connection, key, path)
 
         assert graph.sync(found, connection, tell) == 1
         assert told == ["two.md"]

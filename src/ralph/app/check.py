@@ -20,7 +20,7 @@ from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.model.query import Hit
 from ralph.model.record import Record, Status
 from ralph.search import citations
-from ralph.search.citations import STALE, Looked, Verdict
+from ralph.search.citations import STALE, CheckedCitation, CitationState
 from ralph.store import files
 from ralph.store.sources import Format, sources, told
 
@@ -36,13 +36,13 @@ class Report:
     record: Record
     place: str
     line: int
-    looked: tuple[Looked, ...]
+    looked: tuple[CheckedCitation, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CitationState:
         """The worst of its citations; what cannot be verified says nothing about the rest."""
-        found = [each.verdict for each in self.looked if each.verdict is not Verdict.UNVERIFIABLE]
-        return min(found, key=list(Verdict).index, default=Verdict.UNVERIFIABLE)
+        found = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
+        return min(found, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
 
     @property
     def is_stale(self) -> bool:
@@ -66,7 +66,7 @@ def check(root: Path, record_ids: Collection[str] = ()) -> tuple[Report, ...]:
 
 
 def _looked(git: Git, reports: Sequence[Report], *, changes: bool = True) -> tuple[Report, ...]:
-    cited = [(each.record, citations.of(each.record)) for each in reports]
+    cited = [(each.record, citations.find_citations(each.record)) for each in reports]
     found = check_look.look(git, cited, changes=changes)
     return tuple(replace(each, looked=tuple(some)) for each, some in zip(reports, found, strict=True))
 
@@ -88,7 +88,7 @@ def refresh(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         (each.record.id, looked.citation.what)
         for each in reports
         for looked in each.looked
-        if git.late and looked.verdict is Verdict.UNVERIFIABLE
+        if git.late and looked.verdict is CitationState.UNVERIFIABLE
     }
     held = verified.cached(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
     lines = [line.split("\t") for line in held.split("\n")]
@@ -112,7 +112,7 @@ def remember(root: Path, reports: Sequence[Report], known: Sequence[str] = ()) -
         stale.line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
         for looked in each.looked
-        if looked.verdict is not Verdict.UNVERIFIABLE
+        if looked.verdict is not CitationState.UNVERIFIABLE
     ]
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
         files.write(cache_file(root), stale.page((*lines, *known)), root=paths.state_root(root), mode=files.PRIVATE)

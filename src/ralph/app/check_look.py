@@ -22,7 +22,7 @@ from pathlib import Path
 from ralph.app.check_git import Git, Taken
 from ralph.model.ids import ID
 from ralph.model.record import Record
-from ralph.search.citations import Citation, Cited, Looked, Verdict
+from ralph.search.citations import CheckedCitation, Citation, CitationKind, CitationState
 
 _RENAMES = 8
 """How often a file is followed from one name to the next."""
@@ -99,7 +99,9 @@ class Tree:
         return word in self._words[path]
 
 
-def look(git: Git, records: Sequence[tuple[Record, Sequence[Citation]]], *, changes: bool = True) -> list[list[Looked]]:
+def look(
+    git: Git, records: Sequence[tuple[Record, Sequence[Citation]]], *, changes: bool = True
+) -> list[list[CheckedCitation]]:
     """The verdict on each citation of each record, in git's folder; without `changes`, nobody asks who changed."""
     pointers = [[Pointer(each, written(record)) for each in cited] for record, cited in records]
     tree = _prepared(git, [each for some in pointers for each in some], changes)
@@ -131,8 +133,10 @@ def _moment(text: str) -> int:
 def _prepared(git: Git, pointers: Sequence[Pointer], changes: bool) -> Tree:
     """All that is asked of git, asked for all citations at once."""
     tree = Tree(git.folder, git)
-    files = {each.citation.what for each in pointers if each.citation.kind is Cited.FILE}
-    tree.commits = tree.git.commits({each.citation.what for each in pointers if each.citation.kind is Cited.COMMIT})
+    files = {each.citation.what for each in pointers if each.citation.kind is CitationKind.FILE}
+    tree.commits = tree.git.commits(
+        {each.citation.what for each in pointers if each.citation.kind is CitationKind.COMMIT}
+    )
     if not files:
         return tree
     if not changes and all(map(tree.exists, files)):
@@ -217,14 +221,14 @@ class _Looking:
         self._picked: dict[tuple[str, str], bool] = {}
         self._shallow: bool | None = None
 
-    def record(self, pointers: Sequence[Pointer]) -> list[Looked]:
+    def record(self, pointers: Sequence[Pointer]) -> list[CheckedCitation]:
         """The verdicts on what one record cites; its symbols are looked for in its files."""
-        found: list[Looked] = []
-        kinds = {Cited.COMMAND: self._command, Cited.COMMIT: self._commit}
-        files = {each.citation: self._file(each) for each in pointers if each.citation.kind is Cited.FILE}
+        found: list[CheckedCitation] = []
+        kinds = {CitationKind.COMMAND: self._command, CitationKind.COMMIT: self._commit}
+        files = {each.citation: self._file(each) for each in pointers if each.citation.kind is CitationKind.FILE}
         places = [each.place for each in files.values() if each.place]
         for each in pointers:
-            if each.citation.kind is Cited.SYMBOL:
+            if each.citation.kind is CitationKind.SYMBOL:
                 found.append(self._symbol(each, places))
             else:
                 found.append(files.get(each.citation) or kinds[each.citation.kind](each))
@@ -232,24 +236,24 @@ class _Looking:
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _file(self, pointer: Pointer) -> Looked:
+    def _file(self, pointer: Pointer) -> CheckedCitation:
         tree, citation = self._tree, pointer.citation
         place = tree.at(citation.what)
         if place:
             why = self._changed(place, pointer)
-            return Looked(citation, Verdict.CHANGED if why else Verdict.FRESH, place, why)
+            return CheckedCitation(citation, CitationState.CHANGED if why else CitationState.FRESH, place, why)
         new = tree.moved.get(citation.what, "")
         if new:
-            return Looked(citation, Verdict.MOVED, new, f"moved to {new}")
+            return CheckedCitation(citation, CitationState.MOVED, new, f"moved to {new}")
         if tree.git.late:
-            return Looked(citation, Verdict.UNVERIFIABLE, why=_LATE)
+            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=_LATE)
         taken = tree.taken.get(citation.what)
         if taken is not None:
             why = f"removed in {taken.commit[:12]}" if taken.commit else "removed, and not committed yet"
-            return Looked(citation, Verdict.GONE, why=why)
+            return CheckedCitation(citation, CitationState.GONE, why=why)
         if citation.sure:
-            return Looked(citation, Verdict.GONE, why="there is no such file")
-        return Looked(citation, Verdict.UNVERIFIABLE, why="nobody here has ever had such a file")
+            return CheckedCitation(citation, CitationState.GONE, why="there is no such file")
+        return CheckedCitation(citation, CitationState.UNVERIFIABLE, why="nobody here has ever had such a file")
 
     def _changed(self, place: str, pointer: Pointer) -> str:
         """How a file differs from what the record's author saw; "" when nothing tells that it does."""
@@ -268,39 +272,39 @@ class _Looking:
 
     # --- symbols and commands --------------------------------------------------------------------
 
-    def _symbol(self, pointer: Pointer, places: Sequence[str]) -> Looked:
+    def _symbol(self, pointer: Pointer, places: Sequence[str]) -> CheckedCitation:
         citation = pointer.citation
         word = citation.what.rpartition(".")[2]
         if not places:
-            return Looked(citation, Verdict.UNVERIFIABLE, why="the record names no file for it")
+            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why="the record names no file for it")
         here = next((place for place in places if self._tree.has(place, word)), "")
         if here:
-            return Looked(citation, Verdict.FRESH, here)
+            return CheckedCitation(citation, CitationState.FRESH, here)
         was = next((place for place in places if self._was(word, place)), "")
         if not was:
-            return Looked(citation, Verdict.UNVERIFIABLE, why=f"{places[0]} never had it")
+            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=f"{places[0]} never had it")
         held = self._tree.git.holding([word])[word]
         now = sorted(name for name in held if not name.startswith(_OURS) and not name.endswith(_TOLD_IN))
         if self._tree.git.late:
-            return Looked(citation, Verdict.UNVERIFIABLE, why=_LATE)
+            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=_LATE)
         if len(now) == 1:
-            return Looked(citation, Verdict.MOVED, now[0], f"moved to {now[0]}")
+            return CheckedCitation(citation, CitationState.MOVED, now[0], f"moved to {now[0]}")
         if now:
-            return Looked(citation, Verdict.CHANGED, was, f"{was} does not have it any more")
-        return Looked(citation, Verdict.GONE, why=f"{was} does not have it any more")
+            return CheckedCitation(citation, CitationState.CHANGED, was, f"{was} does not have it any more")
+        return CheckedCitation(citation, CitationState.GONE, why=f"{was} does not have it any more")
 
-    def _command(self, pointer: Pointer) -> Looked:
+    def _command(self, pointer: Pointer) -> CheckedCitation:
         tool, _, name = pointer.citation.what.rpartition(" ")
         missing = ""
         for place, needle, there in self._targets(tool, name):
             if there:
-                return Looked(pointer.citation, Verdict.FRESH, place)
+                return CheckedCitation(pointer.citation, CitationState.FRESH, place)
             if self._was(needle, place):
-                return Looked(pointer.citation, Verdict.GONE, why=f"{place} does not have it any more")
+                return CheckedCitation(pointer.citation, CitationState.GONE, why=f"{place} does not have it any more")
             missing = place if place == _SCRIPTS else missing
         if missing and not self._tree.git.late:
-            return Looked(pointer.citation, Verdict.CHANGED, missing, f"{missing} has no script {name}")
-        return Looked(pointer.citation, Verdict.UNVERIFIABLE, why="no file here says what it does")
+            return CheckedCitation(pointer.citation, CitationState.CHANGED, missing, f"{missing} has no script {name}")
+        return CheckedCitation(pointer.citation, CitationState.UNVERIFIABLE, why="no file here says what it does")
 
     def _targets(self, tool: str, name: str) -> Iterator[tuple[str, str, bool]]:
         """Which file would say what a command does, what stands there, and whether it does."""
@@ -330,15 +334,15 @@ class _Looking:
 
     # --- commits -------------------------------------------------------------------------------
 
-    def _commit(self, pointer: Pointer) -> Looked:
+    def _commit(self, pointer: Pointer) -> CheckedCitation:
         citation = pointer.citation
         if citation.what in self._tree.commits:
-            return Looked(citation, Verdict.FRESH)
+            return CheckedCitation(citation, CitationState.FRESH)
         if self._shallow is None:
             self._shallow = not self._tree.git.there or self._tree.git.is_shallow()
         if citation.sure and not self._shallow and not self._tree.git.late:
-            return Looked(citation, Verdict.GONE, why="there is no such commit")
-        return Looked(citation, Verdict.UNVERIFIABLE, why="no such commit is known here")
+            return CheckedCitation(citation, CitationState.GONE, why="there is no such commit")
+        return CheckedCitation(citation, CitationState.UNVERIFIABLE, why="no such commit is known here")
 
 
 def _blob(path: Path, width: int) -> str:

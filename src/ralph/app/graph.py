@@ -25,9 +25,9 @@ from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
-from ralph.search import facts, rank
 from ralph.search import graph as walking
-from ralph.search.graph import Reached, Sight
+from ralph.search import rank
+from ralph.search.graph import GraphVisibility, ReachedNode, source_facts
 from ralph.store import db, lookup, rows
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
@@ -77,7 +77,7 @@ class Way:
 class Answer:
     """What a search of the graph found, the best first, and what its reader should know about it."""
 
-    hits: tuple[Reached, ...]
+    hits: tuple[ReachedNode, ...]
     at: str
     warnings: tuple[str, ...] = ()
 
@@ -112,7 +112,7 @@ def beside(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
 def _current(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     try:
         with db.explained(path):
-            stored.sync(graph, connection, lambda key, name: facts.told(connection, key, name))
+            stored.sync(graph, connection, lambda key, name: source_facts(connection, key, name))
     except BaseException:
         graph.close()
         raise
@@ -152,9 +152,9 @@ def overview(root: Path, *, task: str = "") -> Overview:
     return asked(root, question)
 
 
-def _seen_part(graph: sqlite3.Connection, sight: Sight) -> Overview:
+def _seen_part(graph: sqlite3.Connection, sight: GraphVisibility) -> Overview:
     seen = {key: node for key, node in stored.nodes(graph).items() if key not in sight.hidden}
-    edges = [row for row in stored.edges(graph) if sight.lets(row.source, row.target)]
+    edges = [row for row in stored.edges(graph) if sight.allows(row.source, row.target)]
     degrees = Counter(end for row in edges for end in (row.source, row.target))
     busiest = sorted(degrees.items(), key=lambda each: (-each[1], seen[each[0]].id))[:_BUSIEST]
     return Overview(
@@ -170,7 +170,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
         sight = graph_sight.of(graph, connection, task)
         key = found(graph, name, sight)
-        rows_there = sorted({row for row in stored.around(graph, [key]) if sight.lets(row.source, row.target)})
+        rows_there = sorted({row for row in stored.around(graph, [key]) if sight.allows(row.source, row.target)})
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
         edges = [
             (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
@@ -194,14 +194,14 @@ def neighbors(
     relations: Collection[Relation] = (),
     at: str = "",
     task: str = "",
-) -> list[Reached]:
+) -> list[ReachedNode]:
     """What is within some hops of a node, the nearest first."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[Reached]:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[ReachedNode]:
         sight = graph_sight.of(graph, connection, task)
         key = found(graph, name, sight)
         return walking.neighbours(
-            graph, key, hops=hops, types=types, relations=relations, at=at, sight=sight, by=ids.today()
+            graph, key, hops=hops, types=types, relations=relations, at=at, visibility=sight, by=ids.today()
         )
 
     return asked(root, question)
@@ -214,7 +214,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> W
         sight = graph_sight.of(graph, connection, task)
         keys = found(graph, start, sight), found(graph, end, sight)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, at=at, sight=sight, by=ids.today())
+        way = walking.path(graph, *keys, at=at, visibility=sight, by=ids.today())
         return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
     return asked(root, question)
@@ -246,7 +246,7 @@ def search(
         known = stored.nodes(graph, seeds)
         sight = graph_sight.of(graph, connection, task)
         kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
-        hits = walking.walk(graph, kept, hops=hops, at=when, sight=sight, hub=walking.HUB)
+        hits = walking.walk(graph, kept, hops=hops, at=when, visibility=sight, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _FADED and (not types or each.node.type in types)]
         return Answer(tuple(fit[:limit]), when, tuple(told))
 
@@ -278,7 +278,7 @@ def _outright(graph: sqlite3.Connection, words: str) -> dict[int, float]:
     return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_OUTRIGHT)
 
 
-def found(graph: sqlite3.Connection, name: str, sight: Sight = walking.EVERYTHING) -> int:
+def found(graph: sqlite3.Connection, name: str, sight: GraphVisibility = walking.ALL_VISIBLE) -> int:
     """The key of the node that somebody names and may see; NotFound says which one may be meant."""
     bare = name.strip()
     named_ = (stored.key_of(graph, spelling) for spelling in spellings(bare))
@@ -304,7 +304,7 @@ def spellings(name: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _nearest(graph: sqlite3.Connection, name: str, sight: Sight) -> str:
+def _nearest(graph: sqlite3.Connection, name: str, sight: GraphVisibility) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
 
     there = [node for key, node in stored.nodes(graph).items() if key not in sight.hidden]

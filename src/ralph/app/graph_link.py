@@ -25,7 +25,7 @@ from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Record
-from ralph.search import facts
+from ralph.search.graph import project_files
 from ralph.store import files, lookup, rows
 from ralph.store import graph as stored
 from ralph.store.sources import Format, Source, sources
@@ -181,7 +181,7 @@ def _tidy(kind: NodeType, name: str) -> str:
     rest = " ".join(name.partition(":")[2].split())
     if kind in (NodeType.FILE, NodeType.SYMBOL):
         file, mark, symbol = rest.partition("#") if kind is NodeType.SYMBOL else (rest, "", "")
-        inside = next(facts.inside([posixpath.normpath(file)] if file else []), "")
+        inside = next(project_files([posixpath.normpath(file)] if file else []), "")
         if not inside or (kind is NodeType.SYMBOL and not symbol):
             hint = "name it from the project's root: file:src/a.ts, symbol:src/a.ts#name"
             raise Refused(f"{name} is not in the project", hint=hint)

@@ -10,25 +10,25 @@ import sqlite3
 from collections.abc import Mapping
 
 from ralph.model.graph import ENTITY_TYPES, Node, NodeType, entity_id
-from ralph.search.graph import EVERYTHING, Sight
+from ralph.search.graph import ALL_VISIBLE, GraphVisibility
 from ralph.store import graph as stored
 from ralph.store import rows
 
 _SPOKEN_OF = (NodeType.FILE, NodeType.SYMBOL, NodeType.TAG)
 
 
-def of(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> Sight:
+def of(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> GraphVisibility:
     """What a task may not see; nothing is hidden from whoever has no task."""
     if not task:
-        return EVERYTHING
+        return ALL_VISIBLE
     nodes = stored.nodes(graph)
     others = {entity_id(NodeType.TASK, name) for name in rows.unfinished(connection, task)}
     sessions = {entity_id(NodeType.SESSION, name) for name in rows.hidden_sessions(connection, task)}
     hidden = {key for key, node in nodes.items() if _is_theirs(node, task) or node.id in sessions}
     silent = {key for key, node in nodes.items() if node.id in others}
     tasks = frozenset(key for key, node in nodes.items() if node.type is NodeType.TASK)
-    unspoken = _unspoken(graph, nodes, Sight(hidden, silent, tasks))
-    return Sight(frozenset(hidden | unspoken), frozenset(silent), tasks)
+    unspoken = _unspoken(graph, nodes, GraphVisibility(hidden, silent, tasks))
+    return GraphVisibility(frozenset(hidden | unspoken), frozenset(silent), tasks)
 
 
 def _is_theirs(node: Node, task: str) -> bool:
@@ -36,11 +36,11 @@ def _is_theirs(node: Node, task: str) -> bool:
     return node.type not in ENTITY_TYPES and node.task not in ("", task)
 
 
-def _unspoken(graph: sqlite3.Connection, nodes: Mapping[int, Node], sight: Sight) -> set[int]:
+def _unspoken(graph: sqlite3.Connection, nodes: Mapping[int, Node], sight: GraphVisibility) -> set[int]:
     """Files, symbols and tags of which nothing speaks that may be seen; a symbol speaks of its file."""
     kept = {key for key, node in nodes.items() if node.type in _SPOKEN_OF}
     symbols = {key for key in kept if nodes[key].type is NodeType.SYMBOL}
-    edges = [(row.source, row.target) for row in stored.edges(graph) if sight.lets(row.source, row.target)]
+    edges = [(row.source, row.target) for row in stored.edges(graph) if sight.allows(row.source, row.target)]
     both = [*edges, *((target, source) for source, target in edges)]
     heard = {other for one, other in both if one not in kept}
     heard |= {other for one, other in both if one in symbols & heard}

@@ -7,9 +7,9 @@ from ralph.app.check import Report
 from ralph.cli.context import invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, one_line
-from ralph.search.citations import STALE, Looked, Verdict
+from ralph.search.citations import STALE, CheckedCitation, CitationState
 
-_COLOURS = {Verdict.GONE: "red", Verdict.MOVED: "yellow", Verdict.CHANGED: "cyan"}
+_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
 
 @click.command(name="check", cls=Command)
@@ -44,13 +44,13 @@ def cli(ctx: click.Context, ids: tuple[str, ...], ci: bool, form: str) -> int:
 def _summary(found: tuple[Report, ...]) -> str:
     if not found:
         return "No record cites anything."
-    counts = {verdict: sum(each.verdict is verdict for each in found) for verdict in Verdict}
+    counts = {verdict: sum(each.verdict is verdict for each in found) for verdict in CitationState}
     words = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
     return f"{len(found)} record(s) cite something: {words}"
 
 
 def _print(report: Report, *, whole: bool) -> None:
-    told = [each for each in report.looked if whole or each.verdict in (*STALE, Verdict.CHANGED)]
+    told = [each for each in report.looked if whole or each.verdict in (*STALE, CitationState.CHANGED)]
     for each in told:
         word = click.style(each.verdict.value, fg=_COLOURS.get(each.verdict))
         where = f"{report.place}:{report.line}: {report.record.id}"
@@ -68,7 +68,7 @@ def _shape(report: Report) -> dict[str, object]:
     }
 
 
-def _cited(looked: Looked) -> dict[str, object]:
+def _cited(looked: CheckedCitation) -> dict[str, object]:
     citation = looked.citation
     return {
         "kind": citation.kind.value,

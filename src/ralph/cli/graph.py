@@ -17,7 +17,7 @@ from ralph.cli.search import said, sight_options
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
-from ralph.search.graph import Reached
+from ralph.search.graph import ReachedNode
 
 _as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
 _hops = click.option(
@@ -348,7 +348,7 @@ def _name(node: Node) -> str:
     return "" if node.id.endswith(f":{node.name}") else one_line(node.name)
 
 
-def _print_reached(found: "list[Reached] | tuple[Reached, ...]", form: str, nothing: str) -> None:
+def _print_reached(found: "list[ReachedNode] | tuple[ReachedNode, ...]", form: str, nothing: str) -> None:
     if form == "json":
         click.echo(json_text([_reached(each) for each in found]))
     elif form == "quiet":
@@ -366,7 +366,7 @@ def _print_reached(found: "list[Reached] | tuple[Reached, ...]", form: str, noth
         click.echo(table(["SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"], rows))
 
 
-def _via(reached: Reached) -> str:
+def _via(reached: ReachedNode) -> str:
     edge = reached.via
     if edge is None:
         return "-"
@@ -376,7 +376,7 @@ def _via(reached: Reached) -> str:
     )
 
 
-def _reached(each: Reached) -> dict[str, object]:
+def _reached(each: ReachedNode) -> dict[str, object]:
     via = edge_json(each.via) if each.via is not None else None
     return {**node_json(each.node), "score": each.score, "hops": each.hops, "via": via, "start": each.start}
 

@@ -15,7 +15,7 @@ from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
 from ralph.mcp.memories import LIMIT, more, place, private
 from ralph.mcp.tool import Arguments
 from ralph.model.record import Outcome
-from ralph.search.graph import Reached
+from ralph.search.graph import ReachedNode
 
 NEAR = 20
 _WORDS = {Change.NEW: "Added", Change.UPDATED: "Updated", Change.UNCHANGED: "Already there:"}
@@ -73,7 +73,7 @@ def neighbors(call: Call, given: Arguments) -> Told:
     return remembered(lines, {"nodes": rows, "total": len(found)}, notes, "Nothing is near it.")
 
 
-def _node(reached: Reached) -> dict[str, str]:
+def _node(reached: ReachedNode) -> dict[str, str]:
     node, edge = reached.node, reached.via
     other = "" if edge is None else edge.source if edge.target == node.id else edge.target
     said = "" if edge is None else f"({edge.relation.value} {'of ' if edge.target == node.id else ''}{other})"

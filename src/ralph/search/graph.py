@@ -1,26 +1,31 @@
-"""Walking the graph: what is near a node, how two are connected, and what a search finds by way of it.
+"""The knowledge graph: its nodes and edges from the rows of a source, and walks over it.
 
-An edge is walked in both directions, and a walk goes on level by level, one query each. What is reached counts
-less with every hop, less over an edge that says little (a mention) than over one that somebody stated, and less
-through a node that many share: a tag on a thousand records connects none of them. So what shares one rare file
-with a hit is near to it, and what shares its language is not. With a time, only what held then is walked. Ties go
-by id, so that the same records give the same answer in whatever order they were read.
-`tests/search/test_graph.py` proves it, `bench/graph.py` measures it against the bare recursive query.
+A memory is a node, related to its tags, files and `[[links]]`, discovered in its session and task; a session affects
+the files it wrote and mentions those it read; a task affects the files of its journal and depends on its blockers.
+Observations and journal entries are no nodes: there are too many. A walk follows edges in both directions, level by
+level; a score falls with every hop, with weak edges, and through nodes that many share. Ties go by id.
 """
 
+import json
+import re
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from math import log2
 from typing import NamedTuple
 
-from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
+from ralph.formats.graphiti import stated_edges
+from ralph.formats.knowledge import links_in
+from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import graph as stored
-from ralph.store.graph import Row
+from ralph.store import rows
+from ralph.store.graph import Fact, Row, Told
 from ralph.store.lookup import marks
 
 DECAY = 0.5
-"""What is left of a score with each hop."""
+"""The factor of a score with each hop."""
 
 WEIGHTS = {
     Relation.SUPERSEDES.value: 0.9,
@@ -32,19 +37,38 @@ WEIGHTS = {
     Relation.DISCOVERED_IN.value: 0.6,
     Relation.MENTIONS.value: 0.4,
 }
-"""How much an edge says that was derived; a stated one says all of it."""
+"""The weight of a derived edge; a stated one has 1."""
 
 HUB = 200
-"""What expands a search is not looked for beyond a node with more edges than this."""
+"""A search is not expanded beyond a node with more edges than this."""
 
 FARTHEST = 12
 """Hops of a path, at most."""
 
 _STRONG = (NodeType.PATTERN, NodeType.DECISION, NodeType.GOTCHA, NodeType.DISCOVERY)
+_SCANNED = 20_000
+"""Characters of a text that are scanned for paths and symbols."""
+_MOST = 20
+"""Mentions of one kind in a text."""
+_NAME = 80
+_PATH = re.compile(
+    r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
+)
+_CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
+_CHANGES = frozenset({"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"})
+"""Tools that write the file they name; the first word of an observation's title."""
+_TASKS = ".ralph/tasks/"
+_SESSIONS = """
+SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
+    SELECT o.content FROM observations o
+    WHERE o.session_id = s.id AND o.source = s.source AND o.title = 'prompt' ORDER BY o.seq LIMIT 1
+) FROM sessions s WHERE s.source = ?
+"""
+"""Sessions with their first prompt, which says more than an id."""
 
 
-class Reached(NamedTuple):
-    """A node that a walk came to: in how many hops, how near that is (1 is the start), and over which last edge."""
+class ReachedNode(NamedTuple):
+    """A node that a walk reached: hops, how near it is (1 is the start), and the last edge."""
 
     node: Node
     hops: int
@@ -53,26 +77,28 @@ class Reached(NamedTuple):
     start: str = ""
 
 
-class Sight(NamedTuple):
-    """What somebody within a task may not see, by key: `hidden` nodes, and of others (`silent`), the tasks that are
-    not finished, what they did; that they are there, and which task waits for which, everybody may know."""
+class GraphVisibility(NamedTuple):
+    """What a task may not see, by key: `hidden` nodes, and the edges of `silent` ones (unfinished tasks of others).
+
+    That those tasks exist, and which of the `tasks` waits for which, is visible to all.
+    """
 
     hidden: AbstractSet[int] = frozenset()
     silent: AbstractSet[int] = frozenset()
     tasks: AbstractSet[int] = frozenset()
 
-    def lets(self, source: int, target: int) -> bool:
+    def allows(self, source: int, target: int) -> bool:
         """Whether an edge between two nodes may be seen."""
         if source in self.hidden or target in self.hidden:
             return False
         return (source not in self.silent and target not in self.silent) or {source, target} <= self.tasks
 
 
-EVERYTHING = Sight()
-"""The sight of whoever has no task."""
+ALL_VISIBLE = GraphVisibility()
+"""Outside of any task."""
 
 _At = tuple[float, int, Row | None, int, int]
-"""Where a walk stands: the score, how many hops, the last edge, the node before, and where the walk began."""
+"""A step of a walk: score, hops, the last edge, the node before, and the start."""
 
 
 def neighbours(
@@ -83,12 +109,12 @@ def neighbours(
     types: Collection[NodeType] = (),
     relations: Collection[Relation] = (),
     at: str = "",
-    sight: Sight = EVERYTHING,
+    visibility: GraphVisibility = ALL_VISIBLE,
     by: str = "",
-) -> list[Reached]:
-    """What is within some hops of a node, the nearest first."""
-    found = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, sight=sight, by=by)
-    return [each for each in found if each.hops and (not types or each.node.type in types)]
+) -> list[ReachedNode]:
+    """The nodes within some hops of a node, the nearest first."""
+    reached = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, visibility=visibility, by=by)
+    return [each for each in reached if each.hops and (not types or each.node.type in types)]
 
 
 def walk(
@@ -98,20 +124,20 @@ def walk(
     hops: int,
     relations: Collection[Relation] = (),
     at: str = "",
-    sight: Sight = EVERYTHING,
+    visibility: GraphVisibility = ALL_VISIBLE,
     hub: int | None = None,
     by: str = "",
-) -> list[Reached]:
-    """Everything within some hops of any seed, the seeds included, each by its best way, best first.
+) -> list[ReachedNode]:
+    """Everything within some hops of any seed, the seeds included, each by its best path, best first.
 
-    Within a task, what it may not see is not walked over; nor, without a time, is what begins after the day `by`.
+    What is not visible is not walked over; nor, without a time, is what begins after the day `by`.
     """
     known = stored.nodes(graph, seeds)
     seen: dict[int, _At] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
     edge = seen
     wanted = {relation.value for relation in relations}
     for hop in range(1, hops + 1):
-        nearest = _further(graph, edge, seen, known, _Rules(hop, wanted, at, hub, sight, by))
+        nearest = _further(graph, edge, seen, known, _WalkRules(hop, wanted, at, hub, visibility, by))
         known |= stored.nodes(graph, nearest)
         if at:
             nearest = {key: each for key, each in nearest.items() if known[key].holds(at)}
@@ -122,14 +148,14 @@ def walk(
     return _ordered(seen, known)
 
 
-class _Rules(NamedTuple):
-    """How far a walk is, and what it may walk over."""
+class _WalkRules(NamedTuple):
+    """The hop of a walk, and what it may walk over."""
 
     hop: int
     relations: Collection[str]
     at: str
     hub: int | None
-    sight: Sight
+    visibility: GraphVisibility
     by: str
 
 
@@ -138,16 +164,16 @@ def _further(
     edge: Mapping[int, _At],
     seen: Mapping[int, _At],
     known: Mapping[int, Node],
-    rules: _Rules,
+    rules: _WalkRules,
 ) -> dict[int, _At]:
-    """What is one hop beyond the edge of what was seen, each node by the best way to it."""
+    """The nodes one hop further, each by the best path to it."""
     nearest: dict[int, _At] = {}
-    for key, rows in _by_end(graph, edge, rules).items():
-        if rules.hub is not None and rules.hop > 1 and len(rows) > rules.hub:
+    for key, edges in _by_end(graph, edge, rules).items():
+        if rules.hub is not None and rules.hop > 1 and len(edges) > rules.hub:
             continue
         here = edge[key]
-        share = here[0] * DECAY * (_share(len(rows)) if rules.hop > 1 else 1.0)
-        for row in rows:
+        share = here[0] * DECAY * (_share(len(edges)) if rules.hop > 1 else 1.0)
+        for row in edges:
             _, source, target, relation, _, _, _, explicit = row
             other = target if source == key else source
             if other in seen:
@@ -159,28 +185,28 @@ def _further(
     return nearest
 
 
-def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _Rules) -> dict[int, list[Row]]:
-    """The edges at some nodes that may be walked, by the node they are left from."""
-    found: dict[int, list[Row]] = {key: [] for key in ends}
+def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _WalkRules) -> dict[int, list[Row]]:
+    """The edges at some nodes that may be walked, by the node they start from."""
+    edges: dict[int, list[Row]] = {key: [] for key in ends}
     for row in stored.around(graph, ends):
         if rules.relations and row.relation not in rules.relations:
             continue
-        if rules.sight is not EVERYTHING and not rules.sight.lets(row.source, row.target):
+        if rules.visibility is not ALL_VISIBLE and not rules.visibility.allows(row.source, row.target):
             continue
         if rules.by and row.valid_from[:10] > rules.by:
             continue
-        if not rules.at or _held(row, rules.at):
-            found[row[0]].append(row)
-    return found
+        if not rules.at or _valid_at(row, rules.at):
+            edges[row[0]].append(row)
+    return edges
 
 
-def _held(row: Row, at: str) -> bool:
+def _valid_at(row: Row, at: str) -> bool:
     times = (row.recorded, row.valid_from, row.valid_until)
     return Edge("", Relation.RELATED_TO, "", *times).holds(at)
 
 
 def _first(known: Mapping[int, Node], key: int, row: Row, best: _At) -> bool:
-    """Whether of two equally good ways this is the one to tell: a fixed choice, whatever the keys are."""
+    """Whether this is the path to report of two equally good ones: a fixed choice, whatever the keys are."""
     other = best[2]
     if other is None:
         return False
@@ -188,23 +214,18 @@ def _first(known: Mapping[int, Node], key: int, row: Row, best: _At) -> bool:
 
 
 def _share(degree: int) -> float:
-    """How much of its score a node hands on: all of it to one other, less the more there are."""
+    """How much of its score a node passes on: all of it to one other, less to many."""
     return 1 / (1 + log2(degree / 2)) if degree > 2 else 1.0
 
 
-def _ordered(seen: Mapping[int, _At], known: Mapping[int, Node]) -> list[Reached]:
-    found = [
-        Reached(
+def _ordered(seen: Mapping[int, _At], known: Mapping[int, Node]) -> list[ReachedNode]:
+    nodes = [
+        ReachedNode(
             known[key], hops, round(score, 9), stored.edge_of(row, known) if row is not None else None, known[start][0]
         )
         for key, (score, hops, row, _, start) in seen.items()
     ]
-    found.sort(key=_rank)
-    return found
-
-
-def _rank(each: Reached) -> tuple[float, int, str]:
-    return -each[2], each[1], each[0][0]
+    return sorted(nodes, key=lambda each: (-each.score, each.hops, each.node.id))
 
 
 def path(
@@ -213,13 +234,13 @@ def path(
     end: int,
     *,
     at: str = "",
-    sight: Sight = EVERYTHING,
+    visibility: GraphVisibility = ALL_VISIBLE,
     by: str = "",
     most: int = FARTHEST,
 ) -> list[Edge] | None:
-    """The edges of a shortest way from one node to another, or None; of several, a fixed one.
+    """The edges of a shortest path from one node to another, or None; of several, a fixed one.
 
-    Both ends walk towards each other, always the one that has less to look at.
+    Both ends walk towards each other, always the one with fewer nodes to expand.
     """
     known = stored.nodes(graph, {start, end})
     if at and not all(node.holds(at) for node in known.values()):
@@ -230,7 +251,7 @@ def path(
     while not met and most > 0 and all(edges):
         most -= 1
         side = int(len(edges[1]) < len(edges[0]))
-        edges[side] = _onward(graph, came[side], edges[side], known, _Rules(0, (), at, None, sight, by))
+        edges[side] = _onward(graph, came[side], edges[side], known, _WalkRules(0, (), at, None, visibility, by))
         met = edges[side] & came[1 - side].keys()
     if not met:
         return None
@@ -240,17 +261,19 @@ def path(
 
 
 _Came = dict[int, tuple[int, Row] | None]
-"""Nodes that one end has come to, each with the node before it and the edge between; None for the end itself."""
+"""Nodes reached from one end, each with the node before it and the edge between; None for the end itself."""
 
 
-def _onward(graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], rules: _Rules) -> set[int]:
-    """Go one hop further; gives the nodes that are new, each reached by a fixed one of the ways to it."""
+def _onward(
+    graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], rules: _WalkRules
+) -> set[int]:
+    """Go one hop further; return the new nodes, each reached by a fixed one of the paths to it."""
     found: dict[int, tuple[tuple[str, str, str], int, Row]] = {}
     for row in stored.around(graph, edge):
         other = row.target if row.source == row.here else row.source
-        if other in came or not rules.sight.lets(row.source, row.target):
+        if other in came or not rules.visibility.allows(row.source, row.target):
             continue
-        if (rules.at and not _held(row, rules.at)) or (rules.by and row.valid_from[:10] > rules.by):
+        if (rules.at and not _valid_at(row, rules.at)) or (rules.by and row.valid_from[:10] > rules.by):
             continue
         way = (known[row.here].id, row.relation, row.recorded)
         if other not in found or way < found[other][0]:
@@ -263,22 +286,19 @@ def _onward(graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[
 
 
 def _way(came: _Came, end: int, known: Mapping[int, Node]) -> list[Edge]:
-    """The edges from a node back to where one end began."""
-    found: list[Edge] = []
+    """The edges from a node back to one end."""
+    edges: list[Edge] = []
     step = came[end]
     while step is not None:
-        found.append(stored.edge_of(step[1], known))
+        edges.append(stored.edge_of(step[1], known))
         step = came[step[0]]
-    return found
+    return edges
 
 
 def related(
     graph: sqlite3.Connection, index: sqlite3.Connection, keys: Sequence[int], *, at: str = "", hops: int = 2
 ) -> list[tuple[int, int, float]]:
-    """Records of the index that are connected with others: who leads, who is led to, and how near that is (to 1).
-
-    This is what expands a search; what no longer holds leads nowhere.
-    """
+    """Records connected with others, for the expansion of a search: source, target, and how near (at most 1)."""
     names = _ids(index, keys)
     seeds = stored.keys_of(graph, list(names.values()))
     found: list[tuple[int, str, float]] = []
@@ -308,3 +328,189 @@ def _keys(index: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
         sql = f"SELECT id, key FROM records WHERE id IN ({marks(part)})"  # noqa: S608  (marks only)
         found.update((row[0], row[1]) for row in index.execute(sql, part))
     return found
+
+
+# --- facts of a source --------------------------------------------------------------------------
+
+
+def source_facts(index: sqlite3.Connection, source: int, path: str) -> Told:
+    """The nodes and edges of one source of the index."""
+    task = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
+    nodes: list[tuple[Node, str]] = []
+    facts: list[Fact] = []
+    names = dict(index.execute("SELECT key, id FROM records WHERE source = ?", (source,)).fetchall())
+    for key, record in rows.stored(index, Family.MEMORY, "source = ?", (source,)):
+        record = replace(record, id=names[key])
+        nodes.append((node_of(record, task), record.title))
+        facts += memory_facts(record, task)
+    for part in (_tasks(index, source), _sessions(index, source)):
+        for node, more in part:
+            nodes.append((node, ""))
+            facts += more
+    facts += _journal(index, source, task)
+    facts += _observations(index, source)
+    return Told(tuple(nodes), tuple(facts))
+
+
+def node_of(record: Record, task: str = "") -> Node:
+    """The node of a memory."""
+    kind = TYPE_OF_KIND[record.kind] if isinstance(record.kind, MemoryKind) else NodeType.DISCOVERY
+    since = record.extra.get("valid-from", record.extra.get("valid_from", ""))
+    return Node(
+        record.id,
+        kind,
+        _short_name(record.title or record.text.strip().partition("\n")[0]),
+        record.created_at,
+        since if isinstance(since, str) else "",
+        record.valid_until,
+        retired=record.status is Status.RETIRED,
+        task=record.origin.task or task,
+    )
+
+
+def _short_name(words: str) -> str:
+    """A name on one short line."""
+    line = " ".join(words[: 3 * _NAME].split())
+    return line if len(line) <= _NAME else f"{line[: _NAME - 1]}…"
+
+
+def memory_facts(record: Record, task: str = "") -> Iterator[Fact]:
+    """The edges of a memory, each once."""
+    seen: set[tuple[str, Relation, str]] = set()
+    for fact in _memory_edges(record, task):
+        ends = (fact.source, fact.relation, fact.target)
+        if ends not in seen:
+            seen.add(ends)
+            yield fact
+
+
+def _memory_edges(record: Record, task: str) -> Iterator[Fact]:
+    at = record.created_at
+    for edge in stated_edges(record):
+        words = entity_type(edge.target) is None
+        yield Fact(record.id, edge.relation, edge.target, at, edge.since, edge.until, True, target_is_words=words)
+    for link in record.links:
+        if link.relation == "superseded_by":
+            yield Fact(link.target, Relation.SUPERSEDES, record.id, at, source_is_words=True)
+        elif parse_relation(link.relation) is None:
+            yield Fact(record.id, Relation.RELATED_TO, link.target, at, target_is_words=True)
+    for title in links_in(record.text) if "[[" in record.text else ():
+        yield Fact(record.id, Relation.RELATED_TO, title, at, target_is_words=True)
+    for tag in record.tags:
+        if name := " ".join(tag.lower().split()):
+            yield Fact(record.id, Relation.RELATED_TO, entity_id(NodeType.TAG, name), at)
+    if record.origin.session:
+        yield Fact(record.id, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at)
+    if record.origin.task or task:
+        yield Fact(record.id, Relation.DISCOVERED_IN, entity_id(NodeType.TASK, record.origin.task or task), at)
+    yield from _file_edges(record)
+
+
+def _file_edges(record: Record) -> Iterator[Fact]:
+    """The files that a record is about, and what its text mentions."""
+    at = record.created_at
+    about = list(dict.fromkeys(project_files(record.origin.files)))
+    how = Relation.DISCOVERED_IN if record.kind is MemoryKind.FIX else Relation.RELATED_TO
+    for file in about:
+        yield Fact(record.id, how, entity_id(NodeType.FILE, file), at)
+    files, symbols = find_mentions(record.text, about)
+    for file in files:
+        if file not in about:
+            yield Fact(record.id, Relation.MENTIONS, entity_id(NodeType.FILE, file), at)
+    for symbol in symbols:
+        yield Fact(record.id, Relation.MENTIONS, entity_id(NodeType.SYMBOL, symbol), at)
+        yield Fact(
+            entity_id(NodeType.SYMBOL, symbol),
+            Relation.RELATED_TO,
+            entity_id(NodeType.FILE, symbol.partition("#")[0]),
+            at,
+        )
+
+
+def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """The paths in a text, and the symbols: `path#name`, or `name()` when just one file can be meant."""
+    files: dict[str, None] = {}
+    symbols: dict[str, None] = {}
+    part = text[:_SCANNED]
+    for found in _PATH.finditer(part) if "/" in part else ():
+        if not any(piece in ("..", ".") for piece in found[1].split("/")):
+            files[found[1]] = None
+            if found[2]:
+                symbols[f"{found[1]}#{found[2].rstrip('.')}"] = None
+    meant = {*about, *files}
+    if len(meant) == 1 and "()`" in part:
+        (file,) = meant
+        symbols.update((f"{file}#{name}", None) for name in _CALL.findall(part))
+    return list(files)[:_MOST], list(symbols)[:_MOST]
+
+
+def project_files(files: Sequence[str]) -> Iterator[str]:
+    """Files of the project, named from its root."""
+    for file in files:
+        name = file.strip().removeprefix("./")
+        if name and not name.startswith(("/", "~", "..")) and "\\" not in name and name[1:2] != ":":
+            yield name
+
+
+def _tasks(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
+    sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
+    for task, title, blocked_by, parent, created in index.execute(sql, (source,)):
+        own, at = entity_id(NodeType.TASK, task), created or ""
+        node = Node(own, NodeType.TASK, _short_name(title) or task, at, task=task)
+        facts = [
+            Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in _string_list(blocked_by)
+        ]
+        if parent:
+            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
+        yield node, facts
+
+
+def _sessions(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
+    for session, task, at, asked in index.execute(_SESSIONS, (source,)):
+        own = entity_id(NodeType.SESSION, session)
+        facts = [Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at)] if task else []
+        yield Node(own, NodeType.SESSION, _short_name(asked or "") or session, at, task=task or ""), facts
+
+
+def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
+    """The files and sessions of tasks, each edge at its earliest time."""
+    first: dict[tuple[str, Relation, str], str] = {}
+    for _, record in rows.stored(index, Family.JOURNAL, "source = ?", (source,)):
+        task = record.origin.task or owner
+        if not task:
+            continue
+        ends = [(Relation.AFFECTS, entity_id(NodeType.FILE, file)) for file in project_files(record.origin.files)]
+        if record.origin.session:
+            ends.append((Relation.RELATED_TO, entity_id(NodeType.SESSION, record.origin.session)))
+        for relation, target in ends:
+            _earliest(first, (entity_id(NodeType.TASK, task), relation, target), record.created_at)
+    yield from (Fact(*ends, at) for ends, at in first.items())
+
+
+def _observations(index: sqlite3.Connection, source: int) -> Iterator[Fact]:
+    """The files that sessions wrote or only read."""
+    sql = "SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''"
+    first: dict[tuple[str, Relation, str], str] = {}
+    for session, title, files, at in index.execute(sql, (source,)):
+        if not session:
+            continue
+        changes = title.partition(" ")[0].rstrip(":").lower() in _CHANGES
+        how = Relation.AFFECTS if changes else Relation.MENTIONS
+        for file in project_files(_string_list(files)):
+            _earliest(first, (entity_id(NodeType.SESSION, session), how, entity_id(NodeType.FILE, file)), at)
+    for ends, at in first.items():
+        if ends[1] is not Relation.MENTIONS or (ends[0], Relation.AFFECTS, ends[2]) not in first:  # writing says more
+            yield Fact(*ends, at)
+
+
+def _earliest(first: dict[tuple[str, Relation, str], str], ends: tuple[str, Relation, str], at: str) -> None:
+    known = first.get(ends)
+    first[ends] = at if known is None or (at and at < known) else known
+
+
+def _string_list(text: str) -> list[str]:
+    try:
+        found = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return [item for item in found if isinstance(item, str) and item] if isinstance(found, list) else []

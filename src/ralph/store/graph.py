@@ -1,7 +1,7 @@
 """The graph in a database of its own: nodes and edges, brought up to date source by source.
 
 It is a cache over the index: each source of the index that changed is taken out and told anew (what its rows mean
-is for `search/facts.py` to know), so that a session's new line costs that session, and a rebuild is linear. Ends
+is for `search/graph.py` to know), so that a session's new line costs that session, and a rebuild is linear. Ends
 that are words are looked up at the end of every change, with the times that superseding gives: the result depends
 on the rows alone, never on the order in which they came. A file that is damaged, or was made by another version,
 is deleted and made again without a word. `tests/store/test_graph.py` compares every state with a graph made anew.

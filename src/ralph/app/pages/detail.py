@@ -23,7 +23,7 @@ from ralph.errors import NotFound, RalphError
 from ralph.model.graph import Node, Relation
 from ralph.model.record import Family, Record, Status
 from ralph.search import citations
-from ralph.search.citations import Looked
+from ralph.search.citations import CheckedCitation
 from ralph.store import lookup, rows
 from ralph.store.sources import Format
 
@@ -90,7 +90,7 @@ class Detail:
     full: Layer
     links: tuple[tuple[str, str, str], ...]
     successor: Successor | None = None
-    citations: tuple[Looked, ...] = ()
+    citations: tuple[CheckedCitation, ...] = ()
     injections: tuple[Handed, ...] = ()
     injected: int = 0
     used: int = 0
@@ -204,11 +204,11 @@ def titled(record: Record) -> str:
     return line if len(line) <= _NAMED else f"{line[:_NAMED].rpartition(' ')[0] or line[:_NAMED]}…"
 
 
-def _citations(root: Path, record: Record) -> tuple[Looked, ...]:
+def _citations(root: Path, record: Record) -> tuple[CheckedCitation, ...]:
     if record.family is not Family.MEMORY:
         return ()
     with suppress(RalphError, OSError):
-        return tuple(check_look.look(Git(root), [(record, citations.of(record))])[0])
+        return tuple(check_look.look(Git(root), [(record, citations.find_citations(record))])[0])
     return ()
 
 
