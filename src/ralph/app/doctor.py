@@ -16,7 +16,7 @@ from ralph import paths
 from ralph.app import hook_health, hook_settings, outdated
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
-from ralph.app.worktrees import index_trees, merge_bench, rescue, staging, worktree
+from ralph.app.worktrees import indexes, worktree
 from ralph.capture import privacy
 from ralph.config import Complaint
 from ralph.errors import RalphError
@@ -281,47 +281,14 @@ def _seen_by_git(root: Path) -> list[Finding]:
 
 
 def _worktrees(root: Path) -> list[Finding]:
-    """What is wrong with the checkouts of tasks, and what is left of some that are gone."""
+    """What is wrong with the worktrees of tasks, and indexes of some that are gone."""
+    folder = paths.state_root(root) / worktree.FOLDER
     wrong = [
-        Finding(paths.state_root(root) / worktree.FOLDER, Problem(1, each.what, each.hint, "warning", "worktree"))
-        for each in worktree.troubles(root)
+        Finding(folder, Problem(1, each.what, each.hint, "warning", "worktree")) for each in worktree.problems(root)
     ]
-    what, hint = "memories of a worktree that is gone", "take over what you want, then delete the file"
-    kept = [
-        Finding(path, Problem(1, what, hint, "note", "rescued")) for path in sorted(rescue.folder(root).glob("*.md"))
-    ]
-    return [*_landing(root), *_staged(root), *wrong, *(_left(root, each) for each in index_trees.left(root)), *kept]
-
-
-def _staged(root: Path) -> list[Finding]:
-    """Memory of worktrees that somebody deleted before it was committed."""
-    hint = "never committed; `ralph task start {0} --worktree` puts it back, `ralph task merge {0}` merges it, too"
-    found: list[Finding] = []
-    for name, names in staging.left(root).items():
-        what = f"memory of the worktree {name}, which is gone: {', '.join(names)}"
-        found.append(Finding(staging.folder(root, name), Problem(1, what, hint.format(name), "warning", "staged")))
-    return found
-
-
-def _landing(root: Path) -> list[Finding]:
-    """A merge that was killed while it wrote into the main checkout."""
-    found = merge_bench.under_way(paths.state_root(root))
-    if found is None:
-        return []
-    what = f"a merge of {found.task} is on its way into the main checkout, or was killed there"
-    hint = f"`ralph task merge {found.task}` finishes it; commit nothing before"
-    return [Finding(merge_bench.note_file(paths.state_root(root)), Problem(1, what, hint, "warning", "landing"))]
-
-
-def _left(root: Path, each: index_trees.Left) -> Finding:
-    """What is left of a worktree that is gone; a person should look when memory stands nowhere else."""
-    count = len(rescue.only_there(root, each.path.name))
     what, hint = "the index of a worktree that is gone", "`ralph index prune --yes` removes it"
-    if not count:
-        return Finding(each.path, Problem(1, f"{what}; nothing is lost with it", hint, "note", "worktree-index"))
-    hint = f"`ralph index prune --yes` keeps them in {paths.shown(rescue.folder(root), root)}"
-    what = f"{what}, and of {count} {'memory' if count == 1 else 'memories'} that nothing else has: never committed"
-    return Finding(each.path, Problem(1, what, hint, "warning", "worktree-index"))
+    stale = [Finding(each.path, Problem(1, what, hint, "note", "worktree-index")) for each in indexes.stale(root)]
+    return [*wrong, *stale]
 
 
 def _second_stores(root: Path) -> Iterable[Finding]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import index, session
 from ralph.app.forgetting import Logs, Vanishing, Wanted, contents_of, shapes, shown
-from ralph.app.worktrees import index_trees
+from ralph.app.worktrees import indexes
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import GUARDRAILS, parse_memories
@@ -212,7 +212,7 @@ def _leftovers(
         lines = {line for each in vanishing for line in each.text.casefold().splitlines() if len(line) >= _SMALL}
         words = {each.id.casefold() for each in vanishing if each.id} | lines
     for path in _files(root):
-        is_backup = ".bak" in path.name or _is_staged(root, path)
+        is_backup = ".bak" in path.name
         if path.suffix == ".jsonl" or not (wanted.matching or is_backup):
             continue
         text = changed[path] if path in changed else _text(path)
@@ -221,12 +221,6 @@ def _leftovers(
                 yield Left(path, number, _BACKUP if is_backup else _BY_HAND)
                 if is_backup:
                     break
-
-
-def _is_staged(root: Path, path: Path) -> bool:
-    """Whether a file is the copy of what is staged in another worktree; this one's is made again after the command."""
-    staged, name = paths.log_folder(root) / "staged", paths.worktree_name(root)
-    return path.is_relative_to(staged) and not (name and path.is_relative_to(staged / name))
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -262,7 +256,7 @@ def _injected(root: Path, name: str) -> list[Path]:
 def _without_index(root: Path) -> None:
     """Delete the index of every checkout; what is deleted from a database would stay in its free pages."""
     index.of(root)  # Refused, where it is somebody else's
-    index_trees.discard_all(root, index.PATIENCE)
+    indexes.discard_all(root, index.PATIENCE)
 
 
 def _index_anew(root: Path, progress: Progress | None) -> None:

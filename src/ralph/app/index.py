@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from ralph import paths
 from ralph.app import logs
-from ralph.app.worktrees import index_trees
+from ralph.app.worktrees import indexes
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
@@ -222,21 +222,15 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
         for one in found:
             files.delete(one.path)
         sync(root)
-    return [*found, *_of_trees(root, really)]
+    return [*found, *_stale_indexes(root, really)]
 
 
-def _of_trees(root: Path, really: bool) -> list[Prunable]:
-    """What is left of worktrees that are gone; what stands nowhere else is kept when it goes."""
-    why = "the index of a worktree that is gone"
-    if not really:
-        return [Prunable(each.path, why, each.size) for each in index_trees.left(root)]
-    from ralph.app.worktrees import rescue  # noqa: PLC0415 - a hook that catches up would load much for it
-
-    done = rescue.clear(root)
-    return [
-        Prunable(each.left.path, f"{why}{f'; its memories are in {each.kept}' if each.kept else ''}", each.left.size)
-        for each in done
-    ]
+def _stale_indexes(root: Path, really: bool) -> list[Prunable]:
+    """The indexes of worktrees that are gone."""
+    stale = indexes.stale(root)
+    for each in stale if really else ():
+        indexes.remove(root, each.path.name)
+    return [Prunable(each.path, "the index of a worktree that is gone", each.size) for each in stale]
 
 
 def ask(

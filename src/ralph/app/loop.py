@@ -115,7 +115,7 @@ def prepare(
 def _check_free(root: Path, name: str, run: str = "") -> None:
     """Refuse a task that is done, whose worktree is not there, or that another run works on."""
     found = task_file.find(root, name).task
-    worktree.workplace(root, found)
+    worktree.working_folder(root, found)
     if status_of(found) is TaskStatus.DONE:
         raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
     if found.claim is not None and found.claim.run != run and is_live(found.claim, ids.now()):

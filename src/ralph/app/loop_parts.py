@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.agents import process
 from ralph.app import insight, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory
 from ralph.app.task_claims import LEASE
-from ralph.app.worktrees import staging, worktree
+from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
 from ralph.formats.sigils import Sigils, read_sigils
@@ -91,7 +91,7 @@ class Workbench:
 
     def go_to(self, name: str, base: str = "") -> None:
         """Work where a task is worked on: in its worktree, else in the project."""
-        at = worktree.workplace(self.home, task_file.find(self.home, name).task) if name else self.home
+        at = worktree.working_folder(self.home, task_file.find(self.home, name).task) if name else self.home
         if at != self.root:
             self.root, self.disk, self._first = at, changes.ChangeTracker(at, self._run, base), None
             self.teller.tell(f"works in {at}")
@@ -110,7 +110,7 @@ class Workbench:
     def _ready(self, run: Run, settled: set[str]) -> list[Task]:
         found = task.ready(self.root)
         wanted = [each for each in found if run.feature in ("", each.feature or "") and each.id not in settled]
-        return [each for each in wanted if worktree.trouble(self.home, each, is_quick=True) is None]
+        return [each for each in wanted if worktree.problem_of(self.home, each, quick=True) is None]
 
     def _claimed(self, run: Run, waiting: Sequence[Task]) -> Task | None:
         """The first of these that is to be had."""
@@ -266,9 +266,8 @@ class Workbench:
                 self.root, entry, self._known, story=self._story, patterns=self._patterns
             )  # fmt: skip
             if self.root != self.home:
-                worktree.gather(self.root, new)
-                worktree.seen(self.root, task_file.find(self.root, entry.task).task, self._head)
-                staging.keep(self.root)
+                worktree.record_learnings(self.root, new)
+                worktree.note_commit(self.root, task_file.find(self.root, entry.task).task, self._head)
             insight.extract(
                 self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
             )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
-from ralph.app.worktrees import index_trees
+from ralph.app.worktrees import indexes
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
@@ -140,7 +140,7 @@ def embed_with(
     complete = index.sync(root).complete
     held = index.ask(root, rows.digests)
     everything = complete and limit is None
-    others = frozenset(index_trees.digests(root))
+    others = frozenset(indexes.digests(root))
     with _cache(root) as cache:
         if everything:
             cache.prune({*held.values(), *others})

@@ -110,7 +110,7 @@ def add(
         if about is not None or in_worktree:
             begin(root, name)
         if in_worktree:
-            added = replace(added, task=worktree.make(root, name, tell=tell).task)
+            added = replace(added, task=worktree.create(root, name, tell=tell).task)
     except RalphError:
         task_file.take_back(root, name)
         raise
@@ -191,10 +191,10 @@ def _turned_to(old: Task, branch: str) -> Task:
     return task_file.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
 
 
-def place(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Made:
+def place(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
     """Give a task a worktree, and the files that it remembers with."""
     begin(root, task_id)
-    return worktree.make(root, task_id, tell=tell)
+    return worktree.create(root, task_id, tell=tell)
 
 
 def stories(root: Path, task_id: str) -> tuple[Story, ...]:
@@ -389,7 +389,7 @@ def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[P
 
     Its part of the graph is written beside it, for whoever reads it from there.
     """
-    at = worktree.place(root, work)
+    at = worktree.folder_of(root, work)
     try:
         insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
         done = promote.promoted(paths.state_root(root), work.id, patterns=patterns)

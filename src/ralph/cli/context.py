@@ -54,15 +54,14 @@ class Invocation:
             warn(warning)
         return loaded.config
 
-    def keep_staged(self) -> None:
-        """After a command in a worktree: what is staged there is kept in the main checkout, too."""
+    def note_commit(self) -> None:
+        """After a command in a worktree: note its commit, by which a rewritten branch is found."""
         if "root" not in self.__dict__ or not paths.worktree_name(self.root):
             return
-        from ralph.app.worktrees import staging, worktree  # noqa: PLC0415  (only worktrees pay for it)
+        from ralph.app.worktrees import worktree  # noqa: PLC0415  (only worktrees pay for it)
 
         with contextlib.suppress(RalphError, OSError):  # what the command did is done
-            staging.keep(self.root)
-            worktree.witness(self.root)
+            worktree.note_current_commit(self.root)
 
 
 def invocation(ctx: click.Context) -> Invocation:

@@ -124,7 +124,7 @@ def cli(ctx: click.Context, root: Path | None) -> None:
       ralph memory prime --budget 2000
     """
     ctx.obj = Invocation(explicit_root=root)
-    ctx.call_on_close(ctx.obj.keep_staged)
+    ctx.call_on_close(ctx.obj.note_commit)
     ctx.color = color()
 
 

@@ -10,7 +10,9 @@ from ralph import paths
 from ralph.app import task as verbs
 from ralph.app import task_import, task_memory
 from ralph.app.task import Listed
-from ralph.app.worktrees import task_drop, task_merge, worktree
+from ralph.app.worktrees import drop as dropping
+from ralph.app.worktrees import merge as merging
+from ralph.app.worktrees import worktree
 from ralph.cli import tasks as printing
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.entries import print_private
@@ -139,7 +141,7 @@ def show(ctx: click.Context, task_id: str, form: str) -> None:
     if form == "json":
         parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
         stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
-        wrong = worktree.summed([each for each in [worktree.trouble(call.root, shown.listed.task)] if each])
+        wrong = worktree.describe([each for each in [worktree.problem_of(call.root, shown.listed.task)] if each])
         click.echo(json_text({**verbs.task_json(shown.listed), **parts, "stories": stories, "troubles": wrong}))
     else:
         printing.print_one(shown, call)
@@ -167,7 +169,6 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     made = task_memory.place(root, task_id, tell=say)
     new = "made" if made.new else "there already"
     click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
-    printing.print_restored(made, root)
 
 
 @cli.command("done")
@@ -205,7 +206,7 @@ def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> Non
     text = text_argument(None, file)
     after, kept = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
     click.echo(f"{task_id} has a PRD" + (f"; the old one is in {paths.shown(kept, call.root)}" if kept else ""))
-    wrong = worktree.trouble(call.root, after)
+    wrong = worktree.problem_of(call.root, after)
     if wrong is not None:
         warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
 
@@ -220,10 +221,10 @@ def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> Non
 def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
-    Memory files of the worktree are committed first. Entries that both sides added are all kept, each once; any other
-    conflict is shown with the words of both sides, and nothing is merged. One merge at a time: a second one waits.
-    --dry-run ends with 1 where the merge would be refused. Hooks judge the merged files in a checkout of their own,
-    with what git ignores in the main one (installed packages); a dry run asks none.
+    It is refused while the worktree has uncommitted changes, memory included; --commit commits them first. Memory
+    entries that both sides added are all kept, each once; any other conflict is shown with the lines of both sides,
+    and nothing is merged. One merge at a time: a second one waits. git runs the repository's hooks; --dry-run runs
+    none, and exits with 1 where the merge would be refused.
 
     \b
     Examples:
@@ -231,7 +232,7 @@ def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_r
       ralph task merge t-1a2b3c --commit
     """
     root, verify = invocation(ctx).root, not no_verify
-    done = task_merge.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
+    done = merging.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
     if form == "json":
         click.echo(json_text(printing.merge_json(done, dry_run=dry_run)))
     else:
@@ -248,7 +249,7 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
     You are asked before anything goes that is only there: files that are not committed, files that git ignores, and
-    commits that no other branch or tag has. With --yes it is told.
+    commits that no other branch or tag has. With --yes it is told. Uncommitted memory is never dropped.
 
     \b
     Examples:
@@ -256,13 +257,13 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
       ralph task drop t-1a2b3c --yes --format json
     """
     root = invocation(ctx).root
-    lost = task_drop.losses(root, task_id)
+    lost = dropping.losses(root, task_id)
     if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
-        say(f"This would be lost: {visible(lost.told)}")
+        say(f"This would be lost: {visible(lost.description)}")
         yes = click.confirm("Drop it all the same?", err=True)
         if not yes:
             raise click.Abort
-    task_drop.drop(root, task_id, agreed=lost if yes else None, tell=say)
+    dropping.drop(root, task_id, agreed=lost if yes else None, tell=say)
     printing.print_drop(task_id, lost, form)
 
 

@@ -1,7 +1,6 @@
 """Printing tasks."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -13,9 +12,8 @@ from ralph.app.task_file import REASON
 from ralph.app.task_import import Imported
 from ralph.app.task_memory import Finished
 from ralph.app.worktrees import worktree
-from ralph.app.worktrees.task_drop import Losses
-from ralph.app.worktrees.task_merge import Merged
-from ralph.app.worktrees.worktree import Made
+from ralph.app.worktrees.drop import Losses
+from ralph.app.worktrees.merge import MergeResult
 from ralph.cli.context import Invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible
@@ -84,7 +82,7 @@ def print_promoted(after: Finished, call: Invocation) -> None:
         warn(visible(after.why))
 
 
-def print_merge(done: Merged, *, dry_run: bool) -> None:
+def print_merge(done: MergeResult, *, dry_run: bool) -> None:
     """What a merge did or would do."""
     would = "would be " if dry_run else ""
     for note in done.notes:
@@ -100,17 +98,17 @@ def print_merge(done: Merged, *, dry_run: bool) -> None:
     click.echo(
         f"{one_line(done.branch)} {would or 'is '}merged into {one_line(done.into)}: {count}, {len(done.files)} files"
     )
-    if done.kept:
-        click.echo(f"Memory kept: {', '.join(map(one_line, done.kept))}")
+    if done.committed:
+        click.echo(f"Committed first: {', '.join(map(one_line, done.committed))}")
     for text in done.learned:
         click.echo(f"  learned: {one_line(text)}")
     if done.diff:
         hand_over(done.diff if done.diff.endswith("\n") else f"{done.diff}\n")
 
 
-def merge_json(done: Merged, *, dry_run: bool) -> dict[str, object]:
+def merge_json(done: MergeResult, *, dry_run: bool) -> dict[str, object]:
     """A merge as machines read it."""
-    lists = {key: list(getattr(done, key)) for key in ("commits", "files", "learned", "kept", "notes", "stops")}
+    lists = {key: list(getattr(done, key)) for key in ("commits", "files", "learned", "committed", "notes", "stops")}
     return {
         "task": done.task.id,
         "branch": done.branch,
@@ -124,21 +122,13 @@ def merge_json(done: Merged, *, dry_run: bool) -> dict[str, object]:
 def print_drop(task_id: str, lost: Losses, form: str) -> None:
     """That a worktree is gone, and what went with it."""
     if form == "json":
-        click.echo(json_text({"task": task_id, "dropped": True, "lost": lost.shape}))
+        click.echo(json_text({"task": task_id, "dropped": True, "lost": lost.as_json}))
         return
     click.echo(f"Dropped the worktree of {task_id}")
     if lost:
-        say(f"Gone with it: {visible(lost.told)}")
+        say(f"Gone with it: {visible(lost.description)}")
     for tip in lost.tips:
         say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
-
-
-def print_restored(made: Made, root: Path) -> None:
-    """What was staged in a worktree that somebody deleted, and is there again."""
-    if made.restored.back:
-        say(f"Put back what was staged there: {', '.join(map(one_line, made.restored.back))}")
-    for path in made.restored.apart:
-        warn(f"{paths.shown(path, root)}: was staged there, and could not be joined with the branch; look at it")
 
 
 def print_one(shown: Shown, call: Invocation) -> None:
@@ -155,7 +145,7 @@ def print_one(shown: Shown, call: Invocation) -> None:
         click.echo("\nStories:")
         for story in shown.stories:
             click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
-    wrong = worktree.trouble(call.root, task)
+    wrong = worktree.problem_of(call.root, task)
     if wrong is not None:
         warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
 

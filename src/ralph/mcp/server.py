@@ -12,7 +12,6 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -220,18 +219,7 @@ def _run(tool: Tool, call: "Call", given: Arguments) -> "Told":
     if tool.writes and not any((call.root / marker).exists() for marker in paths.MARKERS):
         raise UsageError(f"{call.root} is no project", hint="run `ralph init` in the project's folder first")
     module, _, function = tool.run.partition(".")
-    told = cast("Told", getattr(import_module(f"ralph.mcp.{module}"), function)(call, given))
-    _keep_staged(call.root)
-    return told
-
-
-def _keep_staged(root: Path) -> None:
-    """After a call in a worktree: what is staged there is kept in the main checkout, too."""
-    if paths.worktree_name(root):
-        from ralph.app.worktrees import staging  # noqa: PLC0415  (only worktrees pay for it)
-
-        with suppress(RalphError, OSError):  # what the tool did is done
-            staging.keep(root)
+    return cast("Told", getattr(import_module(f"ralph.mcp.{module}"), function)(call, given))
 
 
 def _call(root: Path, env: Mapping[str, str], client: str) -> "Call":

@@ -39,7 +39,7 @@ def tree(shop: Workshop) -> Path:
     guardrails.add(shop.root, RULE, MemoryKind.FIX)
     knowledge.add(shop.root, "Frobnicator", TURNS, ["frobnicator"])
     write(paths.global_patterns(shop.root), f"# Patterns\n\n## Tips\n\n- {BULLET}\n")
-    return worktree.workplace(shop.root, task)
+    return worktree.working_folder(shop.root, task)
 
 
 def find_all(root: Path) -> list[str]:

@@ -1,1 +1,1 @@
-"""Tasks with a checkout of their own: made, merged and dropped; what is staged there, and what each checkout sees."""
+"""Worktrees of tasks: create, merge and drop them, and the indexes that are kept for them."""

@@ -1,10 +1,8 @@
-"""`ralph task drop`: a task's worktree goes, and with it what is nowhere else, which is named before.
+"""`ralph task drop`: remove a task's worktree; what exists nowhere else is named before it goes.
 
-That is: files that are not committed, files that git ignores, and commits that no other branch, tag or remote has,
-be it on the branch (which goes with the worktree if it was made here), on no branch at all, or where Ralph last saw
-the branch before somebody took it back. A worktree that was switched to another branch is told, too: that branch stays.
-What is agreed to is compared with what would be lost at the moment when it goes. Caches that tools make again are no
-loss. `tests/app/worktrees/test_task_drop.py` uses real repositories.
+That is: uncommitted files, files that git ignores, and commits that no other branch, tag or remote has. What the user
+agreed to lose is compared with what would be lost at the moment when it goes. Uncommitted memory is never dropped.
+Caches that tools make again are no loss.
 """
 
 import os
@@ -15,13 +13,13 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import task_file
 from ralph.app.repository import Repository, first_line, listed
-from ralph.app.worktrees import index_trees, rescue, staging, tree_hold, worktree
-from ralph.app.worktrees.worktree import BRANCH, FOLDER, PRD_BRANCH, TREE, member
+from ralph.app.worktrees import indexes, worktree
+from ralph.app.worktrees.worktree import BRANCH, FOLDER, PRD_BRANCH, STATE, member
 from ralph.errors import NotFound, RalphError, Refused
 from ralph.model.work import Task, ignore_text
 from ralph.store import files
 
-_MADE = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
+_CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
 """Folders that tools make again by themselves."""
 _OURS = (".ralph/cache/", ".ralph/log/", ".ralph/tasks/", ".ralph/ralph.db")
 _OUR_NAMES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
@@ -38,32 +36,32 @@ class Losses:
     """The newest of those commits, each with what it is."""
     switched: str = ""
     """The branch that it was switched to, which stays."""
-    unseen: str = ""
-    """Why it cannot be told."""
+    unknown: str = ""
+    """Why the losses cannot be determined."""
 
     def __bool__(self) -> bool:
-        return bool(self.uncommitted or self.ignored or self.commits or self.switched or self.unseen)
+        return bool(self.uncommitted or self.ignored or self.commits or self.switched or self.unknown)
 
     @property
-    def told(self) -> str:
-        """The same in words."""
+    def description(self) -> str:
+        """The losses in a sentence."""
         parts = [f"{len(self.uncommitted)} uncommitted: {listed(self.uncommitted)}"] if self.uncommitted else []
         parts += [f"{len(self.ignored)} that git ignores: {listed(self.ignored)}"] if self.ignored else []
         parts += [f"{len(self.commits)} unmerged commits: {listed(self.commits)}"] if self.commits else []
         parts += [f"which end at {listed(self.tips)}"] if self.tips else []
         parts += [f"the worktree is on {self.switched}, which stays"] if self.switched else []
-        return "; ".join([*parts, *([self.unseen] if self.unseen else [])])
+        return "; ".join([*parts, *([self.unknown] if self.unknown else [])])
 
     @property
-    def shape(self) -> dict[str, object]:
-        """The same as machines read it."""
+    def as_json(self) -> dict[str, object]:
+        """The losses for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 def losses(root: Path, task_id: str) -> Losses:
     """What would be lost with a task's worktree."""
     task = task_file.find(root, task_id).task
-    main, folder = Repository(paths.state_root(root)), worktree.top(root, task_id)
+    main, folder = Repository(paths.state_root(root)), worktree.checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
         raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
     own = Repository(folder)
@@ -71,22 +69,16 @@ def losses(root: Path, task_id: str) -> Losses:
     is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
     lost = _commits(main, task, own.commit("HEAD") if is_ours else "")
     if not folder.exists():
-        return replace(lost, uncommitted=tuple(f"{each} (of the deleted folder)" for each in _staged(root, task_id)))
+        return lost
     if not is_ours:
-        return replace(lost, unseen=f"{FOLDER}/{task_id} is no worktree of this repository any more")
-    there = worktree.astray(root, task)
-    at = worktree.place(root, task)
+        return replace(lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more")
+    other = worktree.other_branch(root, task)
     try:
-        unseen = (*worktree.uncommitted(own), *worktree.hidden(own), *(worktree.stranded(at) if at is not None else ()))
-        switched = there.branch if there is not None else ""
-        return replace(lost, uncommitted=unseen, ignored=tuple(_ignored(own, unseen)), switched=switched)
+        uncommitted = tuple(worktree.uncommitted(own))
+        switched = other.branch if other is not None else ""
+        return replace(lost, uncommitted=uncommitted, ignored=tuple(_ignored(own)), switched=switched)
     except RalphError as error:
-        return replace(lost, unseen=error.message)
-
-
-def _staged(root: Path, task_id: str) -> list[str]:
-    """Memory of a worktree whose folder somebody deleted."""
-    return staging.left(root).get(task_id, [])
+        return replace(lost, unknown=error.message)
 
 
 def _commits(main: Repository, task: Task, head: str) -> Losses:
@@ -113,40 +105,48 @@ def _is_elsewhere(main: Repository, commit: str, goes: str) -> bool:
     return any(name != f"refs/heads/{goes}" for name in found)
 
 
-def _ignored(own: Repository, named: tuple[str, ...]) -> list[str]:
-    """Files that git ignores, a folder of them as one; not those that are named already, nor what is made again."""
+def _ignored(own: Repository) -> list[str]:
+    """Files that git ignores, a folder of them as one, except caches."""
     status = own.names("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching")
     found = [line.removeprefix("!! ") for line in status if line.startswith("!! ")]
     found = [name for name in found if not name.startswith((".ralph/", ".agent/"))]
     found += own.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", ".ralph", ".agent")
-    return sorted(name for name in dict.fromkeys(found) if name not in named and not _is_made(name))
+    return sorted(name for name in dict.fromkeys(found) if not _is_cache(name))
 
 
-def _is_made(name: str) -> bool:
+def _is_cache(name: str) -> bool:
     """Whether a file or folder is a cache, or working state of Ralph's own."""
     parts = name.rstrip("/").split("/")
-    return not _MADE.isdisjoint(parts) or (
+    return not _CACHES.isdisjoint(parts) or (
         ".ralph" in parts and (parts[-1].endswith(_OUR_NAMES) or any(each in f"{name}/" for each in _OURS))
     )
 
 
 def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
     """Remove a task's worktree, and its branch if it was made for it; Refused when more would be lost than `agreed`."""
-    with tree_hold.held(root, f"dropping the worktree of {task_id}", tell=tell):
+    with worktree.repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
         task = task_file.find(root, task_id).task
         worktree.check_free(root, task)
         state = paths.state_root(root)
         files.target(state / FOLDER, state, folder=True)
         lost = losses(root, task_id)
+        memory = [path for path in lost.uncommitted if worktree.is_memory(path)]
+        if memory:
+            raise Refused(
+                f"the worktree of {task_id} has uncommitted memory: {listed(memory)}",
+                hint=f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git",
+            )
         if lost and lost != agreed:
-            raise Refused(f"this would be lost with the worktree of {task_id}: {lost.told}",
-                          hint=f"`ralph task merge {task_id}` first; --yes drops it all the same")  # fmt: skip
-        _removed(root, task)
-        return task_file.change(root, task_id, _without)
+            raise Refused(
+                f"this would be lost with the worktree of {task_id}: {lost.description}",
+                hint=f"`ralph task merge {task_id}` first; --yes drops it all the same",
+            )
+        _remove(root, task)
+        return task_file.change(root, task_id, _without_worktree)
 
 
-def _removed(root: Path, task: Task) -> None:
-    git, folder = Repository(paths.state_root(root)), worktree.top(root, task.id)
+def _remove(root: Path, task: Task) -> None:
+    git, folder = Repository(paths.state_root(root)), worktree.checkout_folder(root, task.id)
     name = paths.worktree_name(folder) if folder.exists() else ""
     if folder.exists() or os.path.realpath(folder) in worktree.registered(git):
         if folder.exists():
@@ -158,17 +158,14 @@ def _removed(root: Path, task: Task) -> None:
         ran = git.tell("branch", "--quiet", "-D", task.branch)
         if ran.code != 0:
             raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
-    for each in {name, task.id} - {""}:  # what was only there has been agreed to
-        staging.discard(root, each)
     if name:
-        index_trees.remove(root, name)
-    rescue.clear(root)
+        indexes.remove(root, name)
 
 
-def _without(task: Task) -> Task:
+def _without_worktree(task: Task) -> Task:
     """The task without its worktree; the branch that its PRD names is the next one's."""
     made = bool(member(task, "branch_by"))
-    extra = {key: value for key, value in task.extra.items() if key != TREE}
+    extra = {key: value for key, value in task.extra.items() if key != STATE}
     wanted = task.extra.get(PRD_BRANCH)
     own = None if made and task.branch == f"{BRANCH}{task.id}" else task.branch
     return replace(task, worktree=None, branch=wanted if isinstance(wanted, str) and wanted else own, extra=extra)

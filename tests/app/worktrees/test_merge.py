@@ -1,4 +1,4 @@
-"""Merging a task's branch: what was learned comes along, both sides' entries stay, and no text is chosen away."""
+"""Merging a task's branch with real git: memory comes along, both sides' entries stay, hooks run."""
 
 import subprocess
 from pathlib import Path
@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.looping import Workshop, git, project
 
-from ralph.app import doctor, knowledge, memory, task_memory
-from ralph.app.worktrees import task_drop, worktree
-from ralph.app.worktrees.task_merge import merge
-from ralph.app.worktrees.task_union import joined, union
+from ralph.app import doctor, memory, task_memory
+from ralph.app.worktrees import drop, worktree
+from ralph.app.worktrees.merge import merge, merge_entries
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.pages import parse_patterns, parse_region, patterns_template
 from ralph.model.record import MemoryKind, Record
@@ -29,6 +28,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 def shop(tmp_path: Path) -> Workshop:
     made = project(tmp_path / "shop")
     made.put("AGENTS.md", "# Mine\n\nBe kind.\n")
+    memory.add(made.root, "prices are in cents", MemoryKind.DECISION)
     git(made.root, "add", "-A")
     git(made.root, "commit", "-q", "-m", "page")
     return made
@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 def new(shop: Workshop, title: str = "refunds") -> tuple[Task, Path]:
     work = task_memory.add(shop.root, title, in_worktree=True).task
-    return work, worktree.workplace(shop.root, work)
+    return work, worktree.working_folder(shop.root, work)
 
 
 def learned(text: str) -> Record:
@@ -63,21 +63,25 @@ def bullets(text: str) -> list[str]:
     return [entry.record.text for entry in parse_region(text).entries]
 
 
-def test_commits_and_memory_written_in_the_worktree_reach_the_project(shop: Workshop) -> None:
+def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) -> None:
     work, place = new(shop)
     put(place, "refund.py", "x = 1\n")
-    knowledge.add(place, "Ledger", "LedgerWriter books.", ["ledger"])
     memory.add(place, "refunds are booked in cents", MemoryKind.DECISION)
-    worktree.gather(place, [learned("LedgerWriter closes after 90 days")])
-    assert not knowledge.discover(shop.root).entries, "until then it is staged in the worktree"
+    worktree.record_learnings(place, [learned("LedgerWriter closes after 90 days")])
+    with pytest.raises(Refused, match=r"uncommitted changes: \.agent/memories\.md"):
+        merge(shop.root, work.id)
+    with pytest.raises(Refused, match=r"uncommitted memory: \.agent/memories\.md"):
+        drop.drop(shop.root, work.id, agreed=drop.losses(shop.root, work.id))
+    git(place, "commit", "-q", "-am", "memory")
     done = merge(shop.root, work.id)
-    assert set(done.kept) == {"AGENTS.md", ".agent/memories.md", ".ralph/knowledge/ledger.md"}
     assert done.learned == ("LedgerWriter closes after 90 days",)
     assert (shop.root / "refund.py").exists()
-    assert [each.record.title for each in knowledge.discover(shop.root).entries] == ["Ledger"]
-    assert [each.record.text for each in memory.list_(shop.root)] == ["refunds are booked in cents"]
+    assert [each.record.text for each in memory.list_(shop.root)] == [
+        "prices are in cents",
+        "refunds are booked in cents",
+    ]
     assert bullets(page(shop)) == ["LedgerWriter closes after 90 days"]
-    assert not task_drop.losses(shop.root, work.id)
+    assert not drop.losses(shop.root, work.id)
     before = head(shop)
     assert not merge(shop.root, work.id).is_new
     assert head(shop) == before
@@ -87,15 +91,22 @@ def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_on
     sides = [new(shop, "one"), new(shop, "two")]
     same = "LedgerWriter closes after 90 days"
     for number, (_, place) in enumerate(sides):
-        worktree.gather(place, [learned(same), learned(f"ThemeProvider number{number} caches PaletteVersion{number}")])
+        worktree.record_learnings(
+            place, [learned(same), learned(f"ThemeProvider number{number} caches PaletteVersion{number}")]
+        )
         memory.add(place, f"memory {number}", MemoryKind.FIX)
+        git(place, "commit", "-q", "-am", "memory")
     for work, _ in sides:
         merge(shop.root, work.id)
     assert page(shop).startswith("# Mine\n\nBe kind.\n")
     assert page(shop).count("ralph:start") == 1
     assert bullets(page(shop)).count(same) == 1
     assert len(bullets(page(shop))) == 3
-    assert sorted(each.record.text for each in memory.list_(shop.root)) == ["memory 0", "memory 1"]
+    assert sorted(each.record.text for each in memory.list_(shop.root)) == [
+        "memory 0",
+        "memory 1",
+        "prices are in cents",
+    ]
 
 
 def test_a_conflict_is_shown_with_the_words_of_both_sides_and_nothing_is_merged(shop: Workshop) -> None:
@@ -106,8 +117,8 @@ def test_a_conflict_is_shown_with_the_words_of_both_sides_and_nothing_is_merged(
     before = head(shop)
     with pytest.raises(Conflict, match=r"both changed cart\.py; nothing was merged") as told:
         merge(shop.root, work.id)
-    assert "cart.py:1:\n    main: ours\n" in told.value.message
-    assert f"{work.branch}: theirs" in told.value.message
+    assert "ours\n" in told.value.message
+    assert "theirs\n" in told.value.message
     assert head(shop) == before
     assert (shop.root / "cart.py").read_text(encoding="utf-8") == "ours\n"
     assert (shop.root / "notes.txt").read_text(encoding="utf-8") == "mine, uncommitted\n"
@@ -133,14 +144,6 @@ def test_uncommitted_work_stops_the_merge_unless_it_is_to_be_committed(shop: Wor
     assert git(place, "status", "--porcelain") == ""
 
 
-def test_a_page_with_more_than_the_region_changed_is_somebodys_work(shop: Workshop) -> None:
-    work, place = new(shop)
-    put(place, "AGENTS.md", "# Mine\n\nBe kind, always.\n", commit=False)
-    worktree.gather(place, [learned("LedgerWriter closes after 90 days")])
-    with pytest.raises(Refused, match=r"uncommitted changes: AGENTS\.md"):
-        merge(shop.root, work.id)
-
-
 def test_a_dirty_main_checkout_matters_only_where_the_branch_writes(shop: Workshop) -> None:
     work, place = new(shop)
     put(place, "cart.py", "theirs\n")
@@ -157,8 +160,7 @@ def test_a_dirty_main_checkout_matters_only_where_the_branch_writes(shop: Worksh
 
 def test_a_dry_run_shows_it_and_changes_nothing(shop: Workshop) -> None:
     work, place = new(shop)
-    worktree.gather(place, [learned("LedgerWriter closes after 90 days")])
-    git(place, "commit", "-q", "-am", "learned")
+    worktree.record_learnings(place, [learned("LedgerWriter closes after 90 days")])
     put(place, "cart.py", "theirs\n")
     put(shop.root, "cart.py", "ours\n")
     put(place, "half.py", "half\n", commit=False)
@@ -172,20 +174,6 @@ def test_a_dry_run_shows_it_and_changes_nothing(shop: Workshop) -> None:
     assert "both changed cart.py" in done.stops[1]
 
 
-def test_a_hook_that_refuses_the_commit_refuses_the_merge(shop: Workshop) -> None:
-    work, place = new(shop)
-    put(place, "a.py", "a\n")
-    hook = shop.root / ".git" / "hooks" / "pre-commit"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\necho 'error: not on a Friday' >&2\nexit 1\n", encoding="utf-8")
-    hook.chmod(0o755)
-    before = head(shop)
-    with pytest.raises(Refused, match="not on a Friday"):
-        merge(shop.root, work.id)
-    assert head(shop) == before
-    assert not (shop.root / "a.py").exists()
-
-
 def test_a_branch_outlives_its_folder_and_can_still_be_merged(shop: Workshop) -> None:
     work, place = new(shop)
     put(place, "a.py", "a\n")
@@ -193,17 +181,6 @@ def test_a_branch_outlives_its_folder_and_can_still_be_merged(shop: Workshop) ->
     done = merge(shop.root, work.id)
     assert (shop.root / "a.py").exists()
     assert any("is gone" in note for note in done.notes)
-
-
-def test_memory_that_git_ignores_is_carried_over(shop: Workshop) -> None:
-    put(shop.root, ".gitignore", ".ralph/\n.agent/\n")
-    memory.add(shop.root, "ours", MemoryKind.FIX)
-    work, place = new(shop)
-    memory.add(place, "theirs", MemoryKind.FIX)
-    knowledge.add(place, "Ledger", "LedgerWriter books.", ["ledger"])
-    merge(shop.root, work.id)
-    assert {each.record.text for each in memory.list_(shop.root)} == {"ours", "theirs"}
-    assert [each.record.title for each in knowledge.discover(shop.root).entries] == ["Ledger"]
 
 
 def test_without_a_branch_or_on_no_branch_nothing_is_merged(shop: Workshop) -> None:
@@ -232,7 +209,7 @@ def test_of_what_both_sides_added_nothing_of_ours_is_lost(
 
     base = grown(start, before)
     left, right = grown(base, ours), grown(base, theirs)
-    after = union(parse_region, base, left, right)
+    after = merge_entries("AGENTS.md", base, left, right)
     assert after is not None
     assert after.startswith(left.split("<!-- ralph", 1)[0])
     kept = bullets(after)
@@ -248,29 +225,16 @@ def grown(text: str, *more: str) -> str:
     return str(document)
 
 
-def test_a_bullet_that_both_sides_reworded_is_a_conflict_with_both_wordings(shop: Workshop) -> None:
-    put(shop.root, "AGENTS.md", grown(page(shop), "Prices are floats", "Redis must run first"))
-    work, place = new(shop)
-    put(place, "AGENTS.md", page(shop).replace("are floats", "are cents"))
-    put(shop.root, "AGENTS.md", page(shop).replace("are floats", "are euros"))
-    before = page(shop)
-    assert any("Prices are cents" in stop for stop in merge(shop.root, work.id, dry_run=True).stops)
-    with pytest.raises(Conflict) as told:
-        merge(shop.root, work.id)
-    assert "main: - Prices are euros" in told.value.message
-    assert f"{work.branch}: - Prices are cents" in told.value.message
-    assert page(shop) == before
-
-
 def test_a_bullet_that_one_side_reworded_and_new_ones_of_both_are_joined() -> None:
     base = grown("", "one", "two")
     ours, theirs = grown(base.replace("- one", "- one, at last"), "ours"), grown(base, "theirs")
-    after = union(parse_region, base, ours, theirs)
+    after = merge_entries("AGENTS.md", base, ours, theirs)
     assert after is not None
     assert bullets(after) == ["one, at last", "two", "ours", "theirs"]
     same = grown(base.replace("- one", "- one, at last"), "theirs")
-    assert bullets(union(parse_region, base, ours, same) or "") == ["one, at last", "two", "ours", "theirs"]
-    assert union(parse_region, base, ours, base.replace("- one", "- one again")) is None
+    assert bullets(merge_entries("AGENTS.md", base, ours, same) or "") == ["one, at last", "two", "ours", "theirs"]
+    reworded = merge_entries("AGENTS.md", base, ours, base.replace("- one", "- one again"))
+    assert bullets(reworded or "") == ["one, at last", "two", "ours", "one again"], "both wordings are kept"
 
 
 def test_a_conflict_over_a_deleted_file_says_who_deleted_it(shop: Workshop) -> None:
@@ -281,6 +245,71 @@ def test_a_conflict_over_a_deleted_file_says_who_deleted_it(shop: Workshop) -> N
     with pytest.raises(Conflict, match=rf"cart\.py: {work.branch} has deleted it, main has changed it"):
         merge(shop.root, work.id)
     assert (shop.root / "cart.py").read_text(encoding="utf-8") == "ours\n"
+
+
+# --- hooks -----------------------------------------------------------------------------------------
+
+
+def hook(shop: Workshop, name: str, script: str) -> None:
+    path = shop.root / ".git" / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8", newline="")
+    path.chmod(0o755)
+
+
+def ignored_file(shop: Workshop) -> None:
+    """Something installed in the main checkout, which git ignores."""
+    put(shop.root, ".gitignore", ".env\n")
+    put(shop.root, ".env", "PORT=1\n", commit=False)
+
+
+@pytest.mark.parametrize("name", ["pre-merge-commit", "commit-msg", "prepare-commit-msg"])
+def test_a_hook_runs_where_the_ignored_files_are(shop: Workshop, name: str) -> None:
+    ignored_file(shop)
+    work, place = new(shop)
+    put(place, "a.py", "a\n")
+    hook(shop, name, f'test -f .env && echo {name} >> "$(git rev-parse --git-common-dir)/ran"')
+    merge(shop.root, work.id)
+    assert (shop.root / "a.py").exists()
+    assert (shop.root / ".git" / "ran").read_text(encoding="utf-8") == f"{name}\n"
+
+
+@pytest.mark.parametrize("name", ["pre-merge-commit", "commit-msg"])
+def test_a_hook_that_refuses_stops_the_merge_and_can_be_skipped(shop: Workshop, name: str) -> None:
+    work, place = new(shop)
+    put(place, "a.py", "a\n")
+    hook(shop, name, "echo 'error: not on a Friday' >&2\nexit 1")
+    put(shop.root, "notes.txt", "mine, uncommitted\n", commit=False)
+    before = head(shop)
+    with pytest.raises(Refused, match="nothing was merged: not on a Friday") as caught:
+        merge(shop.root, work.id)
+    assert "--no-verify" in caught.value.hint
+    assert head(shop) == before
+    assert not (shop.root / "a.py").exists()
+    assert git(shop.root, "status", "--porcelain", "--untracked-files=no") == ""
+    merge(shop.root, work.id, verify=False)
+    assert (shop.root / "a.py").exists()
+    assert (shop.root / "notes.txt").exists()
+
+
+def test_a_hook_that_refuses_after_entries_were_merged_aborts_the_merge(shop: Workshop) -> None:
+    work, place = new(shop)
+    for folder in (place, shop.root):
+        memory.add(folder, f"written in {folder.name}", MemoryKind.FIX)
+        git(folder, "commit", "-q", "-am", "memory")
+    hook(shop, "pre-commit", "exit 1")
+    before = head(shop)
+    with pytest.raises(Refused, match="nothing was merged"):
+        merge(shop.root, work.id)
+    assert (head(shop), git(shop.root, "status", "--porcelain", "--untracked-files=no")) == (before, "")
+
+
+def test_a_hook_after_the_merge_runs_in_the_main_checkout_once(shop: Workshop) -> None:
+    work, place = new(shop)
+    put(place, "a.py", "a\n")
+    hook(shop, "post-merge", 'pwd >> "$(git rev-parse --git-common-dir)/after"')
+    merge(shop.root, work.id)
+    assert (shop.root / ".git" / "after").read_text(encoding="utf-8") == f"{shop.root}\n"
 
 
 # --- global-patterns.md ----------------------------------------------------------------------------
@@ -334,16 +363,6 @@ def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_not
     assert (place / SHARED).read_text(encoding="utf-8") == theirs
 
 
-def test_a_footer_in_somebodys_own_words_is_not_chosen_away(shop: Workshop) -> None:
-    base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
-    ours = base.replace("2026-11-01 by t-000000", "by Ann, ask her before you change this")
-    theirs = stamped(base, "2026-11-02", "t-bbbbbb")
-    work, _ = both(shop, ours, theirs, base)
-    with pytest.raises(Conflict, match=SHARED):
-        merge(shop.root, work.id)
-    assert (shop.root / SHARED).read_text(encoding="utf-8") == ours
-
-
 def test_a_merge_by_hand_that_stops_at_the_footer_is_told_with_what_to_do(shop: Workshop) -> None:
     base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
     ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.")
@@ -364,13 +383,13 @@ BELOW = stamped(patterns_template(), "2026-01-01", "t-0", "a b") + "\nWritten by
 BASES = ["", patterns_template(), stamped("", "2026-01-01", "t-0", "a b"), "# Mine\r\n\r\n- x\r\n", BELOW]
 
 
-@given(st.sampled_from(BASES), additions, additions)
+@given(st.sampled_from(BASES), additions.filter(bool), additions.filter(bool))
 def test_of_two_promotions_all_entries_are_kept_and_one_footer(base: str, ours: list[str], theirs: list[str]) -> None:
     left, right = stamped(base, "2026-02-02", "t-1", *ours), stamped(base, "2026-03-03", "t-2", *theirs)
-    after = joined(SHARED, base, left, right)
+    after = merge_entries(SHARED, base, left, right)
     assert after is not None
     assert set(shared(after)) == {*shared(left), *shared(right)}
     assert len(shared(after)) == len(set(shared(after)))
     assert after.count("Last updated: ") == after.count("Last updated: 2026-03-03 by t-2_") == 1
     assert ("Written by hand." in after) == ("Written by hand." in base)
-    assert joined(SHARED, base, left, base) == left
+    assert merge_entries(SHARED, base, left, base) == left

@@ -1,10 +1,8 @@
-"""The indexes of a project's other checkouts: each worktree has one, in the main checkout's cache.
+"""The indexes of a project's worktrees, which are kept in the main checkout's state.
 
-They are derived, as every index is, and outlive a worktree that somebody deletes by hand; then they go with `ralph task
-drop` and `ralph index prune` (which keeps what stands nowhere else: `rescue`), and doctor tells of them until then.
-Whoever takes something out of the files for good, or keeps a cache for all checkouts, has to think of all of them. No
-git is asked here: its own files say which worktrees there are (`paths.worktrees`).
-Proof: `tests/app/worktrees/test_worktree_index.py`.
+They outlive a worktree that somebody deletes by hand; then `ralph task drop` and `ralph index prune` remove them.
+Whoever forgets something for good, or keeps a cache for all checkouts, has to look at all of them. Git's own files say
+which worktrees exist (`paths.worktrees`).
 """
 
 import sqlite3
@@ -20,18 +18,20 @@ from ralph.store.index import discard
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of a worktree that is gone: a folder of the cache, and how large it is."""
+class StaleIndex:
+    """The cache folder of a worktree that is gone, and its size."""
 
     path: Path
     size: int
 
 
-def left(root: Path) -> list[Left]:
+def stale(root: Path) -> list[StaleIndex]:
     """The caches of worktrees that are not there any more."""
     there = paths.worktrees(root)
     gone = [each for each in sorted(paths.tree_caches(root).glob("*")) if each.is_dir() and each.name not in there]
-    return [Left(each, sum(path.lstat().st_size for path in each.glob("*"))) for each in gone if not each.is_symlink()]
+    return [
+        StaleIndex(each, sum(path.lstat().st_size for path in each.glob("*"))) for each in gone if not each.is_symlink()
+    ]
 
 
 def remove(root: Path, name: str) -> None:
