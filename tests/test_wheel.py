@@ -75,13 +75,13 @@ def hook_failures(root: Path) -> str:
     return file.read_text(encoding="utf-8").strip() if file.exists() else ""
 
 
-def test_the_wheel_depends_on_click_and_yaml_alone(installed: Path) -> None:
+def test_the_wheel_depends_on_click_yaml_and_tomlkit_alone(installed: Path) -> None:
     listed = subprocess.run(
         [str(installed / "env" / "bin" / "python"), "-m", "pip", "list", "--format=freeze"],
         capture_output=True, text=True, encoding="utf-8", check=True,
     ).stdout.lower()  # fmt: skip
     names = {line.partition("==")[0] for line in listed.split()}
-    assert names <= {"click", "pyyaml", "ralph-memory", "pip", "setuptools"}
+    assert names <= {"click", "pyyaml", "tomlkit", "ralph-memory", "pip", "setuptools"}
 
 
 def test_the_wheel_holds_the_texts_and_no_tests(installed: Path) -> None:

@@ -5,11 +5,11 @@ create has white space behind its opening bracket, one that was there and empty 
 behind it: so nothing needs to be recorded elsewhere. Comments are blanked for reading only.
 """
 
-import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.json_text import (
@@ -22,7 +22,7 @@ from ralph.formats.json_text import (
     read_json,
     same_json,
 )
-from ralph.formats.text import Problem, newline_of
+from ralph.formats.text import BOM, Problem, newline_of
 
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _INDENT = re.compile(r"[ \t]*")
@@ -309,15 +309,6 @@ SERVER_NAME = "ralph"
 """What our server is called everywhere."""
 
 _TABLE = "mcp_servers"
-_START = "# ralph:start: `ralph uninstall codex` takes this out again"
-_END = "# ralph:end"
-_MADE_FILE = " (the file was made for it)"
-_OPEN_LINE = " (the line above had no end)"
-_BLOCK = re.compile(
-    rf"(?:(?<=\n)\r?\n)?{re.escape(_START)}(?P<how>{re.escape(_MADE_FILE)}|{re.escape(_OPEN_LINE)})?\r?\n"
-    rf".*?{re.escape(_END)}(?:\r?\n|$)",
-    re.DOTALL,
-)
 
 
 def is_ralph_server(entry: object) -> bool:
@@ -401,69 +392,70 @@ def _nested(style: JsonStyle, pad: str | None, path: Sequence[str], value: objec
 
 def toml_server(text: str | None) -> object | None:
     """The table with our name, whoever wrote it."""
-    servers = _tables(text or "").get(_TABLE)
+    servers = _parse_toml(text or "").get(_TABLE)
     return servers.get(SERVER_NAME) if isinstance(servers, Mapping) else None
 
 
 def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
-    """The text with our table at its end."""
+    """The text with our table added; comments and layout stay. None is a missing file."""
     before = text or ""
-    newline = newline_of(before)
-    open_ = bool(before) and not before.endswith("\n")
-    how = _MADE_FILE if text is None else _OPEN_LINE if open_ else ""
-    rows = [f"{key} = {_toml(value)}" for key, value in entry.items()]
-    lines = [_START + how, f"[{_TABLE}.{SERVER_NAME}]", *rows, _END, ""]
-    gap = newline if before else ""
-    after = before + (newline if open_ else "") + gap + newline.join(lines)
-    if _TABLE in _tables(before) and not _is_toml(after):
-        hint = f"write it as tables, [{_TABLE}.name], or install with --no-mcp; nothing was written"
-        raise Conflict(f"`{_TABLE}` stands there in a form that nothing can be added to", hint=hint)
-    _check(after, before)
-    return after
+    expected = _parse_toml(before)
+    servers = expected.setdefault(_TABLE, {})
+    if not isinstance(servers, dict) or SERVER_NAME in servers:
+        hint = "mend it by hand, or install with --no-mcp; nothing was written"
+        raise Conflict(f"`{_TABLE}` is no table, or has a server called {SERVER_NAME} already", hint=hint)
+    servers[SERVER_NAME] = dict(entry)
+
+    def add(document: MutableMapping[str, Any]) -> None:
+        import tomlkit  # noqa: PLC0415  (40 ms that only `ralph install codex` pays)
+
+        if _TABLE not in document:
+            document[_TABLE] = tomlkit.table(is_super_table=True)
+        document[_TABLE][SERVER_NAME] = dict(entry)
+
+    return _edit_toml(before, add, expected)
 
 
 def without_toml_server(text: str) -> str | None:
-    """The text without our block; None when the file was made for it alone."""
-    found = _BLOCK.search(text)
-    if found is None:
+    """The text without our table; None when nothing else is left of the file."""
+    expected = _parse_toml(text)
+    servers = expected.get(_TABLE)
+    if not isinstance(servers, dict) or not is_ralph_server(servers.get(SERVER_NAME)):
         return text
-    left = text[: found.start()] + text[found.end() :]
-    if found["how"] == _OPEN_LINE:
-        head = text[: found.start()]
-        left = head.removesuffix("\n").removesuffix("\r") + text[found.end() :]
-    _check(text, left)
-    return None if not left and found["how"] == _MADE_FILE else left
+    del servers[SERVER_NAME]
+
+    def remove(document: MutableMapping[str, Any]) -> None:
+        del document[_TABLE][SERVER_NAME]
+        if not document[_TABLE]:
+            del document[_TABLE]
+
+    after = _edit_toml(text, remove, expected)
+    if after.endswith(("\n\n", "\n\r\n")):  # the blank line that set our table off
+        after = after.removesuffix("\n").removesuffix("\r")
+    return after if after.strip() else None
 
 
-def _check(with_ours: str, without: str) -> None:
-    """Both texts must say the same but for our server; what cannot be so is somebody's to mend."""
-    more, less = _tables(with_ours), _tables(without)
-    servers = more.get(_TABLE)
-    if isinstance(servers, dict):
-        servers.pop(SERVER_NAME, None)
-    for tables in (more, less):
-        if tables.get(_TABLE) == {}:
-            del tables[_TABLE]
-    if more != less:
-        hint = "lines below our block belong to it now: move them above `# ralph:start`; nothing was written"
-        raise Conflict("taking our block out would change what other lines mean", hint=hint)
+def _edit_toml(text: str, edit: Callable[[MutableMapping[str, Any]], None], expected: dict[str, Any]) -> str:
+    """The text after an edit by tomlkit; Conflict when the result does not hold exactly the expected values."""
+    import tomlkit  # noqa: PLC0415  (see above)
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
-
-def _tables(text: str) -> dict[str, object]:
+    newline = newline_of(text)
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        document = tomlkit.parse(text.removeprefix(BOM))
+        edit(document)
+        after = text[: text.startswith(BOM)] + re.sub(r"\r?\n", newline, tomlkit.dumps(document))
+        values = _parse_toml(after)
+    except (TOMLKitError, Unreadable):
+        values, after = {}, ""
+    if {**values, _TABLE: values.get(_TABLE, {})} != {**expected, _TABLE: expected.get(_TABLE, {})}:
+        hint = f"change `{_TABLE}` by hand; nothing was written"
+        raise Conflict("the change would alter other values of this file", hint=hint)
+    return after
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"this is no TOML: {error}", hint="mend the file by hand; nothing was written") from error
-
-
-def _is_toml(text: str) -> bool:
-    try:
-        _tables(text)
-    except Unreadable:
-        return False
-    return True
-
-
-def _toml(value: object) -> str:
-    """A value as TOML has it; its strings are JSON's, but for one sign."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

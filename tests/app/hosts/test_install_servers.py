@@ -54,7 +54,7 @@ def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: Sc
     where = wanted(home, host, scope)
     path, keys = servers_file(host, scope, where.root, where.env)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = 'model = "x"\n\n[mcp_servers.other]\ncommand = "y"'
+    text = 'model = "x"\n\n[mcp_servers.other]\ncommand = "y"\n'
     if host is not Host.CODEX:
         inner: dict[str, Any] = {"other": {"command": "y"}}
         for key in reversed(keys):
