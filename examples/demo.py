@@ -98,7 +98,7 @@ def modify_auth(demo: Demo) -> None:
     agent.shell("docker compose up -d db", "Container shop-db-1  Started")
     agent.stop("Tokens live 5 minutes now; the key still comes from keys.current().")
     demo.show(f"({len(demo.took)} calls of hooks so far; the median took {median(demo.took) * 1000:.0f} ms)\n")
-    demo.ralph("stats")
+    demo.ralph("status --usage")
 
 
 def keep_private(demo: Demo) -> None:

@@ -84,5 +84,5 @@ def once_more(demo: Demo) -> None:
     demo.show("(from the prompt of its first iteration)\n")
     demo.show("".join(f"| {line}\n" for line in f"## Project Knowledge{known}".rstrip().splitlines()))
     demo.ralph("loop list")
-    demo.ralph("stats")
+    demo.ralph("status --usage")
     demo.enter(demo.home / "shop")

@@ -111,7 +111,7 @@ class Agent:
         handed, skill, how = text.partition(SKILL)
         self.demo.show("".join(f"| {line}\n" for line in handed.splitlines()))
         if skill:
-            self.demo.show(f"| {skill}.. ({len(how.splitlines())} lines: what `ralph skill show` prints)\n")
+            self.demo.show(f"| {skill}.. ({len(how.splitlines())} lines: what `ralph skill` prints)\n")
         return text
 
     def start(self) -> str:

@@ -44,18 +44,20 @@ knowledge show {knowledge}
 knowledge links
 knowledge match webhook payment
 task list
-task ready
+task list --ready
 task show {task}
-task log {task}
+task show {task} --log
 feature list
 insight list
 insight show {insight}
 promote {memory} --to agents --dry-run
 search money
 search money --layer 2
+search money --only memories
+search checkout --only tasks
 search money --layer 3
 search money --explain
-timeline {observation}
+search --around {observation}
 graph show
 graph show {memory}
 graph neighbors {memory}
@@ -75,25 +77,24 @@ loop list
 loop status {run}
 loop show {run}
 loop show {run} --iteration 1
-loop config
-journal list
-journal search invoice
-journal show {run}
+loop journal
+loop journal --search invoice
+loop journal {run}
 forget {memory}
-check
-index status
+doctor --citations
+index sync
 index verify
 index prune
 scratchpad show
-where error
+context --where error
 doctor
 status
-stats
+status --usage
 config show
 config show --origin
-config path
+config show --files
 trust --list
-agent list
+loop agents
 mcp status
 install claude --dry-run
 uninstall claude --dry-run
@@ -104,7 +105,11 @@ EXITS = """
 --version
 --help
 nonsense
+add
+version
+help more
 memory
+memory rm
 memory list
 memory list --nonsense
 memory list --type nonsense

@@ -83,7 +83,7 @@ def test_commands_named_in_the_pages_exist(page: Path) -> None:
         ("Try `ralph scratchpad burn` now.", ["ralph scratchpad burn"]),
         ("ralph config get|forget KEY", ["ralph config forget"]),
         ('ralph memory add "nothing like it" -t fix', []),
-        ("`ralph memory show ID`, `ralph where error` and `ralph --root x memory list`", []),
+        ("`ralph memory show ID`, `ralph context --where error` and `ralph --root x memory list`", []),
         ("ralph memory --help", []),
         ("what ralph remembers for you", []),
     ],

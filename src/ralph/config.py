@@ -345,7 +345,7 @@ def checked(key: ConfigKey, node: ConfigNode, place: Place) -> object:
 
 
 def _wrong(name: str, error: ValueMismatch, place: Place) -> Complaint:
-    hint = "correct the value; `ralph config path` lists the files that are read"
+    hint = "correct the value; `ralph config show --files` lists the files that are read"
     return Complaint(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
 
 

@@ -104,7 +104,7 @@ def _marks(project: Project) -> dict[str, tuple[bytes, int, int]]:
 def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Project) -> None:
     ralph.put("ralph.yml", "memories: {skill_injection: false}")
     said = ralph("context")
-    assert (said.code, said.out, said.err) == (0, "", "There is nothing to hand over.\n")
+    assert (said.code, said.out, said.err) == (0, "", "There is nothing to give.\n")
     said = ralph("context", "redis")
     assert (said.code, said.out, said.err) == (0, "", "Nothing relates to that.\n")
     assert [path.name for path in ralph.files()] == ["ralph.yml"]
@@ -136,7 +136,7 @@ def test_it_explains_itself_beside_the_answer(known: Project) -> None:
     start = known("context", "--explain")
     assert start.out == known("context").out
     assert f"{REDIS} (" in start.err
-    assert "left out for want of room: 0; held back as orders: 0" in start.err
+    assert "left out for lack of room: 0; withheld as prompt injection: 0" in start.err
 
 
 def test_a_prompt_may_come_from_standard_input(known: Project) -> None:
@@ -164,10 +164,10 @@ def test_it_says_when_no_hook_would_hand_this_over(known: Project) -> None:
     known.put("ralph.yml", "memories: {inject: manual}")
     said = known("context", "redis integration")
     assert REDIS in said.out
-    assert said.err == "warning: memories.inject is manual: no hook hands over anything for a prompt\n"
+    assert said.err == "warning: memories.inject is manual: hooks inject nothing with a prompt\n"
     known.put("ralph.yml", "memories: {inject: auto}")
-    known("pause")
-    assert "the hooks are paused here" in known("context", "redis integration").err
+    known("capture", "off")
+    assert "capture is off here" in known("context", "redis integration").err
 
 
 def test_a_machine_made_prompt_asks_nothing(known: Project) -> None:

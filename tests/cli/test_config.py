@@ -123,10 +123,10 @@ def test_a_wrong_value_in_a_file_is_told_with_its_line(project: Path, capfd: pyt
 
 
 def test_path_says_which_files_are_there(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(ralph(capfd, "path", "--format", "json")[1])
+    found = json.loads(ralph(capfd, "show", "--files", "--format", "json")[1])
     assert [each["layer"] for each in found if each["exists"]] == ["ralph.yml"]
     assert found[-1]["path"] == str(project / "ralph.local.yml")
-    assert str(project / "ralph.yml") in ralph(capfd, "path")[1]
+    assert str(project / "ralph.yml") in ralph(capfd, "show", "--files")[1]
 
 
 @pytest.mark.parametrize("command", [cli, *cli.commands.values()], ids=lambda command: str(command.name))

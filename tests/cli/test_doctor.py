@@ -339,7 +339,7 @@ def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Proje
 
 def test_a_pause_is_a_note_and_no_failure(ralph: Project) -> None:
     ralph.put("ralph.yml", "")
-    ralph("pause")
+    ralph("capture", "off")
     assert [each[2:] for each in codes(ralph)] == [("note", "paused")]
     assert ralph("doctor").code == 0
 

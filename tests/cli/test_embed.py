@@ -32,9 +32,9 @@ def without_model(monkeypatch: pytest.MonkeyPatch) -> None:
 @real_model
 def test_embed_gives_every_record_a_vector_and_search_finds_by_meaning(project: Project) -> None:
     assert "Nothing found." in project("search", QUESTION).out
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert (said.code, said.out) == (0, f"3 record(s) embedded by {LocalEmbedder.name}.\n")
-    assert project("index", "embed").out == "Every record has its vector.\n"
+    assert project("index", "sync", "--embed").out == "Every record has its vector.\n"
     found = project("search", QUESTION, "--format", "json")
     assert found.err == ""
     assert found.json["hits"][0]["id"] == numbered(0)
@@ -44,9 +44,9 @@ def test_embed_gives_every_record_a_vector_and_search_finds_by_meaning(project: 
 
 @real_model
 def test_a_limit_leaves_the_rest_and_json_says_how_many(project: Project) -> None:
-    said = project("index", "embed", "--limit", "2", "--format", "json")
-    assert said.json == {"model": LocalEmbedder.name, "embedded": 2, "left": 1}
-    assert "1 record(s) embedded" in project("index", "embed", "--limit", "2").out
+    said = project("index", "sync", "--embed", "--limit", "2", "--format", "json")
+    assert said.json == {"read": 1, "removed": 0, "busy": False, "model": LocalEmbedder.name, "embedded": 2, "left": 1}
+    assert "1 record(s) embedded" in project("index", "sync", "--embed", "--limit", "2").out
 
 
 @real_model
@@ -56,13 +56,13 @@ def test_sync_embeds_what_is_new_and_says_so_aside(project: Project) -> None:
     assert first.err == f"3 record(s) embedded by {LocalEmbedder.name}.\n"
     second = project("index", "sync")
     assert (second.out, second.err) == ("Up to date.\n", "")
-    assert project("index", "embed").out == "Every record has its vector.\n"
+    assert project("index", "sync", "--embed").out == "Every record has its vector.\n"
 
 
 def test_provider_none_embeds_nothing(project: Project) -> None:
     project.put("ralph.yml", "embedding:\n  provider: none\n")
     assert project("index", "sync").err == ""
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert said.code == 2
     assert "no embedding provider is set" in said.err
     assert not project.file(".ralph/cache/vectors.db").exists()
@@ -72,7 +72,7 @@ def test_provider_none_embeds_nothing(project: Project) -> None:
 def test_without_the_extra_sync_and_search_are_silent_and_embed_names_the_extra(project: Project) -> None:
     assert project("index", "sync").err == ""
     assert project("search", "linter").err == ""
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert said.code == 2
     assert "ralph-memory[local]" in said.err
 
@@ -80,7 +80,7 @@ def test_without_the_extra_sync_and_search_are_silent_and_embed_names_the_extra(
 @pytest.mark.usefixtures("without_model")
 def test_a_provider_that_is_named_but_not_installed_is_told(project: Project) -> None:
     project.put("ralph.yml", "embedding:\n  provider: local\n")
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert said.code == 1
     assert "no_such_module_here" in said.err
     assert "ralph-memory[local]" in said.err
@@ -93,9 +93,9 @@ def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
     monkeypatch.setenv("RALPH_EMBEDDING_URL", "http://127.0.0.1:9")  # nobody listens on the discard port
     monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "compatible")
     project.put("ralph.yml", "embedding:\n  model: m\n")
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert said.code == 1
-    assert said.out == "0 record(s) embedded by compatible:m; 3 left, `ralph index embed` does them.\n"
+    assert said.out == "0 record(s) embedded by compatible:m; 3 left, `ralph index sync --embed` does them.\n"
     assert "compatible at 127.0.0.1:9: cannot be reached" in said.err
     found = project("search", "linter")
     assert (found.code, found.err) == (0, "")
@@ -105,7 +105,7 @@ def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
 def test_an_address_in_the_projects_own_file_is_not_followed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "compatible")
     project.put("ralph.yml", "embedding:\n  model: m\n  url: http://127.0.0.1:9\n")
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert said.code == 2
     assert "ralph.yml:3: embedding.url is ignored here" in said.err
     assert "needs an address" in said.err
@@ -114,12 +114,12 @@ def test_an_address_in_the_projects_own_file_is_not_followed(project: Project, m
 @pytest.mark.usefixtures("without_model")
 def test_a_server_that_a_cloned_project_chooses_gets_no_text_until_it_is_trusted(project: Project) -> None:
     project.put("ralph.yml", "embedding:\n  provider: ollama\n  url: http://127.0.0.1:9\n")
-    said = project("index", "embed")
+    said = project("index", "sync", "--embed")
     assert said.code == 2
     assert "ralph.yml:2: embedding.provider is ignored here" in said.err
     assert "127.0.0.1" not in said.out + said.err
     assert project("trust", "--yes").code == 0
-    assert "is ignored here" not in project("index", "embed").err
+    assert "is ignored here" not in project("index", "sync", "--embed").err
 
 
 def test_prune_takes_its_size_from_the_config(project: Project) -> None:

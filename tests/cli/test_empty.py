@@ -22,11 +22,10 @@ LISTINGS = {
     "verify",
     "summary",
     "path",
-    "check",
+    "agents",
+    "journal",
 }
-NEEDS_WORDS = {("graph", "search"), ("journal", "search")}
-ELSEWHERE = {("agent", "check")}
-"""It asks an agent, and says that there is none."""
+NEEDS_WORDS = {("graph", "search")}
 
 
 def commands(group: click.Group = cli, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -48,7 +47,7 @@ def needs(command: click.Command) -> bool:
     return any(each.required for each in command.params)
 
 
-ALL = [(words, each) for words, each in commands() if speaks_json(each) and words not in ELSEWHERE]
+ALL = [(words, each) for words, each in commands() if speaks_json(each)]
 
 
 @pytest.mark.parametrize("words", [words for words, each in ALL if words[-1] in LISTINGS and not needs(each)])

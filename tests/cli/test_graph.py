@@ -37,7 +37,7 @@ def test_a_node_is_shown_with_its_edges_and_whether_it_holds(project: Project) -
     assert "-related_to-> tag:db" in said
     shape = project("graph", "show", OLD, "--format", "json").json
     assert (shape["superseded"], shape["superseded_at"], shape["valid_from"]) == (True, "2026-02-10", "2026-01-10")
-    assert shape["record"]["content"] == "Use sql template strings"
+    assert shape["record"]["text"] == "Use sql template strings"
     assert {edge["other"]["id"] for edge in shape["edges"]} == {NEW, "tag:db"}
 
 
@@ -53,7 +53,7 @@ def test_neighbours_are_listed_with_the_way_to_them(project: Project) -> None:
 
 
 def test_a_path_is_drawn_and_none_ends_with_1(project: Project) -> None:
-    project("graph", "unlink", NEW, "supersedes", OLD)
+    project("graph", "link", "--remove", NEW, "supersedes", OLD)
     said = project("graph", "path", OLD, NEW)
     assert said.out == f"{OLD}  Use sql template strings\n  -related_to-> tag:db\n  <-related_to- {NEW}\n"
     project.put(".ralph/knowledge/x.md", "---\ntitle: X\ntags: [alone]\n---\n\nBody.\n")
@@ -77,11 +77,11 @@ def test_link_and_unlink_say_what_they_wrote(project: Project) -> None:
     assert "| affects: file:src/db.ts @2026-02-11 -->" in project.read()
     assert project("graph", "link", NEW, "affects", "file:src/db.ts").out.startswith("Already there: ")
     before = project.read()
-    dry = project("graph", "unlink", NEW, "affects", "src/db.ts", "--dry-run")
+    dry = project("graph", "link", "--remove", NEW, "affects", "src/db.ts", "--dry-run")
     assert project.read() == before
     assert dry.out.startswith("--- .agent/memories.md\n")
     assert dry.err == "nothing was written\n"
-    shape = project("graph", "unlink", NEW, "affects", "src/db.ts", "--format", "json").json
+    shape = project("graph", "link", "--remove", NEW, "affects", "src/db.ts", "--format", "json").json
     assert (shape["changed"], shape["written"], shape["target"]) == (True, True, "file:src/db.ts")
     assert "affects" not in project.read()
 
@@ -106,7 +106,7 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         (["search"], 2, "WORDS"),
         (["link", OLD, "affects", "nobody"], 1, "there is no record"),
         (["link", OLD, "affects", "tag:a", "--until", "2026-01"], 2, "is not a day"),
-        (["unlink", OLD, "affects", "tag:a"], 1, "states no edge"),
+        (["link", "--remove", OLD, "affects", "tag:a"], 1, "states no edge"),
         (["export", "--task", "t-9"], 1, "there is no task"),
     ],
 )

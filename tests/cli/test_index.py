@@ -50,17 +50,6 @@ def test_verify_ends_with_1_when_something_differs(project: Project) -> None:
     assert project("index", "verify", "--format", "json").json == []
 
 
-def test_status_shows_rows_and_sizes(project: Project) -> None:
-    assert "no index yet" in project("index", "status").out
-    project("index", "sync")
-    told = project("index", "status", "--format", "json").json
-    assert told["rows"]["records"] == 2
-    assert told["rows"]["observations"] == 5
-    assert told["database_bytes"] > 0
-    assert told["log_bytes"] == project.file(LOG).stat().st_size
-    assert "observations:  5" in project("index", "status").out
-
-
 def test_prune_lists_first_and_takes_its_days_from_the_settings(project: Project) -> None:
     old = project.put(".ralph/log/sessions/old.jsonl", seen("ancient", 9, "old"))
     then = (ids.now() - timedelta(days=20)).timestamp()

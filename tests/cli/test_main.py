@@ -101,10 +101,11 @@ def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(ralph: Proje
         ["memory", "list", "--last", "x"],
     ],
 )
-def test_wrong_words_are_exit_2_with_usage_on_stderr(ralph: Project, words: list[str]) -> None:
+def test_wrong_words_are_exit_2_with_an_error_and_advice(ralph: Project, words: list[str]) -> None:
     said = ralph(*words)
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("Usage: ralph memory")
+    assert said.err.startswith("error: ")
+    assert "ralph memory" in said.err.splitlines()[1]
 
 
 def test_help_and_version_are_exit_0(ralph: Project) -> None:
@@ -129,7 +130,7 @@ def test_a_missing_extra_is_named_with_the_way_to_install_it(tmp_path: Path, mon
     (tmp_path / "needs_an_extra.py").write_text(f"import {missing}.part\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UsageError) as caught:
-        load_command("web", "needs_an_extra")
+        load_command("web", "needs_an_extra:cli")
     assert caught.value.exit_code == 2
     assert caught.value.message == f"`ralph web` needs the extra '{EXTRAS[missing]}', which is not installed"
     assert f"ralph-memory[{EXTRAS[missing]}]" in caught.value.hint
@@ -139,14 +140,14 @@ def test_any_other_missing_module_is_not_explained_away(tmp_path: Path, monkeypa
     (tmp_path / "needs_a_ghost.py").write_text("import a_package_nobody_wrote\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError):
-        load_command("web", "needs_a_ghost")
+        load_command("web", "needs_a_ghost:cli")
 
 
 def test_a_module_without_a_command_is_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "has_no_command.py").write_text("cli = 3\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(TypeError):
-        load_command("web", "has_no_command")
+        load_command("web", "has_no_command:cli")
 
 
 def test_a_bug_is_called_a_bug_and_debug_shows_where(
@@ -154,14 +155,14 @@ def test_a_bug_is_called_a_bug_and_debug_shows_where(
 ) -> None:
     (tmp_path / "breaks.py").write_text("raise ZeroDivisionError('oops')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(COMMANDS, "where", "breaks")
-    said = ralph("where")
+    monkeypatch.setitem(COMMANDS, "skill", "breaks:cli")
+    said = ralph("skill")
     assert (said.code, said.out) == (1, "")
     assert "this is a bug in ralph" in said.err
     assert "ZeroDivisionError: oops" in said.err
     assert "Traceback" not in said.err
     monkeypatch.setenv("RALPH_DEBUG", "1")
-    assert "breaks.py" in ralph("where").err
+    assert "breaks.py" in ralph("skill").err
 
 
 def test_a_wrong_config_stops_what_needs_it_and_names_the_line(ralph: Project) -> None:

@@ -47,19 +47,19 @@ def test_everything_that_ralph_knows_is_searched(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "count"),
     [
-        (("jwt", "--kind", "memory"), 2),
-        (("jwt", "--kind", "memory", "--kind", "journal"), 7),
+        (("jwt", "--only", "memories"), 2),
+        (("jwt", "--only", "memories", "--only", "journal"), 7),
         (("jwt", "--type", "decision"), 1),
         (("jwt", "-t", "Fix,tool_use"), 4),
         (("jwt", "--type", "interrupted"), 1),
-        (("jwt", "--tag", "security", "--tag", "http"), 1),
+        (("jwt", "--tags", "security", "--tags", "http"), 1),
         (("jwt", "--tags", "AUTH"), 2),
-        (("jwt", "--kind", "memory", "--since", "2025-01-02"), 1),
-        (("jwt", "--kind", "memory", "--until", "2025-01-01"), 1),
-        (("jwt", "--kind", "memory", "--since", "7d"), 0),
-        (("jwt", "--kind", "observation", "--project", "."), 3),
-        (("jwt", "--kind", "observation", "--project", "/elsewhere"), 0),
-        (("--kind", "memory"), 4),
+        (("jwt", "--only", "memories", "--since", "2025-01-02"), 1),
+        (("jwt", "--only", "memories", "--until", "2025-01-01"), 1),
+        (("jwt", "--only", "memories", "--since", "7d"), 0),
+        (("jwt", "--only", "sessions", "--project", "."), 3),
+        (("jwt", "--only", "sessions", "--project", "/elsewhere"), 0),
+        (("--only", "memories"), 4),
         (("xylophone",), 0),
     ],
 )
@@ -77,7 +77,7 @@ def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
 
 
 def test_a_line_has_the_id_the_score_the_date_and_how_it_begins(project: Project) -> None:
-    said = project("search", "parseHttpHeader colon", "--kind", "memory")
+    said = project("search", "parseHttpHeader colon", "--only", "memories")
     assert said.out.startswith(f"{numbered(3)} ")
     assert " Jan3 parse" in said.out
 
@@ -103,7 +103,7 @@ def test_explain_says_why(project: Project) -> None:
 
 
 def test_where_there_is_no_reason_none_is_given(project: Project) -> None:
-    assert len(project("search", "--kind", "memory", "--explain").out.splitlines()) == 4
+    assert len(project("search", "--only", "memories", "--explain").out.splitlines()) == 4
     assert project("search", "--layer", "3", numbered(1), "--explain").out.endswith("\n  id\n")
 
 
@@ -127,7 +127,7 @@ def test_an_insight_in_the_words_of_its_knowledge_is_one_hit_with_it(ralph: Proj
 
 
 def test_layer_2_shows_what_is_around_and_layer_3_all(project: Project) -> None:
-    around = project("search", "--layer", "2", "step 1", "--kind", "observation", "--limit", "1").out
+    around = project("search", "--layer", "2", "step 1", "--only", "sessions", "--limit", "1").out
     assert [line.split(" step ")[-1] for line in around.splitlines()] == ["0", "1", "2"]
     cut = project("search", "--layer", "3", "connection pool").out
     assert f"[cut; `ralph search --layer 3 {numbered(4)}` has all of it]" in cut
@@ -230,7 +230,7 @@ def test_a_search_in_a_folder_without_memory_leaves_it_alone(ralph: Project) -> 
 
 
 def test_a_dash_alone_reads_the_words_from_standard_input(project: Project) -> None:
-    said = project("search", "-", "--format", "json", "--all", "--kind", "memory", stdin="jwt\nrefresh\n")
+    said = project("search", "-", "--format", "json", "--all", "--only", "memories", stdin="jwt\nrefresh\n")
     assert said.code == 0
     assert numbered(2) in [hit["id"] for hit in said.json["hits"]]
     whole = project("search", "--layer", "3", "-", stdin=f"{numbered(1)}\n")

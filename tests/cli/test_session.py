@@ -50,7 +50,7 @@ def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> N
 
 
 def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
-    assert ralph("session", "list", "--format", "json").json == {"sessions": [], "total": 0}
+    assert ralph("session", "list", "--format", "json").json == []
     assert ralph("session", "list", "--format", "markdown").out == ""
     assert ralph("session", "summary", "--format", "json").json is None
     assert ralph("session", "show", "--format", "json").json["hits"] == []
@@ -59,11 +59,11 @@ def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
 
 
 def test_json_has_the_whole_session(recorded: Project) -> None:
-    first = recorded("session", "list", "--format", "json").json["sessions"][0]
+    first = recorded("session", "list", "--format", "json").json[0]
     assert first["id"] == "3f2a77aa-0000-4000-8000-000000000000"
     assert (first["host"], first["observations"], first["seconds"]) == ("claude", 2, 240)
     shown = recorded("session", "show", "3f2a", "--format", "json").json
-    assert [hit["content"] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
+    assert [hit["text"].split(" ", 2)[-1] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
     summed = recorded("session", "summary", "3f2a", "--format", "json").json
     assert summed["stored"] is False
     assert summed["summary"].startswith("Goal: fix")

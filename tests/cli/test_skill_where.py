@@ -1,30 +1,28 @@
-"""`ralph skill` and `ralph where`: the texts that teach, as commands."""
+"""`ralph skill` and `ralph context --where`: the texts that teach an agent."""
 
 import pytest
 from tests.cli.runner import Project
 
-from ralph.app import skill as skills
-from ralph.app import where
 from ralph.context import skill
 from ralph.context.where import ANSWERS
 
 
-@pytest.mark.parametrize("words", [[], ["--name", "memories"]])
-def test_skill_show_prints_the_skill_and_nothing_else(ralph: Project, words: list[str]) -> None:
-    said = ralph("skill", "show", *words)
+@pytest.mark.parametrize("words", [[], ["memories"]])
+def test_skill_prints_the_skill_and_nothing_else(ralph: Project, words: list[str]) -> None:
+    said = ralph("skill", *words)
     assert (said.code, said.err) == (0, "")
     assert said.out == skill.text().rstrip("\n") + "\n"
 
 
-def test_an_unknown_skill_is_exit_1_and_names_the_known_ones(ralph: Project) -> None:
-    said = ralph("skill", "show", "--name", "../secrets")
-    assert (said.code, said.out) == (1, "")
+def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(ralph: Project) -> None:
+    said = ralph("skill", "../secrets")
+    assert (said.code, said.out) == (2, "")
     assert "memories" in said.err
 
 
 @pytest.mark.parametrize("topic", ANSWERS)
 def test_where_answers_each_topic_in_any_case(ralph: Project, topic: str) -> None:
-    said = ralph("where", topic.upper())
+    said = ralph("context", "--where", topic.upper())
     answer = ANSWERS[next(each for each in ANSWERS if each == topic)]
     assert said.code == 0
     for part in (answer.question, answer.place, answer.command, answer.why):
@@ -32,29 +30,25 @@ def test_where_answers_each_topic_in_any_case(ralph: Project, topic: str) -> Non
 
 
 def test_where_alone_answers_everything(ralph: Project) -> None:
-    out = ralph("where").out
+    out = ralph("context", "--where").out
     assert all(answer.place in out for answer in ANSWERS.values())
 
 
 def test_where_as_json_is_a_list_with_the_same_shape_for_one_and_for_all(ralph: Project) -> None:
-    everything = ralph("where", "--format", "json").json
+    everything = ralph("context", "--where", "--format", "json").json
     assert [each["topic"] for each in everything] == [topic.value for topic in ANSWERS]
-    assert ralph("where", "state", "--format", "json").json == [each for each in everything if each["topic"] == "state"]
+    assert ralph("context", "--where", "state", "--format", "json").json == [
+        each for each in everything if each["topic"] == "state"
+    ]
 
 
 def test_an_unknown_topic_is_wrong_usage_and_names_the_valid_ones(ralph: Project) -> None:
-    said = ralph("where", "nowhere")
+    said = ralph("context", "--where", "nowhere")
     assert said.code == 2
     assert all(topic.value in said.err for topic in ANSWERS)
 
 
 def test_neither_needs_or_makes_a_project(ralph: Project) -> None:
-    ralph("where")
-    ralph("skill", "show")
+    ralph("context", "--where")
+    ralph("skill")
     assert ralph.files() == []
-
-
-def test_the_verbs_give_what_the_commands_print(ralph: Project) -> None:
-    assert ralph("skill", "show").out.rstrip("\n") == skills.show().rstrip("\n")
-    assert [each.topic.value for each in where.where()] == list(where.TOPICS)
-    assert where.where("ERROR") == where.where()[:1]

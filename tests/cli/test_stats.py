@@ -20,7 +20,7 @@ def _used(ralph: Project, count: int = 3) -> None:
 
 @pytest.mark.parametrize("form", ["table", "json", "markdown"])
 def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: str) -> None:
-    said = ralph("stats", "--format", form)
+    said = ralph("status", "--usage", "--format", form)
     assert said.code == 0
     assert said.err == ""
     assert "null" in said.out if form == "json" else "nothing yet" in said.out
@@ -28,7 +28,7 @@ def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: 
 
 
 def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> None:
-    said = ralph("stats", "--format", "json").json
+    said = ralph("status", "--usage", "--format", "json").json
     assert said["reference_rate"] is None
     assert said["hooks"] == {
         "success_rate": None, "recorded": 0, "failures": 0, "last_failure_at": "", "last_failure": "",
@@ -38,28 +38,28 @@ def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> Non
 
 def test_the_rate_the_price_and_what_was_never_used_are_told(ralph: Project) -> None:
     _used(ralph)
-    said = ralph("stats").out
+    said = ralph("status", "--usage").out
     assert "33.3% (aim: 50%): 1 of 3 records handed to 1 session(s) were referred to" in said
     assert "30 in 3 injection(s)" in said
     assert "SessionStart" in said
     assert numbered(1) in said
     assert numbered(0) not in said
-    found = ralph("stats", "--format", "json").json
+    found = ralph("status", "--usage", "--format", "json").json
     assert found["reference_rate"] == pytest.approx(1 / 3)
     assert [each["id"] for each in found["never_used"]] == [numbered(1), numbered(2)]
 
 
 def test_people_see_ten_never_used_ones_and_json_has_all(ralph: Project) -> None:
     _used(ralph, 15)
-    assert "4 more; --format json shows every one" in ralph("stats").out
-    assert "- 4 more: `ralph stats --format json`" in ralph("stats", "--format", "markdown").out
-    assert len(ralph("stats", "--format", "json").json["never_used"]) == 14
+    assert "4 more; --format json shows every one" in ralph("status", "--usage").out
+    assert "- 4 more: `ralph status --usage --format json`" in ralph("status", "--usage", "--format", "markdown").out
+    assert len(ralph("status", "--usage", "--format", "json").json["never_used"]) == 14
 
 
 def test_markdown_is_a_page_with_a_table(ralph: Project) -> None:
     _used(ralph)
-    page = ralph("stats", "--format", "markdown").out
-    assert page.startswith("# Ralph stats\n\n- reference rate: 33.3%")
+    page = ralph("status", "--usage", "--format", "markdown").out
+    assert page.startswith("# Ralph usage\n\n- reference rate: 33.3%")
     assert "| SessionStart | 3 | 1 | 30 | 1 of 3 |" in page
 
 
@@ -67,7 +67,7 @@ def test_failures_of_hooks_are_told_and_a_rate_is_never_rounded_up_to_all(ralph:
     raw = '{"v": 1, "type": "event", "at": "x", "host": "claude", "event": "Stop", "payload": {}}\n'
     ralph.put(".ralph/log/sessions/s-1.jsonl", raw * 9999)
     ralph.put(".ralph/log/hook-failures", f"{1:012d} {NOON} Stop: \x1b[31mdisk full".ljust(4095) + "\n")
-    said = ralph("stats").out
+    said = ralph("status", "--usage").out
     assert "99.9%: 9999 event(s) recorded, 1 failure(s), last 2026-11-15T12:00:00Z Stop: \\x1b[31mdisk full" in said
 
 
@@ -77,22 +77,22 @@ def _run(ralph: Project, number: int, status: str, iterations: int) -> None:
 
 
 def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:
-    assert "loop:" not in ralph("stats").out
-    assert ralph("stats", "--format", "json").json["loop"] == {
+    assert "loop:" not in ralph("status", "--usage").out
+    assert ralph("status", "--usage", "--format", "json").json["loop"] == {
         "success_rate": None, "mean_iterations": None, "runs": 0, "succeeded": 0, "failed": 0, "stopped": 0,
         "running": 0,
     }  # fmt: skip
     _run(ralph, 1, "success", 3)
-    said = ralph("stats").out
+    said = ralph("status", "--usage").out
     assert "loop:" in said
     assert "100%: 1 of 1 run(s) succeeded, in 3.0 iteration(s) on average\n" in said
-    assert "- loop: 100%: 1 of 1" in ralph("stats", "--format", "markdown").out
+    assert "- loop: 100%: 1 of 1" in ralph("status", "--usage", "--format", "markdown").out
 
 
 def test_a_missed_aim_of_the_loop_is_told_with_the_aim(ralph: Project) -> None:
     for number, (status, iterations) in enumerate([("success", 8), ("failed", 10), ("running", 1)]):
         _run(ralph, number, status, iterations)
-    said = ralph("stats").out
+    said = ralph("status", "--usage").out
     assert "50% (aim: 70%): 1 of 2 run(s) succeeded, in 8.0 iteration(s) on average (aim: under 5); 1 under way" in said
-    found = ralph("stats", "--format", "json").json["loop"]
+    found = ralph("status", "--usage", "--format", "json").json["loop"]
     assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (0.5, 8.0, 3, 1)

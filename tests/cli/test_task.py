@@ -21,7 +21,7 @@ def test_an_empty_list_is_valid_in_every_form_and_leaves_no_trace(ralph: Project
     assert ralph(noun, "list", "--format", "json").json == []
     assert ralph(noun, "list", "--format", "quiet").out == ""
     assert ralph(noun, "list").out == f"No {noun}s.\n"
-    assert ralph("task", "ready", "--format", "json").json == []
+    assert ralph("task", "list", "--ready", "--format", "json").json == []
     assert ralph("task", "export").out == ""
     assert ralph.files() == []
 
@@ -39,9 +39,9 @@ def test_a_task_goes_from_pending_to_done(ralph: Project) -> None:
     assert f"{name} is done: it cannot be failed" in said.err
     assert f"ralph task reset {name}" in said.err
     assert ralph("task", "reset", name).out == f"{name} is pending: Refund an order\n"
-    what = [event["what"] for event in ralph("task", "log", name, "--format", "json").json]
+    what = [event["what"] for event in ralph("task", "show", "--log", name, "--format", "json").json]
     assert what == ["added", "pending -> in_progress", "in_progress -> done", "done -> pending"]
-    assert "in_progress -> done" in ralph("task", "log", name).out
+    assert "in_progress -> done" in ralph("task", "show", "--log", name).out
 
 
 def test_the_json_of_a_task_is_the_same_from_add_list_and_show(ralph: Project) -> None:
@@ -56,14 +56,14 @@ def test_the_json_of_a_task_is_the_same_from_add_list_and_show(ralph: Project) -
 def test_what_waits_is_not_ready_and_says_for_what(ralph: Project) -> None:
     one = new(ralph)
     two = new(ralph, "two", "--blocked-by", one)
-    assert ralph("task", "ready", "--format", "quiet").out.split() == [one]
+    assert ralph("task", "list", "--ready", "--format", "quiet").out.split() == [one]
     assert ralph("task", "list", "--ready", "--format", "quiet").out.split() == [one]
     assert ralph("task", "list").out.splitlines()[2].split()[:5] == [two, "pending", "-", "today", one]
     said = ralph("task", "block", one, "--by", two)
     assert (said.code, said.out) == (1, "")
     assert f"{one} -> {two} -> {one}" in said.err
     ralph("task", "fail", one, "--reason", "too hard")
-    assert "No task can be begun now" in ralph("task", "ready").out
+    assert "No task can be begun now" in ralph("task", "list", "--ready").out
     page = ralph("task", "show", one).out
     assert "Last failure:\ntoo hard" in page
     assert f"{one} (failed)" in ralph("task", "show", two).out

@@ -86,7 +86,7 @@ def test_another_prd_archives_the_old_one(shop: Project) -> None:
     shop.put("prd.json", PRD)
     shop.put("other.json", PRD.replace('"refunds"', '"other"'))
     name = new(shop, "--prd", "prd.json")
-    said = shop("task", "prd", name, "other.json").out
+    said = shop("task", "import", "other.json", "--task", name).out
     kept = Path(said.split(" is in ")[1].strip())
     assert json.loads(shop.read(str(kept / "prd.json")))["branchName"] == "refunds"
     assert shop.file(str(kept / "progress.txt")).exists()
@@ -132,7 +132,7 @@ def test_an_empty_prd_is_refused_and_no_task_is_made(shop: Project, words: str) 
     assert (said.code, said.out) == (1, "")
     assert "the PRD is empty" in said.err
     name = new(shop)
-    assert shop("task", "prd", name, "prd.json").code == 1
+    assert shop("task", "import", "prd.json", "--task", name).code == 1
     assert shop("task", "list", "--format", "quiet").out == f"{name}\n"
 
 
@@ -150,7 +150,7 @@ def test_a_task_whose_worktree_cannot_be_made_is_not_made_either(shop: Project) 
 def test_a_prd_that_turns_to_another_branch_says_what_becomes_of_the_worktree(shop: Project) -> None:
     name = new(shop, "--worktree")
     shop.put("prd.json", PRD)
-    said = shop("task", "prd", name, "prd.json")
+    said = shop("task", "import", "prd.json", "--task", name)
     assert f"its PRD names the branch refunds, its worktree is on ralph/{name}" in said.err
     assert "its PRD names the branch refunds" in shop("doctor").out
     assert shop("task", "drop", name).code == 0

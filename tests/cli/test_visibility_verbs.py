@@ -45,46 +45,46 @@ def in_two(both: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
     return both
 
 
-@pytest.mark.parametrize("words", [("list",), ("search", ASKED)])
+@pytest.mark.parametrize("words", [(), ("--search", ASKED)])
 @pytest.mark.parametrize("form", ["table", "json", "markdown"])
 def test_the_journal_within_a_task_leaves_out_what_others_are_at_and_says_so(
     ralph: Project, in_two: Both, words: tuple[str, ...], form: str
 ) -> None:
-    found = ralph("journal", *words, "--format", form)
+    found = ralph("loop", "journal", *words, "--format", form)
     assert found.code == 0
     assert (TWO_ENTRY in found.out, NOBODYS in found.out, ONE_ENTRY in found.out) == (True, True, False)
     assert found.err == f"2 entries of other tasks left out ({in_two.one}); --all-tasks shows everything\n"
-    everything = ralph("journal", *words, "--all-tasks", "--format", form)
+    everything = ralph("loop", "journal", *words, "--all-tasks", "--format", form)
     assert ONE_ENTRY in everything.out
     assert everything.err == ""
 
 
-@pytest.mark.parametrize("words", [("list",), ("search", ASKED)])
+@pytest.mark.parametrize("words", [(), ("--search", ASKED)])
 def test_a_person_sees_the_whole_journal_and_one_task_s_by_its_name(
     ralph: Project, both: Both, words: tuple[str, ...]
 ) -> None:
-    found = ralph("journal", *words)
+    found = ralph("loop", "journal", *words)
     assert all(mark in found.out for mark in (ONE_ENTRY, TWO_ENTRY, NOBODYS))
     assert found.err == ""
-    found = ralph("journal", *words, "--task", both.one)
+    found = ralph("loop", "journal", *words, "--task", both.one)
     assert (ONE_ENTRY in found.out, TWO_ENTRY in found.out, NOBODYS in found.out) == (True, False, False)
 
 
 def test_the_end_of_a_task_opens_its_entries(ralph: Project, in_two: Both) -> None:
     assert ralph("task", "done", in_two.one).code == 0
-    found = ralph("journal", "list")
+    found = ralph("loop", "journal")
     assert ONE_ENTRY in found.out
     assert found.err == ""
 
 
 def test_a_run_is_shown_without_what_it_did_for_others(ralph: Project, in_two: Both) -> None:
-    found = ralph("journal", "show", "run-0002", "--format", "json")
+    found = ralph("loop", "journal", "run-0002", "--format", "json")
     assert [each["iteration"] for each in json.loads(found.out)] == [1, 2]
     assert found.err == f"1 entry of other tasks left out ({in_two.one}); --all-tasks shows everything\n"
-    whole = ralph("journal", "show", "run-0002", "--all-tasks", "--format", "json")
+    whole = ralph("loop", "journal", "run-0002", "--all-tasks", "--format", "json")
     assert len(json.loads(whole.out)) == 3
     assert whole.err == ""
-    nothing = ralph("journal", "show", "run-0001")
+    nothing = ralph("loop", "journal", "run-0001")
     assert nothing.code == 1
     assert "--all-tasks shows everything" in nothing.err
     assert ONE_ENTRY not in nothing.err
@@ -92,12 +92,12 @@ def test_a_run_is_shown_without_what_it_did_for_others(ralph: Project, in_two: B
 
 def test_by_its_id_an_entry_of_another_task_is_not_found_either(ralph: Project, in_two: Both) -> None:
     for words in ((THEIRS,), ("run-0001", "1")):
-        found = ralph("journal", "show", *words)
+        found = ralph("loop", "journal", *words)
         assert found.code == 1
         assert ONE_ENTRY not in found.out + found.err
         assert "--all-tasks" in found.err
-        assert ONE_ENTRY in ralph("journal", "show", *words, "--all-tasks").out
-    assert ralph("journal", "show", MINE).err == ""
+        assert ONE_ENTRY in ralph("loop", "journal", *words, "--all-tasks").out
+    assert ralph("loop", "journal", MINE).err == ""
 
 
 @pytest.mark.parametrize("words", [("search", "x"), ("graph", "show"), ("graph", "search", "x")])
@@ -186,8 +186,8 @@ def test_in_the_worktree_of_a_task_one_works_on_that_task(
     ):  # fmt: skip
         write(path, text)
     assert paths.task_of(tree) == both.two
-    assert ONE_ENTRY not in ralph("journal", "list", cwd=tree).out
+    assert ONE_ENTRY not in ralph("loop", "journal", cwd=tree).out
     assert ralph("session", "show", "s-one", cwd=tree).code == 1
-    assert ONE_ENTRY in ralph("journal", "list", "--all-tasks", cwd=tree).out
+    assert ONE_ENTRY in ralph("loop", "journal", "--all-tasks", cwd=tree).out
     monkeypatch.setenv("RALPH_TASK", both.one)
-    assert ONE_ENTRY in ralph("journal", "list", cwd=tree).out
+    assert ONE_ENTRY in ralph("loop", "journal", cwd=tree).out

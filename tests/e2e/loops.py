@@ -58,7 +58,7 @@ def claim(words: str = "") -> Callable[[Request], Reply]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One iteration of a run as `ralph journal show` tells it."""
+    """One iteration of a run as `ralph loop journal` tells it."""
 
     iteration: int
     outcome: str
@@ -133,7 +133,7 @@ class Looping:
 
     def journal(self, run: str = "") -> list[Told]:
         """The iterations of a run."""
-        said = json.loads(self.ralph("journal", "show", *([run] if run else []), "--format", "json"))
+        said = json.loads(self.ralph("loop", "show", *([run] if run else []), "--format", "json"))["journal"]
         return [
             Told(
                 each["iteration"], each["outcome"], each["notes"], tuple(each["files"]), each["model"],

@@ -109,7 +109,7 @@ class Ralph:
 
     def sessions(self) -> list[Json]:
         """The sessions that are known, the newest first."""
-        found: list[Json] = json.loads(self("session", "list", "--format", "json"))["sessions"]
+        found: list[Json] = json.loads(self("session", "list", "--format", "json"))
         return found
 
     def log(self, session: str) -> Path:

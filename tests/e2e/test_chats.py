@@ -106,7 +106,7 @@ def test_a_plan_writes_nothing_though_the_model_tries_and_the_user_allows_it(cha
     assert files(chats.project) == before
     assert chats.client.server.finished(), "the model did try"
     assert chats.client.server.unscripted == []
-    [listed] = chats.json("list", "--task", chats.task)["sessions"]
+    [listed] = chats.json("list", "--task", chats.task)
     assert (listed["mode"], listed["task"], listed["messages"]) == ("plan", chats.task, 4)
 
 
@@ -173,7 +173,7 @@ def test_a_session_that_its_host_has_lost_is_told_and_can_be_forked(chats: Chats
     assert forked["id"] != done["id"]
     assert "PELICAN" in server.requests[-1].text
     assert chats.notes(forked["id"]) == [("prompt", "Which word?"), ("answer", "FROM THE HISTORY")]
-    assert {each["id"] for each in chats.json("list", "--task", chats.task)["sessions"]} == {done["id"], forked["id"]}
+    assert {each["id"] for each in chats.json("list", "--task", chats.task)} == {done["id"], forked["id"]}
 
 
 def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(chats: Chats) -> None:
@@ -204,7 +204,7 @@ def test_the_loops_sessions_belong_to_the_task_and_can_be_resumed(claude: Claude
     assert run.code == 0, run.errors
     [entry] = looping.journal()
     chats = Chats(claude, looping.ralph, entry.task)
-    [listed] = chats.json("list", "--task", entry.task)["sessions"]
+    [listed] = chats.json("list", "--task", entry.task)
     assert listed["id"] == entry.session
     looping.server.script(say("IT WAS PELICAN"))
     again = chats.json("resume", entry.session, "Which word?")

@@ -121,7 +121,7 @@ def test_a_plan_writes_nothing_and_goes_on_in_the_same_thread_as_a_plan(chats: C
     last = server.requests[-1].text
     assert "PELICAN" in last
     assert "THE PLAN" in last
-    [listed] = chats.json("list", "--task", chats.task)["sessions"]
+    [listed] = chats.json("list", "--task", chats.task)
     assert (listed["id"], listed["mode"], listed["messages"]) == (done["id"], "plan", 4)
 
 
@@ -155,7 +155,7 @@ def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_writ
     again = chats.resume(name, "And now do it.", "--permission", "bypass")
     assert (again["id"], again["mode"], again["files"]) == (name, "plan", [])
     assert files(chats.project) == before
-    assert [each["id"] for each in chats.json("list", "--task", chats.task)["sessions"]] == [name]
+    assert [each["id"] for each in chats.json("list", "--task", chats.task)] == [name]
 
 
 def _until(holds: Any, running: "subprocess.Popen[bytes]") -> None:

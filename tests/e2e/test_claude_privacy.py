@@ -126,7 +126,7 @@ def test_nothing_is_written_or_handed_over_when_ralph_is_switched_off(
     messages.script(say("BEFORE"), bash("echo one"), bash("exit 1"), say("DONE"), say("AGAIN"))
     claude.run("before")
     if how == "pause":
-        ralph("pause")
+        ralph("capture", "off")
     before = ralph.files()
 
     run = claude.run("what needs port 5432?", env={"RALPH_DISABLE": "1"} if how == "RALPH_DISABLE" else None)
@@ -136,7 +136,7 @@ def test_nothing_is_written_or_handed_over_when_ralph_is_switched_off(
     assert "The importer needs" not in run.requests[0].text
     assert ralph.files() == before
     if how == "pause":
-        ralph("resume-capture")
+        ralph("capture", "on")
     claude.run("what needs port 5432?")
     assert len(messages.reached("The importer needs port 5432.")) == 2
     assert len(ralph.sessions()) == 2

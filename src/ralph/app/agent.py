@@ -92,7 +92,7 @@ def _first_installed() -> str:
             return name
     raise UsageError(
         "neither claude nor codex is installed",
-        hint="install one of them, or name an agent: `ralph agent list` shows what there is",
+        hint="install one of them, or name an agent: `ralph loop agents` shows what there is",
     )
 
 

@@ -1,4 +1,4 @@
-"""`ralph check`: whether what records cite is still there.
+"""`ralph doctor --citations`: whether what records cite is still there.
 
 Memories, guardrails, knowledge and patterns are read from their files, so that the answer is about the files and not
 about an index. What was found is kept in `.ralph/cache/citations`, a line for each citation that could be verified, for

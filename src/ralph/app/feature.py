@@ -16,7 +16,7 @@ from ralph.app import board, task_file, wording
 from ralph.app.board import Unread, moment
 from ralph.capture import privacy
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
-from ralph.formats.work import FEATURE_KEYS, is_unwritten, new_plan, new_spec, parse_feature, render_feature
+from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, render_feature
 from ralph.model import ids
 from ralph.model.work import Feature, Task
 from ralph.store import files
@@ -152,17 +152,6 @@ def spec(root: Path, feature_id: str) -> str:
 def plan(root: Path, feature_id: str) -> str:
     """How the feature is built, for a prompt; "" while nobody has written it."""
     return _words(find(root, feature_id).path.with_name("plan.md"))
-
-
-def feature_json(listed: Listed) -> dict[str, object]:
-    """A feature as machines read it."""
-    feature = listed.feature
-    return {
-        **{key: getattr(feature, key) for key in FEATURE_KEYS},
-        "tasks": listed.total,
-        "done": listed.done,
-        "extra": dict(feature.extra),
-    }
 
 
 def _words(path: Path) -> str:

@@ -329,36 +329,3 @@ def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, R
 def _row(connection: sqlite3.Connection, name: str) -> int | None:
     row = connection.execute("SELECT key FROM records WHERE id = ?", (name,)).fetchone()
     return int(row[0]) if row is not None else None
-
-
-# --- for programs ------------------------------------------------------------------------------
-
-
-def node_json(node: Node) -> dict[str, object]:
-    """A node for a program."""
-    shape: dict[str, object] = {
-        "id": node.id,
-        "type": node.type.value,
-        "name": node.name,
-        "recorded": node.recorded or None,
-        "valid_from": node.since or node.valid_from or node.recorded or None,
-        "valid_until": node.valid_until or None,
-        "superseded": node.replaced is not None,
-        "superseded_at": node.replaced or None,
-        "retired": node.retired,
-        "task": node.task or None,
-    }
-    return shape
-
-
-def edge_json(edge: Edge) -> dict[str, object]:
-    """An edge for a program."""
-    return {
-        "source": edge.source,
-        "relation": edge.relation.value,
-        "target": edge.target,
-        "recorded": edge.recorded or None,
-        "valid_from": edge.valid_from or edge.recorded or None,
-        "valid_until": edge.valid_until or None,
-        "explicit": edge.explicit,
-    }

@@ -90,7 +90,7 @@ def _check_circle(root: Path, new: str, old: str) -> None:
     pairs = index.ask(root, lookup.superseding)
     if new in outdated.circling([*pairs, (new, old)]) and new not in outdated.circling(pairs):
         what = f"{old} already supersedes {new}: if each took the other's place, neither would hold"
-        raise Refused(what, hint=f"take that away first: `ralph graph unlink {old} supersedes {new}`")
+        raise Refused(what, hint=f"take that away first: `ralph graph link {old} supersedes {new} --remove`")
 
 
 def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> Linked:

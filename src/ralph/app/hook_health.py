@@ -88,7 +88,7 @@ def problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem
     since = pause.since(root)
     if since is not None:
         what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"
-        yield pause.paused_file(root), Problem(1, what, "`ralph resume-capture` goes on", "note", "paused")
+        yield pause.paused_file(root), Problem(1, what, "`ralph capture on` goes on", "note", "paused")
     for each in installed(root, env):
         gone = [word for word in each.programs if not Path(word).exists()]
         if gone:

@@ -1,4 +1,4 @@
-"""`ralph journal ...`: how every iteration of every run ended, and what of it the next iteration is told.
+"""`ralph loop journal ...`: how every iteration of every run ended, and what of it the next iteration is told.
 
 An entry is one line of its run's log, written once: a loop that is killed between writing it and noting that it
 did writes it again, which is recognised by the entry's id and changes nothing. Only the end of the log is looked
@@ -12,7 +12,7 @@ neither has anything of other tasks that are not finished; nor has what an agent
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
@@ -28,7 +28,6 @@ from ralph.formats.log import (
     encode_record,
     is_journal_entry,
     journal_entry,
-    journal_id,
     journal_record,
     parse_log,
 )
@@ -309,7 +308,7 @@ def _meant(run: str, runs: Sequence[str]) -> str:
     """Which of the runs that begin so is meant; the newest one, which comes first, when nothing is said."""
     if not runs:
         what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
-        hint = "`ralph journal list` shows what there is; `ralph loop start` begins a run"
+        hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
         raise (NotFound if run else NothingYet)(what, hint=hint)
     if run and run not in runs and len(runs) > 1:
         more = f" and {len(runs) - _CANDIDATES} more" if len(runs) > _CANDIDATES else ""
@@ -323,7 +322,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
     if iteration is None:
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
-            raise NotFound(f"there is no entry {name}", hint="`ralph journal list` shows runs and iterations")
+            raise NotFound(f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations")
         name, iteration = run, int(number)
     entries = show(root, name, within=within)
     found = next((entry for entry in entries if entry.iteration == iteration), None)
@@ -361,11 +360,3 @@ def _found(connection: sqlite3.Connection, which: Which) -> list[JournalEntry]:
     test, values = which.condition
     newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
     return _once(record for _, record in rows.stored(connection, Family.JOURNAL, newest, tuple(values)))
-
-
-def shape(entry: JournalEntry) -> dict[str, object]:
-    """An entry as machines read it."""
-    said = asdict(replace(entry, extra={}))
-    extra = dict(entry.extra)
-    said |= {"outcome": entry.outcome.value, "files": list(entry.files), "extra": extra}
-    return {"id": journal_id(entry.run, entry.iteration), **said}

@@ -4,7 +4,20 @@ Members that are always there come first; what only some records have (links, a 
 is left out when it is empty.
 """
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 from ralph.model.record import Record, Status
+from ralph.model.work import JournalEntry, RunStatus
+
+if TYPE_CHECKING:
+    from ralph.app.chats.chat_turns import History
+    from ralph.app.feature import Listed as ListedFeature
+    from ralph.app.search import Shown
+    from ralph.app.session import Session
+    from ralph.app.task import Listed as ListedTask
+    from ralph.loop.state import Run
+    from ralph.model.graph import Edge, Node
 
 VIA = "via"
 """The member of `extra` that says which way an entry came, when it was not the command line."""
@@ -49,3 +62,129 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
 def memory_json(record: Record, source: str = "") -> dict[str, object]:
     """Return a memory for `ralph memory ... --format json`, with the documented aliases `content` and `created`."""
     return {**record_json(record, source), "content": record.text, "created": record.created_at}
+
+
+def hit_json(shown: "Shown") -> dict[str, object]:
+    """Return a search hit: its record, with `text` as much as the layer shows."""
+    record = shown.hit.record
+    return {
+        **record_json(record),
+        "text": shown.text,
+        "family": record.family.value,
+        "score": shown.hit.score,
+        "why": list(shown.hit.why),
+        "tokens": shown.tokens,
+        **({"repeats": list(shown.repeats)} if shown.repeats else {}),
+    }
+
+
+def task_json(listed: "ListedTask") -> dict[str, object]:
+    """Return a task, with whether it can begin and what it waits for."""
+    shape = asdict(listed.task)
+    extra = shape.pop("extra")
+    return {
+        **shape,
+        "blocked_by": list(listed.task.blocked_by),
+        "ready": listed.is_ready,
+        "waits_for": list(listed.waits_for),
+        "extra": extra,
+    }
+
+
+def feature_json(listed: "ListedFeature") -> dict[str, object]:
+    """Return a feature, with how many of its tasks are done."""
+    shape = asdict(listed.feature)
+    extra = shape.pop("extra")
+    return {**shape, "tasks": listed.total, "done": listed.done, "extra": extra}
+
+
+def session_json(session: "Session") -> dict[str, object]:
+    """Return a session."""
+    return {**asdict(session), "tags": list(session.tags), "seconds": session.seconds}
+
+
+def history_json(history: "History") -> dict[str, object]:
+    """Return a session as a conversation."""
+    about = {key: value for key, value in session_json(history.session).items() if key not in ("summary", "tags")}
+    turns = [
+        {"role": each.by.value, "at": each.at, "text": each.text, "tools": [asdict(tool) for tool in each.tools]}
+        for each in history.turns
+    ]
+    return {**about, "count": history.session.messages, "messages": turns}
+
+
+def run_json(run: "Run", *, alive: bool, heartbeat: str) -> dict[str, object]:
+    """Return a run of the loop; `alive` and `heartbeat` are what its process says."""
+    return {
+        "id": run.id,
+        "goal": run.goal,
+        "status": run.status.value,
+        "reason": run.reason,
+        "words": run.words,
+        "iterations": run.iterations,
+        "task": run.task or (run.only[0] if run.only else ""),
+        "feature": run.feature,
+        "step": run.step,
+        "agent": run.agent,
+        "model": run.model,
+        "done": list(run.done),
+        "failed": list(run.failed),
+        "seconds": round(run.seconds, 3),
+        "cost_usd": run.cost,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "pid": run.pid if run.status is RunStatus.RUNNING else None,
+        "alive": alive,
+        "heartbeat": heartbeat,
+    }
+
+
+def journal_json(entry: JournalEntry) -> dict[str, object]:
+    """Return how one iteration ended, with the names of the loop's specification."""
+    return {
+        "id": f"jrn-{entry.run}-{entry.iteration}",
+        "run_id": entry.run,
+        "iteration": entry.iteration,
+        "task_id": entry.task,
+        "feature_id": entry.feature,
+        "title": entry.title,
+        "outcome": entry.outcome.value,
+        "agent": entry.agent,
+        "model": entry.model,
+        "duration_secs": entry.duration,
+        "cost_usd": entry.cost,
+        "files_modified": list(entry.files),
+        "notes": entry.notes,
+        "session": entry.session,
+        "created_at": entry.created_at,
+        "extra": dict(entry.extra),
+    }
+
+
+def node_json(node: "Node") -> dict[str, object]:
+    """Return a node of the graph."""
+    return {
+        "id": node.id,
+        "type": node.type.value,
+        "name": node.name,
+        "recorded": node.recorded or None,
+        "valid_from": node.since or node.valid_from or node.recorded or None,
+        "valid_until": node.valid_until or None,
+        "superseded": node.replaced is not None,
+        "superseded_at": node.replaced or None,
+        "retired": node.retired,
+        "task": node.task or None,
+    }
+
+
+def edge_json(edge: "Edge") -> dict[str, object]:
+    """Return an edge of the graph."""
+    return {
+        "source": edge.source,
+        "relation": edge.relation.value,
+        "target": edge.target,
+        "recorded": edge.recorded or None,
+        "valid_from": edge.valid_from or edge.recorded or None,
+        "valid_until": edge.valid_until or None,
+        "explicit": edge.explicit,
+    }

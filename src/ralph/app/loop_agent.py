@@ -27,7 +27,7 @@ def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) 
         return agents.named(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
     program = split_command(loop.agent_command)[0] if loop.agent_command else _PROGRAMS.get(loop.agent, "")
     if program and shutil.which(str(root / program) if "/" in program else program) is None:
-        hint = "`ralph agent list` shows which agents there are; --agent and --command name another"
+        hint = "`ralph loop agents` shows which agents there are; --agent and --command name another"
         raise UsageError(f"{program}: there is no such program", hint=hint)
     name = agents.chosen(loop.agent)
     others = "" if loop.permission == Loop().permission else loop.permission  # the usual one is Claude Code's own word

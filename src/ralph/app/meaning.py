@@ -1,6 +1,6 @@
 """Meaning in the product: which embedder counts, what gets a vector, and how near records are to a question.
 
-Vectors are made by `embed` alone (`ralph index embed`, and a few with `ralph index sync`), memories first
+Vectors are made by `embed` alone (`ralph index sync --embed`, and a few with `ralph index sync`), memories first
 and the newest first, and kept by model and content: a lost index or a record that moved costs nothing, and
 another model begins anew. A record's vectors are those of its chunks, one after the other; it is as near as
 its best one. A search never waits for vectors: what has none is found by its words, and when the

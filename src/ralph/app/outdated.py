@@ -78,7 +78,7 @@ def problems(root: Path) -> Iterator[tuple[Path, Problem]]:
                     pairs += ((record.id, each.target) for each in stated_edges(record) if each.relation is _SUPERSEDES)
     circle = circling(pairs)
     what = f"superseded in a circle ({', '.join(circle[:_NAMED])}), so that none of them is taken to be outdated"
-    hint = "`ralph graph unlink` takes one of these edges away"
+    hint = "`ralph graph link --remove` takes one of these edges away"
     for name in circle:
         path, line = held[name]
         yield path, Problem(line, f"{name} is {what}", hint, "warning", "circle")

@@ -1,4 +1,4 @@
-"""`ralph pause` and `ralph resume-capture`: hooks stand still while `.ralph/log/paused` exists.
+"""`ralph capture off` and `ralph capture on`: hooks stand still while `.ralph/log/paused` exists.
 
 A file, since a hook must be able to see it without reading anything; it holds the time since when. It
 stands beside the logs, so that a worktree and its main checkout pause together. Both verbs may be said

@@ -1,4 +1,4 @@
-"""`ralph search` and `ralph timeline`: everything Ralph knows, at three levels of detail.
+"""`ralph search` and `ralph search --around`: everything Ralph knows, at three levels of detail.
 
 Layer 1 is a line for each hit, layer 2 what happened around it and what it is linked to, layer 3 the whole
 record. Each says how many tokens it costs, by estimate, its line end included. The lines of layer 1 are so

@@ -13,7 +13,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -293,8 +293,3 @@ def _text(record: Record, layer: Detail, count: int) -> str:
     if layer is Detail.TIMELINE:
         return searching.moment(record, count=count)
     return searching.line(record, None, count)
-
-
-def shapes(found: Sequence[Session]) -> list[dict[str, object]]:
-    """Sessions as machines read them."""
-    return [{**asdict(each), "tags": list(each.tags), "seconds": each.seconds} for each in found]

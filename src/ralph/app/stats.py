@@ -1,4 +1,4 @@
-"""`ralph stats`: whether what is remembered is of use, whether the hooks do their work, and how runs of the loop ended.
+"""`ralph status --usage`: whether memories are used, whether the hooks work, and how runs of the loop ended.
 
 The reference rate is counted over pairs of session and record: of what a session was handed, how much it referred to.
 The hooks' success rate compares what stands in the session logs with the failures that the hooks counted in a file
@@ -90,7 +90,7 @@ class Loops:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Everything that `ralph stats` tells."""
+    """Everything that `ralph status --usage` tells."""
 
     sessions: int
     injections: int

@@ -8,7 +8,7 @@ which somebody has to end. A parent is done by itself once its last child is; re
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from ralph.store import files, rows
 __all__ = [
     "Added", "Event", "Listed", "Moved", "Shown", "add", "attempted", "block", "claim", "claim_of", "done", "fail",
     "finish", "list_", "log", "prerequisites", "ready", "release", "release_run", "renew", "reset", "retry_note",
-    "show", "start", "task_json",
+    "show", "start",
 ]  # fmt: skip
 
 
@@ -355,16 +355,3 @@ def _iterations(root: Path, task_id: str) -> list[Event]:
         Event(each.created_at, f"iteration {each.origin.iteration}: {each.kind.value}", each.origin.run, each.text)
         for each in records
     ]
-
-
-def task_json(listed: Listed) -> dict[str, object]:
-    """A task as machines read it."""
-    shape = asdict(listed.task)
-    extra = shape.pop("extra")
-    return {
-        **shape,
-        "blocked_by": list(listed.task.blocked_by),
-        "ready": listed.is_ready,
-        "waits_for": list(listed.waits_for),
-        "extra": extra,
-    }

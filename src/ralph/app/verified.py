@@ -1,4 +1,4 @@
-"""What `ralph check` and its like have verified of the files that records cite, for those who hand records over.
+"""What was verified of the files that records cite (`ralph doctor --citations`), for injection.
 
 It stands in `.ralph/cache/citations` (`context/stale.py`); whether that is out of date is told by a few file times, git
 is not asked. Apart from `app/check.py`, because every start of a session asks this, and few of them have anything

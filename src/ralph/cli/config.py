@@ -31,18 +31,23 @@ def cli() -> None:
 
 
 @cli.command("show")
-@click.option("--origin", is_flag=True, help="Also say where each value comes from.")
+@click.option("--origin", is_flag=True, help="Also print where each value comes from.")
+@click.option("--files", is_flag=True, help="Print the files that settings are read from instead; later ones win.")
 @format_option("table", "json")
 @click.pass_context
-def show(ctx: click.Context, origin: bool, form: str) -> None:
-    """Print every key with the value that counts.
+def show(ctx: click.Context, origin: bool, files: bool, form: str) -> None:
+    """Print every setting with its effective value.
 
     \b
     Examples:
       ralph config show
       ralph config show --origin
+      ralph config show --files
       ralph config show --format json
     """
+    if files:
+        _print_files(ctx, form)
+        return
     shown = verbs.show(_loaded(ctx))
     if form == "json":
         full = {each.name: {"value": each.value, **_place(each.place)} for each in shown}
@@ -95,27 +100,17 @@ def set_(ctx: click.Context, key: str, value: str, local: bool, user: bool) -> N
     _tell_what_counts(ctx, key, layer)
 
 
-@cli.command("path")
-@format_option("table", "json")
-@click.pass_context
-def path(ctx: click.Context, form: str) -> None:
-    """Print the files that settings are read from; a later one wins over an earlier one.
-
-    \b
-    Examples:
-      ralph config path
-      ralph config path --format json
-    """
-    found = verbs.path(invocation(ctx).root, os.environ)
+def _print_files(ctx: click.Context, form: str) -> None:
+    sources = verbs.path(invocation(ctx).root, os.environ)
     if form == "json":
-        rows = [{"layer": each.layer.value, "path": str(each.path), "exists": each.exists} for each in found]
+        rows = [{"layer": each.layer.value, "path": str(each.path), "exists": each.exists} for each in sources]
         click.echo(json_text(rows))
         return
     click.echo(
         table(
             ["layer", "there", "path"],
-            [[each.layer.value, "yes" if each.exists else "no", str(each.path)] for each in found],
-            last_column=max(len(str(each.path)) for each in found),
+            [[each.layer.value, "yes" if each.exists else "no", str(each.path)] for each in sources],
+            last_column=max(len(str(each.path)) for each in sources),
         )
     )
 

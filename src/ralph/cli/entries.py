@@ -7,7 +7,7 @@ import click
 from ralph import paths
 from ralph.app.entries import VIA, Added, Primed, to_json
 from ralph.cli.context import Invocation, say
-from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table, visible
+from ralph.cli.output import ago, cut, json_text, one_line, print_raw, table, visible
 from ralph.formats.memories import render_memories
 from ralph.model.query import SearchResult
 from ralph.model.record import MemoryKind, Record, Status
@@ -43,7 +43,7 @@ def print_list(entries: Sequence[Stored], form: str, nothing: str, kinds: Sequen
     if form == "json":
         click.echo(json_text([to_json(stored) for stored in entries]))
     elif form == "markdown":
-        hand_over(render_memories([stored.record for stored in entries], kinds))
+        print_raw(render_memories([stored.record for stored in entries], kinds))
     elif form == "quiet":
         for stored in entries:
             click.echo(stored.record.id)
@@ -75,7 +75,7 @@ def print_one(stored: Stored, form: str, call: Invocation) -> None:
     if form == "json":
         click.echo(json_text(to_json(stored)))
     elif form == "markdown":
-        hand_over(render_memories([record]))
+        print_raw(render_memories([record]))
     else:
         click.echo(click.style(visible(record.title or record.id), bold=True))
         lines = [
@@ -105,7 +105,7 @@ def _origin(record: Record) -> str:
 
 def print_primed(primed: Primed, form: str) -> None:
     """What is handed to an agent; nothing at all when there is nothing to hand over (JSON: an empty array)."""
-    hand_over(primed.text or ("[]\n" if form == "json" else ""))
+    print_raw(primed.text or ("[]\n" if form == "json" else ""))
     left_out = primed.total - len(primed.records)
     if left_out:
         say(f"{len(primed.records)} of {primed.total} shown: {left_out} did not fit the budget")

@@ -7,11 +7,12 @@ import click
 from ralph import paths
 from ralph.app import feature as verbs
 from ralph.app.feature import Listed, Shown
+from ralph.app.json_shapes import feature_json
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.entries import print_private
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import ago, json_text, one_line, table, visible
-from ralph.cli.tasks import print_unread
+from ralph.cli.task_output import print_unread
 
 
 @click.group(name="feature", cls=Group)
@@ -48,7 +49,7 @@ def add(ctx: click.Context, title: str, description: str, allow_secret: bool, fo
     if form == "quiet":
         click.echo(added.feature.id)
     elif form == "json":
-        click.echo(json_text({**verbs.feature_json(Listed(added.feature)), "folder": str(added.folder)}))
+        click.echo(json_text({**feature_json(Listed(added.feature)), "folder": str(added.folder)}))
     else:
         click.echo(f"Added {added.feature.id}; write into {_shown(added.folder, call)}/spec.md and plan.md")
 
@@ -67,7 +68,7 @@ def list_(ctx: click.Context, form: str) -> None:
     call = invocation(ctx)
     found, unread = verbs.list_(call.root)
     if form == "json":
-        click.echo(json_text([verbs.feature_json(each) for each in found]))
+        click.echo(json_text([feature_json(each) for each in found]))
     elif form == "quiet":
         for each in found:
             click.echo(each.feature.id)
@@ -99,7 +100,7 @@ def show(ctx: click.Context, feature_id: str, form: str) -> None:
     if form == "json":
         tasks = [{"id": task.id, "title": task.title, "status": task.status} for task in shown.tasks]
         words = {"folder": str(shown.folder), "spec": shown.spec, "plan": shown.plan}
-        click.echo(json_text({**verbs.feature_json(shown.listed), "tasks": tasks, **words}))
+        click.echo(json_text({**feature_json(shown.listed), "tasks": tasks, **words}))
     else:
         _print_one(shown, call)
 

@@ -9,8 +9,7 @@ from ralph.app.forget import Plan
 from ralph.app.forgetting import Vanishing, Wanted
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option, text_argument
-from ralph.cli.output import cut, json_text, one_line
-from ralph.cli.progress import bar
+from ralph.cli.output import bar, cut, json_text, one_line
 from ralph.errors import UsageError
 
 _BEGIN = 80

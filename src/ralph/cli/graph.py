@@ -6,14 +6,13 @@ from ralph import paths
 from ralph.app import graph as verbs
 from ralph.app import graph_export
 from ralph.app.asking import node_types, relations, when
-from ralph.app.entries import record_json
-from ralph.app.graph import HOPS, LIMIT, Overview, Shown, edge_json, node_json
+from ralph.app.graph import HOPS, LIMIT, Overview, Shown
 from ralph.app.graph_link import Linked, link, unlink
+from ralph.app.json_shapes import edge_json, node_json, record_json
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
-from ralph.cli.output import hand_over, json_text, one_line, table
-from ralph.cli.progress import bar
-from ralph.cli.search import said, sight_options
+from ralph.cli.output import bar, json_text, one_line, print_raw, table
+from ralph.cli.search import read_words, visibility_options
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
@@ -51,7 +50,7 @@ def cli() -> None:
 @cli.command("show")
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
-@sight_options
+@visibility_options
 @format_option("table", "json")
 @click.pass_context
 def show(ctx: click.Context, name: str, as_of: str, task: str, all_tasks: bool, form: str) -> None:
@@ -85,7 +84,7 @@ def show(ctx: click.Context, name: str, as_of: str, task: str, all_tasks: bool, 
 @click.option("--relation", "named", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many.")
 @_as_of
-@sight_options
+@visibility_options
 @format_option("table", "json", "quiet")
 @click.pass_context
 def neighbors(
@@ -114,7 +113,7 @@ def neighbors(
 @click.argument("start", metavar="A")
 @click.argument("end", metavar="B")
 @_as_of
-@sight_options
+@visibility_options
 @format_option("table", "json")
 @click.pass_context
 def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_tasks: bool, form: str) -> None:
@@ -145,7 +144,7 @@ def path(ctx: click.Context, start: str, end: str, as_of: str, task: str, all_ta
 @cli.command("search")
 @click.argument("words", nargs=-1, required=True)
 @_as_of
-@sight_options
+@visibility_options
 @_hops
 @_types
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
@@ -166,7 +165,7 @@ def search(
     call = invocation(ctx)
     with bar("reading the files") as progress:
         answer = verbs.search(
-            call.root, said(words), at=when(as_of), types=node_types(types), hops=hops, limit=limit,
+            call.root, read_words(words), at=when(as_of), types=node_types(types), hops=hops, limit=limit,
             task=call.asking(task, all_tasks), embedding=call.config.embedding, progress=progress,
         )  # fmt: skip
     for warning in answer.warnings:
@@ -180,12 +179,14 @@ def search(
 @click.argument("target", metavar="B")
 @click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
 @click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
+@click.option("--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed.")
 @_dry_run
 @format_option("table", "json")
 @click.pass_context
 def link_(
-    ctx: click.Context, source: str, relation: str, target: str, since: str, until: str, dry_run: bool, form: str
-) -> None:
+    ctx: click.Context, source: str, relation: str, target: str, since: str, until: str, remove: bool,
+    dry_run: bool, form: str,
+) -> None:  # fmt: skip
     """State that A has a RELATION to B; it is written into the file of A, which must be a record.
 
     RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
@@ -196,32 +197,17 @@ def link_(
       ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts
       ralph graph link mem-1736942400-b1c2 supersedes mem-1705751400-a3f8
       ralph graph link "Retry policy" contradicts know-timeouts --until 2026-06-30 --dry-run
+      ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts --remove
     """
     call = invocation(ctx)
+    if remove:
+        _print_linked(unlink(call.root, source, relation, target, dry_run=dry_run), call, form, "Unlinked", dry_run)
+        return
     done = link(
         call.root, source, relation, target, since=_day(since), until=_day(until), dry_run=dry_run,
         patterns=call.config.privacy.patterns,
     )  # fmt: skip
     _print_linked(done, call, form, "Linked" if done.changed else "Already there:", dry_run)
-
-
-@cli.command("unlink")
-@click.argument("source", metavar="A")
-@click.argument("relation")
-@click.argument("target", metavar="B")
-@_dry_run
-@format_option("table", "json")
-@click.pass_context
-def unlink_(ctx: click.Context, source: str, relation: str, target: str, dry_run: bool, form: str) -> None:
-    """Take away an edge that was stated; derived ones go with what they come from.
-
-    \b
-    Examples:
-      ralph graph unlink mem-1705751400-a3f8 affects file:src/db/schema.ts
-    """
-    call = invocation(ctx)
-    done = unlink(call.root, source, relation, target, dry_run=dry_run)
-    _print_linked(done, call, form, "Unlinked", dry_run)
 
 
 @cli.command("export")
@@ -231,7 +217,7 @@ def unlink_(ctx: click.Context, source: str, relation: str, target: str, dry_run
 def export(ctx: click.Context, task: str, form: str) -> None:
     """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin).
 
-    The same records give the same bytes. Vectors come from `ralph index embed`; without any there is no
+    The same records give the same bytes. Vectors come from `ralph index sync --embed`; without any there is no
     embeddings.bin.
 
     \b
@@ -301,7 +287,7 @@ def _print_shown(shown: Shown, today: str) -> None:
             click.echo(f"  {name + ':':12} {one_line(value)}")
     if shown.record is not None and shown.record.text.strip() != node.name:
         click.echo("")
-        hand_over(shown.record.text.rstrip() + "\n")
+        print_raw(shown.record.text.rstrip() + "\n")
     click.echo("")
     for edge, other in shown.edges:
         note = f" ({_stated(edge)})" if edge.explicit else ""
@@ -391,7 +377,7 @@ def _print_linked(done: Linked, call: Invocation, form: str, word: str, dry_run:
         click.echo(json_text(shape))
         return
     if dry_run:
-        hand_over(done.diff)
+        print_raw(done.diff)
         say("nothing was written" if done.changed else "nothing would change")
         return
     where = one_line(paths.shown(done.path, call.root))

@@ -4,70 +4,65 @@ import click
 
 from ralph import paths
 from ralph.app import index, meaning
-from ralph.cli.context import invocation, say, warn
+from ralph.cli.context import invocation, warn
 from ralph.cli.options import Group, format_option
-from ralph.cli.output import json_text
-from ralph.cli.progress import bar
+from ralph.cli.output import bar, json_text
+from ralph.errors import UsageError
 from ralph.store.index import Synced
 
 
 @click.group(name="index", cls=Group)
 def cli() -> None:
-    """Look after the index (.ralph/ralph.db); it is derived from the files and can be deleted at any time.
+    """Update, rebuild, verify or prune the search index; it is derived from the files and can be deleted.
 
     \b
     Examples:
-      ralph index status
+      ralph index sync
       ralph index rebuild
     """
 
 
 @cli.command("sync")
+@click.option("--embed", is_flag=True, help="Also compute the vectors of every record that has none.")
+@click.option("--limit", type=click.IntRange(min=1), help="With --embed: at most so many; a later call continues.")
+@format_option("table", "json")
 @click.pass_context
-def sync(ctx: click.Context) -> None:
-    """Read what changed in the files; every search does this by itself.
+def sync(ctx: click.Context, embed: bool, limit: int | None, form: str) -> None:
+    """Read the files that changed; every search does this by itself.
 
-    Where the local model is installed, up to 200 records that are new also get their vectors.
+    With --embed every record gets a vector, so that search also goes by meaning. The embedder is the one of
+    embedding.provider; with a server, the texts of records are sent there. A call that is stopped loses nothing.
+    Without --embed, up to 200 new records are embedded where the local model is installed.
 
     \b
     Examples:
       ralph index sync
+      ralph index sync --embed
+      ralph index sync --embed --limit 1000
     """
+    if limit is not None and not embed:
+        raise UsageError("--limit goes with --embed", hint="ralph index sync --embed --limit 1000")
     call = invocation(ctx)
     with bar("reading the files") as progress:
-        _report(index.sync(call.root, progress))
+        synced = index.sync(call.root, progress)
     with bar("embedding") as progress:
-        done = meaning.embed_some(call.root, call.config.embedding, progress)
-    if done is not None and (done.done or done.left):
-        say(_embedded(done))
-    if done is not None and done.problem is not None:
-        warn(done.problem.message)
-
-
-@cli.command("embed")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many records; a later call goes on from there.")
-@format_option("table", "json")
-@click.pass_context
-def embed(ctx: click.Context, limit: int | None, form: str) -> None:
-    """Give vectors to every record that has none, so that search also goes by meaning.
-
-    The embedder is the one of embedding.provider; with a server, the texts of records are sent there.
-    Vectors are kept in .ralph/cache/ by model and content. A call that is stopped loses nothing.
-
-    \b
-    Examples:
-      ralph index embed
-      ralph index embed --limit 1000
-    """
-    call = invocation(ctx)
-    with bar("embedding") as progress:
-        done = meaning.embed(call.root, call.config.embedding, limit=limit, progress=progress)
+        if embed:
+            vectors: meaning.Embedded | None = meaning.embed(
+                call.root, call.config.embedding, limit=limit, progress=progress
+            )
+        else:
+            vectors = meaning.embed_some(call.root, call.config.embedding, progress)
     if form == "json":
-        click.echo(json_text({"model": done.model, "embedded": done.done, "left": done.left}))
+        click.echo(json_text(_sync_json(synced, vectors)))
     else:
-        click.echo(_embedded(done))
-    if done.problem is not None:
-        raise done.problem
+        if not embed:
+            _report(synced)
+        if vectors is not None and (embed or vectors.done or vectors.left):
+            click.echo(_embedded(vectors), err=not embed)
+    if vectors is not None and vectors.problem is not None:
+        if embed:
+            raise vectors.problem
+        warn(vectors.problem.message)
 
 
 @cli.command("rebuild")
@@ -101,29 +96,6 @@ def verify(ctx: click.Context, form: str) -> int:
             click.echo(problem)
         click.echo("`ralph index rebuild` makes it anew." if problems else "Index and files agree.")
     return 1 if problems else 0
-
-
-@cli.command("status")
-@format_option("table", "json")
-@click.pass_context
-def status(ctx: click.Context, form: str) -> None:
-    """Show how much is indexed and how large it is.
-
-    \b
-    Examples:
-      ralph index status
-      ralph index status --format json
-    """
-    size = index.status(invocation(ctx).root)
-    if form == "json":
-        click.echo(json_text({"rows": size.counts, "database_bytes": size.database, "log_bytes": size.logs}))
-        return
-    if not size.complete:
-        click.echo("There is no index yet; the first search makes it.")
-    for table, count in size.counts.items():
-        click.echo(f"{table + ':':14} {count}")
-    click.echo(f"{'database:':14} {size.database / 1e6:.1f} MB")
-    click.echo(f"{'logs:':14} {size.logs / 1e6:.1f} MB")
 
 
 @cli.command("prune")
@@ -161,10 +133,17 @@ def prune(ctx: click.Context, days: int | None, max_mb: float | None, yes: bool,
         click.echo("Nothing was removed; --yes does it.")
 
 
+def _sync_json(synced: Synced, vectors: meaning.Embedded | None) -> dict[str, object]:
+    shape: dict[str, object] = {"read": synced.read, "removed": synced.removed, "busy": synced.busy}
+    if vectors is not None:
+        shape |= {"model": vectors.model, "embedded": vectors.done, "left": vectors.left}
+    return shape
+
+
 def _embedded(done: meaning.Embedded) -> str:
     if not done.done and not done.left:
         return "Every record has its vector."
-    left = f"; {done.left} left, `ralph index embed` does them" if done.left else ""
+    left = f"; {done.left} left, `ralph index sync --embed` does them" if done.left else ""
     return f"{done.done} record(s) embedded by {done.model}{left}."
 
 

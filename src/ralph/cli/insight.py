@@ -11,7 +11,7 @@ from ralph.app.insight import STATUSES, Extracted, Insight
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
-from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.cli.output import json_text, one_line, print_raw, table
 from ralph.cli.search import all_tasks_option
 from ralph.errors import UsageError
 from ralph.model.record import Record
@@ -103,7 +103,7 @@ def show(ctx: click.Context, name: str, all_tasks: bool, form: str) -> None:
     if form == "json":
         click.echo(json_text(verbs.shape(found)))
     else:
-        hand_over(_whole(found))
+        print_raw(_whole(found))
 
 
 def _whole(found: Insight) -> str:

@@ -12,7 +12,7 @@ from ralph.app.knowledge import Change, Discovered, Edge, Written
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.entries import place, print_one, print_private
 from ralph.cli.options import Group, format_option, tags_option, text_argument
-from ralph.cli.output import ago, cut, hand_over, json_text, one_line, table
+from ralph.cli.output import ago, cut, json_text, one_line, print_raw, table
 from ralph.context.knowledge import BUDGET, Match
 from ralph.errors import UsageError
 from ralph.store.library import Stored
@@ -99,7 +99,7 @@ def list_(ctx: click.Context, tags: tuple[str, ...] | None, feature: str, form: 
     if form == "json":
         click.echo(json_text([_shape(stored) for stored in found.entries]))
     elif form == "markdown":
-        hand_over(verbs.rendered(found.records, 0).text)
+        print_raw(verbs.rendered(found.records, 0).text)
     elif form == "quiet":
         for record in found.records:
             click.echo(record.id)
@@ -129,7 +129,7 @@ def show(ctx: click.Context, name: str, form: str) -> None:
     if form == "json":
         click.echo(json_text(_shape(stored)))
     elif form == "markdown":
-        hand_over(verbs.rendered([stored.record], 0).text)
+        print_raw(verbs.rendered([stored.record], 0).text)
     else:
         print_one(stored, form, call)
 
@@ -165,7 +165,7 @@ def match(
     if form == "json":
         click.echo(json_text([_match_shape(each) for each in found]))
     elif form == "markdown":
-        hand_over(verbs.rendered([each.record for each in found], budget).text)
+        print_raw(verbs.rendered([each.record for each in found], budget).text)
     elif not found:
         click.echo("Nothing matches.")
     elif explain:

@@ -7,28 +7,33 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ralph import paths
-from ralph.app import config as settings
-from ralph.app import loop as verbs
 from ralph.app import runs
-from ralph.app.loop import Wish
+from ralph.cli import runs as runs_commands
 from ralph.cli.context import Invocation, invocation, say
-from ralph.cli.loop_shapes import described, journal_shape, run_shape
+from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import hand_over, json_text, one_line, table
-from ralph.cli.voice import Voice
+from ralph.cli.output import json_text, one_line, table
+from ralph.cli.runs import mark_dead_runs
 from ralph.config import load
-from ralph.errors import NothingYet, Refused, UsageError
-from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, Run, exit_code
+from ralph.errors import RalphError, Refused, UsageError
+from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, exit_code
 from ralph.model.work import RunStatus
 from ralph.store import files
+
+if TYPE_CHECKING:
+    from ralph.app.agent import Check, Found
+    from ralph.app.loop import Wish
 
 _PAUSE = 0.3
 _PATIENCE = 30.0
 """Seconds that a detached run may take to begin."""
+AGENTS = ("claude", "codex", "acp", "command", "scripted")
+_ANY = "auto"
 _OF_A_RUN = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """What an agent within a loop has in its environment, and a run of its own has not."""
 
@@ -42,6 +47,11 @@ def cli() -> None:
       ralph loop start "make the tests pass"
       ralph loop status --watch
     """
+
+
+for _command in (runs_commands.status, runs_commands.list_, runs_commands.show, runs_commands.logs,
+                 runs_commands.journal_):  # fmt: skip
+    cli.add_command(_command)
 
 
 def _wishes(command: click.Command) -> click.Command:
@@ -88,6 +98,8 @@ def start(
       ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --max-iterations 5
       ralph loop start --feature f-1a2b3c --detach
     """
+    from ralph.app import loop as verbs  # noqa: PLC0415  (looking at runs does without it)
+
     call = invocation(ctx)
     for what, given in (("the goal", goal), ("--task", task), ("--feature", feature)):
         if given is not None and not given.strip():
@@ -117,6 +129,8 @@ def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) ->
       ralph loop resume
       ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"
     """
+    from ralph.app import loop as verbs  # noqa: PLC0415  (looking at runs does without it)
+
     call = invocation(ctx)
     voice = _voice(call, runs.current(call.root, run_id).id)
     with voice.listening():
@@ -138,7 +152,7 @@ def stop(ctx: click.Context, run_id: str, now: bool) -> None:
     """
     call = invocation(ctx)
     root = call.root
-    _find_dead(call)
+    mark_dead_runs(call)
     there = [each.id for each in runs.running(root)]
     if not run_id and len(there) > 1:
         raise Refused(f"{len(there)} runs are running: {', '.join(there)}", hint="name the one that is meant")
@@ -149,132 +163,89 @@ def stop(ctx: click.Context, run_id: str, now: bool) -> None:
     click.echo(f"{run.id} will stop {'now' if now else f'after iteration {run.iterations + 1}'}")
 
 
-@cli.command("status")
-@click.argument("run_id", metavar="[RUN]", required=False, default="")
-@click.option("--watch", is_flag=True, help="Show it again whenever it changes, until the run ends.")
+@cli.command("agents")
+@click.argument("name", type=click.Choice((_ANY, *AGENTS)), default=_ANY)
+@click.option("--check", "ask", is_flag=True, help="Ask the agent for one word; costs what such a question costs.")
+@click.option("--command", default="", metavar="LINE", help="With --check: the program and its arguments.")
+@click.option("--script", type=click.Path(path_type=Path), help="With --check scripted: the file of steps.")
+@click.option("--shell", is_flag=True, help="With --check command: run it through a shell.")
+@click.option("--model", default="", help="With --check: the model to ask.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+    help="With --check: give up after so long.",
+)  # fmt: skip
 @format_option("table", "json")
 @click.pass_context
-def status(ctx: click.Context, run_id: str, watch: bool, form: str) -> None:
-    """Show where a run stands; without RUN, the one that runs, else the newest.
+def agents_(
+    ctx: click.Context, name: str, ask: bool, command: str, script: Path | None, shell: bool, model: str,
+    timeout: float, form: str,
+) -> None:  # fmt: skip
+    """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer).
 
     \b
     Examples:
-      ralph loop status
-      ralph loop status --watch
+      ralph loop agents
+      ralph loop agents claude --check
+      ralph loop agents acp --check --command 'gemini --acp' --timeout 30
     """
-    call = invocation(ctx)
-    root = call.root
-    _find_dead(call)
-    try:
-        run = runs.current(root, run_id)
-    except NothingYet:
-        click.echo(json_text(None) if form == "json" else "No run yet.")
+    from ralph.app import agent as agents  # noqa: PLC0415  (looking at runs does without it)
+
+    root = invocation(ctx).root
+    if ask:
+        agent = agents.named(name, command=command, in_shell=shell, script=script)
+        _print_check(ctx, agents.check(agent, root, model=model, timeout=timeout), form)
         return
-    shown: Run | None = None
-    while True:
-        if run != shown:
-            click.echo(json_text(run_shape(root, run)) if form == "json" else described(root, run))
-            shown = run
-        if not watch or not runs.lives(root, run):
-            return
-        time.sleep(_PAUSE)
-        run = runs.read(root, run.id)
-
-
-@cli.command("list")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
-@format_option("table", "json")
-@click.pass_context
-def list_(ctx: click.Context, limit: int, form: str) -> None:
-    """List the runs, newest first.
-
-    \b
-    Examples:
-      ralph loop list
-      ralph loop list --format json
-    """
-    call = invocation(ctx)
-    root = call.root
-    _find_dead(call)
-    found, total = runs.newest(root, limit)
+    found = [each for each in agents.found(root) if name in (_ANY, each.name)]
     if form == "json":
-        click.echo(json_text([run_shape(root, run) for run in found]))
-        return
-    if not found:
-        click.echo("No runs.")
+        click.echo(json_text([agent_json(each) for each in found]))
         return
     rows = [
-        [run.id, run.started_at[:16].replace("T", " "), run.status.value, run.reason or run.step, str(run.iterations),
-         run.agent, one_line(run.goal)]
-        for run in found
-    ]  # fmt: skip
-    click.echo(table(["run", "start", "status", "why", "iterations", "agent", "goal"], rows))
-    if total > len(found):
-        say(f"{total - len(found)} more; --limit {total} shows every one")
+        [each.name, "yes" if each.installed else "no", one_line(each.version) or "-", _where(each)] for each in found
+    ]
+    click.echo(table(["agent", "usable", "version", "where"], rows))
 
 
-@cli.command("show")
-@click.argument("run_id", metavar="[RUN]", required=False, default="")
-@click.option("--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration.")
-@format_option("table", "json")
-@click.pass_context
-def show(ctx: click.Context, run_id: str, iteration: int | None, form: str) -> None:
-    """Show a run with its journal, or exactly what one iteration was told.
-
-    \b
-    Examples:
-      ralph loop show
-      ralph loop show run-1a2b3c4d --iteration 3
-    """
-    root = invocation(ctx).root
-    try:
-        run = runs.current(root, run_id)
-    except NothingYet:
-        if iteration is not None:
-            raise
-        click.echo(json_text(None) if form == "json" else "No run yet.")
-        return
-    if iteration is not None:
-        text = runs.snapshot(root, run.id, iteration)
-        if form == "json":
-            click.echo(json_text({"run": run.id, "iteration": iteration, "prompt": text}))
-        else:
-            hand_over(text)
-        return
+def _print_check(ctx: click.Context, check: "Check", form: str) -> None:
     if form == "json":
-        kept = [each.iteration for each in runs.snapshots(root, run.id)]
-        click.echo(json_text({**run_shape(root, run), "journal": journal_shape(root, run), "context_snapshots": kept}))
+        click.echo(json_text(_check_json(check)))
+        if not check.ok:
+            ctx.exit(1)
         return
-    click.echo(described(root, run, everything=True))
+    if not check.ok:
+        raise RalphError(f"the agent {check.name!r} did not answer: {one_line(check.problem)}", hint=check.hint)
+    say(f"the agent {check.name!r} answers" + (f", as {one_line(check.reply.model)}" if check.reply.model else ""))
+    click.echo(one_line(check.reply.text))
 
 
-@cli.command("logs")
-@click.argument("run_id", metavar="[RUN]", required=False, default="")
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
-@click.pass_context
-def logs(ctx: click.Context, run_id: str, follow: bool) -> None:
-    """Print what a run has printed.
-
-    \b
-    Examples:
-      ralph loop logs
-      ralph loop logs -f run-1a2b3c4d
-    """
-    root = invocation(ctx).root
-    run = runs.current(root, run_id)
-    path = paths.run_output(root, run.id)
-    said = 0
-    while True:
-        going_on = follow and runs.lives(root, runs.read(root, run.id))
-        text = files.read(path) or ""
-        hand_over(text[said:])
-        said = len(text)
-        if not going_on:
-            return
-        time.sleep(_PAUSE)
+def _where(agent: "Found") -> str:
+    return one_line(" ".join(filter(None, [agent.path, f"({agent.note})" if agent.note else ""])))
 
 
-@cli.command("config")
+def agent_json(agent: "Found") -> dict[str, object]:
+    """Return an agent as JSON."""
+    return {
+        "name": agent.name,
+        "usable": agent.installed,
+        "version": agent.version,
+        "path": agent.path,
+        "note": agent.note,
+    }
+
+
+def _check_json(check: "Check") -> dict[str, object]:
+    return {
+        "name": check.name,
+        "ok": check.ok,
+        "answer": check.reply.text.strip(),
+        "model": check.reply.model,
+        "cost_usd": check.reply.cost,
+        "stop": str(check.reply.stop),
+        "problem": check.problem,
+        "hint": check.hint,
+    }
+
+
+@cli.command("config", hidden=True)
 @click.argument("key", required=False, default="")
 @click.argument("value", required=False, default="")
 @format_option("table", "json")
@@ -287,6 +258,8 @@ def config(ctx: click.Context, key: str, value: str, form: str) -> None:
       ralph loop config
       ralph loop config max_iterations 20
     """
+    from ralph.app import config as settings  # noqa: PLC0415  (looking at runs does without it)
+
     call = invocation(ctx)
     loaded = load(call.root, env=os.environ)
     shown = [each for each in settings.show(loaded) if each.name.startswith(("ralph.", "execution."))]
@@ -314,36 +287,33 @@ def slash(ctx: click.Context, /, text: str) -> None:
     verb, _, rest = text_argument(text, None).strip().partition(" ")
     words = rest.split()
     if verb == "start" and words:
-        call = invocation(ctx)
-        _detached(call, Wish(goal=rest.strip(), agent="claude"))
+        _detached(invocation(ctx), _wish({"goal": rest.strip(), "agent": "claude"}))
     elif verb == "stop":
         ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
     elif verb in ("", "status"):
-        ctx.invoke(status, run_id=words[0] if words else "", watch=False, form="table")
+        ctx.invoke(runs_commands.status, run_id=words[0] if words else "", watch=False, form="table")
     elif verb == "config":
         ctx.invoke(config, key=words[0] if words else "", value=rest.strip().partition(" ")[2].strip(), form="table")
     else:
         raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
 
 
-def _wish(said: dict[str, object]) -> Wish:
+def _wish(said: dict[str, object]) -> "Wish":
+    from ralph.app.loop import Wish  # noqa: PLC0415  (looking at runs does without it)
+
     return Wish(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
 
 
-def _find_dead(call: Invocation) -> None:
-    """Mark the runs whose process is gone, and say so."""
-    for dead in runs.recover(call.root, call.config.privacy.patterns):
-        say(verbs.told_dead(dead))
+def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> LoopTerminal:
+    return LoopTerminal(call.root, run_id, call.config.privacy.patterns, quiet=quiet)
 
 
-def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> Voice:
-    return Voice(call.root, run_id, call.config.privacy.patterns, quiet=quiet)
+def _detached(call: Invocation, wish: "Wish") -> None:
+    """Start the run as a process of its own, and wait until it has begun."""
+    from ralph.app import loop as verbs  # noqa: PLC0415  (looking at runs does without it)
 
-
-def _detached(call: Invocation, wish: Wish) -> None:
-    """Start the same run as a process of its own, and wait until it has begun."""
     root = call.root
-    _find_dead(call)
+    mark_dead_runs(call)
     verbs.prepare(root, verbs.wished(call.config, wish), wish)
     run_id = runs.mint(root)
     alone = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not us
@@ -374,7 +344,7 @@ def _begun(root: Path, run_id: str) -> bool:
     return paths.run_log(root, run_id).exists()
 
 
-def _arguments(wish: Wish) -> list[str]:
+def _arguments(wish: "Wish") -> list[str]:
     """A wish as it is written on the command line."""
     words: list[str] = []
     for name in ("task", "feature", "agent", "command", "model", "permission", "max_iterations", "max_minutes",

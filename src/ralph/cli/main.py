@@ -1,9 +1,7 @@
-"""The command line's front door: which commands there are, and how errors are put into words.
+"""The table of commands, and how every error is printed.
 
-Each command lives in its own module and is loaded only when it is called, so that `ralph memory
-list` does not pay for the web server. Errors are explained here, once: a RalphError says what,
-where and what to do next; a stream or a folder that fails under us is the system's word and is passed on;
-anything else is a bug and says so.
+A command is imported only when it is called, so that `ralph memory list` does not pay for the web server. A
+RalphError says what is wrong and what to do; an OSError is passed on in the system's words; anything else is a bug.
 """
 
 import errno
@@ -19,42 +17,65 @@ from ralph import __version__
 from ralph.cli.context import Invocation
 from ralph.errors import RalphError, UsageError
 
-COMMANDS = {
-    "init": "ralph.cli.init",
-    "install": "ralph.cli.install",
-    "uninstall": "ralph.cli.uninstall",
-    "memory": "ralph.cli.memory",
-    "guardrails": "ralph.cli.guardrails",
-    "knowledge": "ralph.cli.knowledge",
-    "task": "ralph.cli.task",
-    "feature": "ralph.cli.feature",
-    "insight": "ralph.cli.insight",
-    "promote": "ralph.cli.promote",
-    "search": "ralph.cli.search",
-    "timeline": "ralph.cli.timeline",
-    "graph": "ralph.cli.graph",
-    "context": "ralph.cli.brief",
-    "session": "ralph.cli.session",
-    "loop": "ralph.cli.loop",
-    "journal": "ralph.cli.journal",
-    "forget": "ralph.cli.forget",
-    "check": "ralph.cli.check",
-    "index": "ralph.cli.index",
-    "scratchpad": "ralph.cli.scratchpad",
-    "skill": "ralph.cli.skill",
-    "where": "ralph.cli.where",
-    "doctor": "ralph.cli.doctor",
-    "status": "ralph.cli.status",
-    "stats": "ralph.cli.stats",
-    "pause": "ralph.cli.pause",
-    "resume-capture": "ralph.cli.resume",
-    "config": "ralph.cli.config",
-    "trust": "ralph.cli.trust",
-    "agent": "ralph.cli.agent",
-    "mcp": "ralph.cli.mcp",
-    "web": "ralph.cli.web",
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "init": ("project:init", "Create Ralph's files in a project"),
+        "install": ("hosts:install", "Add Ralph to Claude Code, Codex or another agent"),
+        "uninstall": ("hosts:uninstall", "Remove Ralph from an agent; memories stay"),
+        "status": ("status:cli", "Show what is remembered here and whether it works"),
+        "doctor": ("doctor:cli", "Find problems and repair them"),
+        "web": ("servers:web", "Open the Memory Explorer in a browser"),
+        "config": ("config:cli", "Show and change settings"),
+    },
+    "Memory": {
+        "memory": ("memory:cli", "Add, list, edit and search memories"),
+        "guardrails": ("guardrails:cli", "What must not go wrong again"),
+        "knowledge": ("knowledge:cli", "Longer pages of knowledge"),
+        "search": ("search:cli", "Search memories, sessions, the journal and tasks"),
+        "context": ("injection:context", "Show what an agent is given with a prompt"),
+        "forget": ("forget:cli", "Delete records for good, everywhere"),
+        "insight": ("insight:cli", "Review what was learned and not yet accepted"),
+        "promote": ("promote:cli", "Copy a record to a place that more agents read"),
+    },
+    "Work": {
+        "loop": ("loop:cli", "Run an agent until its goal is met"),
+        "task": ("task:cli", "Plan what is to be done, and in which order"),
+        "feature": ("feature:cli", "Group tasks, with a spec and a plan"),
+    },
+    "Look back": {
+        "session": ("session:cli", "Show, continue and export recorded sessions"),
+        "graph": ("graph:cli", "Show how records, files and tasks are linked"),
+    },
+    "More": {
+        "capture": ("project:capture", "Turn recording and injecting on or off"),
+        "trust": ("trust:cli", "Approve commands that a project's config names"),
+        "index": ("index:cli", "Update, rebuild, verify or prune the search index"),
+        "mcp": ("servers:mcp", "Serve the memory over MCP; check MCP servers"),
+        "skill": ("injection:skill", "Print the text that teaches an agent its memory"),
+        "scratchpad": ("scratchpad:cli", "Keep notes for the next iteration"),
+    },
 }
-"""Every command and the module whose `cli` it is."""
+"""Every command by group: the module in this package, its attribute there, and one line of help."""
+
+COMMANDS = {name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()}
+"""Where each command is: module and attribute."""
+_MORE = "More"
+_ELSEWHERE = {
+    "add": "ralph memory add TEXT",
+    "list": "ralph memory list",
+    "show": "ralph memory show ID",
+    "start": "ralph loop start GOAL",
+    "stop": "ralph loop stop",
+    "resume": "ralph loop resume",
+    "pause": "ralph capture off",
+    "stats": "ralph status --usage",
+    "check": "ralph doctor --citations",
+    "timeline": "ralph search --around ID",
+    "journal": "ralph loop journal",
+    "agent": "ralph loop agents",
+    "where": "ralph context --where",
+}
+"""Words that people try as a command, and the command that does it."""
 
 EXTRAS = {
     "numpy": "local",
@@ -71,31 +92,42 @@ _CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported when they are called; help comes from the table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, in the order people meet them."""
+        """List every command, in the order of the groups."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name; names the extra when a package for it is missing."""
-        if cmd_name not in COMMANDS:
-            return None
-        return load_command(cmd_name, COMMANDS[cmd_name])
+        """Import a command."""
+        if cmd_name in _HIDDEN:
+            return _HIDDEN[cmd_name]
+        return load_command(cmd_name, COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the nearest command named when there is none."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UsageError(f"there is no command {args[0]!r}", hint=_nearest(args[0]))
+        """Find the command; an unknown one is answered with the command that was probably meant."""
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and name not in _HIDDEN and not name.startswith("-"):
+            raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups, one line for each command; More has only its names."""
+        for group, commands in GROUPS.items():
+            if group != _MORE:
+                with formatter.section(group):
+                    formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+        with formatter.section(f"{_MORE} (ralph help more)"):
+            formatter.write_dl([(", ".join(GROUPS[_MORE]), "")])
 
-def load_command(name: str, module: str) -> click.Command:
-    """Import a command's module; a missing optional package becomes advice."""
+
+def load_command(name: str, where: str) -> click.Command:
+    """Import a command; a missing optional package becomes advice."""
+    module, _, attribute = where.partition(":")
     try:
-        command = import_module(module).cli
+        command = getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -105,8 +137,39 @@ def load_command(name: str, module: str) -> click.Command:
             hint=f"uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')",
         ) from error
     if not isinstance(command, click.Command):
-        raise TypeError(f"{module}.cli is not a command")
+        raise TypeError(f"{where} is not a command")
     return command
+
+
+@click.command(name="help", hidden=True, add_help_option=False)
+@click.argument("words", nargs=-1)
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Print the help of a command; `ralph help more` lists the commands that are used rarely."""
+    parent = ctx.find_root()
+    if words == ("more",):
+        formatter = parent.make_formatter()
+        with formatter.section(_MORE):
+            formatter.write_dl([(name, text) for name, (_, text) in GROUPS[_MORE].items()])
+        click.echo(formatter.getvalue().rstrip())
+        return
+    command, path = parent.command, "ralph"
+    for word in words:
+        below = command.get_command(parent, word) if isinstance(command, click.Group) else None
+        if below is None:
+            raise UsageError(f"there is no command `{path} {word}`", hint=f"`{path} --help` lists the commands")
+        command, path = below, f"{path} {word}"
+    with click.Context(command, info_name=path, help_option_names=["-h", "--help"]) as inner:
+        click.echo(command.get_help(inner))
+
+
+@click.command(name="version", hidden=True)
+def version() -> None:
+    """Print the version."""
+    click.echo(f"ralph {__version__}")
+
+
+_HIDDEN = {"help": help_, "version": version}
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -139,8 +202,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(click.style("error: ", fg="red") + str(error), err=True, color=color())
         return error.exit_code
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _wrong_usage(error)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
@@ -157,6 +219,19 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
         return _bug(error)
     return code if isinstance(code, int) else 0
+
+
+def _wrong_usage(error: click.ClickException) -> int:
+    """Print what click refused in the style of all errors; a group without a command prints its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # a class that click 8.1 does not have
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    message = error.format_message().rstrip(".")
+    click.echo(click.style("error: ", fg="red") + message[:1].lower() + message[1:], err=True, color=color())
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is not None:
+        click.echo(f"  `{ctx.command_path} --help` shows how it is used", err=True)
+    return error.exit_code
 
 
 def _system(error: OSError) -> int:
@@ -199,5 +274,7 @@ def color() -> bool | None:
 def _nearest(word: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
 
+    if word in _ELSEWHERE:
+        return f"`{_ELSEWHERE[word]}` does that"
     near = get_close_matches(word, COMMANDS, n=1)
     return f"did you mean `ralph {near[0]}`?" if near else "`ralph --help` lists the commands"

@@ -23,6 +23,15 @@ _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 """A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
 
+_SYNONYMS = {
+    "rm": ("delete", "drop"), "remove": ("delete", "drop"), "del": ("delete",), "ls": ("list",), "new": ("add",),
+    "create": ("add",), "get": ("show",), "view": ("show",), "cat": ("show",), "update": ("edit",), "set": ("edit",),
+    "find": ("search",), "begin": ("start",), "finish": ("done",), "close": ("done",), "cancel": ("stop", "fail"),
+    "ready": ("list",), "retire": ("archive",), "restore": ("unarchive",),
+}  # fmt: skip
+"""Words that people try, and the commands that do it where a group has them."""
+
+
 class Kinds(ParamType):
     """One or several types, separated by commas, in any case."""
 
@@ -90,6 +99,24 @@ class Group(click.Group):
         kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.params.append(_root_option())
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one is answered with the command that was probably meant."""
+        name = args[0] if args else ""
+        if name and name not in self.commands and not name.startswith("-"):
+            raise UsageError(f"there is no command `{ctx.command_path} {name}`", hint=self._nearest(ctx, name))
+        return super().resolve_command(ctx, args)
+
+    def _nearest(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
+
+        known = [each for each, command in self.commands.items() if not command.hidden]
+        near = [each for each in _SYNONYMS.get(name, ()) if each in known] or get_close_matches(name, known, n=1)
+        if near:
+            return f"did you mean `{ctx.command_path} {near[0]}`?"
+        return f"its commands: {', '.join(known)}"
 
 
 def _root_option() -> click.Option:

@@ -5,10 +5,12 @@ characters in somebody's text are shown, not sent to the terminal.
 """
 
 import json
+import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import TextIO
 
@@ -18,6 +20,8 @@ from ralph.model import ids
 
 _PREVIEW, _LEAST = 60, 24
 """Columns that the last one of a table has at least, in a pipe and on a narrow terminal."""
+_FEW = 20
+"""Progress is printed every so many steps."""
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 
@@ -32,11 +36,7 @@ def visible(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-plain = visible
-"""The old name, for the commands that are being written with it."""
-
-
-def hand_over(text: str) -> None:
+def print_raw(text: str) -> None:
     """Print text for an agent or a file, each byte as it is; a terminal sees control characters instead of obeying."""
     click.echo(visible(text) if _is_terminal(sys.stdout) else text, nl=False, color=True)
 
@@ -98,3 +98,26 @@ def ago(day: str) -> str:
     if days == 1:
         return "yesterday"
     return f"{days} days ago" if 1 < days <= 30 else day[:10]
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function that prints progress on a terminal; None elsewhere."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    shown = False
+
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        if total >= _FEW and (done % _FEW == 0 or done == total):
+            shown = True
+            sys.stderr.write(f"\r{what}: {done} of {total}")
+            sys.stderr.flush()
+
+    try:
+        yield progress
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

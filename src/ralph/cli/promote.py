@@ -7,7 +7,7 @@ from ralph.app import promote as verbs
 from ralph.app.promote import Promotion, Target
 from ralph.cli.context import Invocation, invocation, say
 from ralph.cli.options import Command, Kinds, format_option, text_argument
-from ralph.cli.output import hand_over, json_text, one_line
+from ralph.cli.output import json_text, one_line, print_raw
 from ralph.model.record import MemoryKind
 
 
@@ -49,7 +49,7 @@ def cli(
     if form == "json":
         click.echo(json_text(shape(done, call, dry_run=dry_run)))
     elif dry_run and done.changed:
-        hand_over(done.diff)
+        print_raw(done.diff)
     else:
         where = one_line(paths.shown(done.path, call.root))
         click.echo(f"Promoted {one_line(record_id)} to {where}" if done.changed else f"Already said in {where}")

@@ -8,7 +8,7 @@ from ralph.app import scratchpad
 from ralph.capture.privacy import Clean
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import hand_over, json_text, visible
+from ralph.cli.output import json_text, print_raw, visible
 
 
 @click.group(name="scratchpad", cls=Group)
@@ -38,7 +38,7 @@ def show(ctx: click.Context, budget: int, form: str) -> None:
     if form == "json":
         click.echo(json_text({"text": shown.text, "left_out": list(shown.left_out)}))
         return
-    hand_over(shown.text)
+    print_raw(shown.text)
     if shown.left_out:
         say("left out: " + visible("; ".join(shown.left_out)))
 

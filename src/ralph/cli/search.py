@@ -6,96 +6,134 @@ import click
 
 from ralph.app import search as verbs
 from ralph.app.asking import kinds, when
-from ralph.app.entries import record_json
+from ralph.app.json_shapes import hit_json
 from ralph.app.search import Answer, Shown
-from ralph.cli.context import invocation, say, warn
+from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
-from ralph.cli.output import ago, hand_over, json_text, one_line, plain, table
-from ralph.cli.progress import bar
+from ralph.cli.output import ago, bar, json_text, one_line, print_raw, table, visible
+from ralph.errors import UsageError
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
 
-LIMIT = 5
+LIMIT, AROUND = 5, 20
+"""Records shown by a search, and by --around, unless more are asked for."""
 
 
 def all_tasks_option(function: Fn) -> Fn:
-    """`--all-tasks`, in the same words wherever somebody may ask from within a task."""
-    return click.option("--all-tasks", is_flag=True, help="What other tasks are at, too.")(function)
+    """Add `--all-tasks`."""
+    return click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")(function)
 
 
-def sight_options(function: Fn) -> Fn:
-    """`--task` and `--all-tasks`: through whose eyes somebody looks."""
-    told = "What this task may see; else the one of RALPH_TASK, or of the worktree."
-    return click.option("--task", default="", metavar="ID", help=told)(all_tasks_option(function))
+def visibility_options(function: Fn) -> Fn:
+    """Add `--task` and `--all-tasks`."""
+    text = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
+    return click.option("--task", default="", metavar="ID", help=text)(all_tasks_option(function))
+
+
+ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
+"""What a search can be limited to; tasks are not records and are searched by their own verb."""
 
 
 @click.command(name="search", cls=Command)
 @click.argument("words", nargs=-1)
-@click.option(
-    "--layer", type=click.IntRange(1, 3), default=1, show_default=True, help="1 how it begins, 2 what is around, 3 all."
-)
-@click.option(
-    "--kind", "families", multiple=True, type=click.Choice([f.value for f in Family]), help="Only this family."
-)
+@click.option("--only", multiple=True, type=click.Choice(list(ONLY)), help="Search only these (may be repeated).")
+@click.option("--around", default="", metavar="ID", help="Show what happened around this record, oldest first.")
+@click.option("--short", is_flag=True, help="One line for each record; the default (layer 1).")
+@click.option("--full", is_flag=True, help="Whole records (layer 3).")
+@click.option("--layer", type=click.IntRange(1, 3), help="1 one line each, 2 what happened around, 3 whole records.")
 @click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only these types, comma-separated.")
 @tags_option("Only records with any of these tags.")
-@click.option("--tag", "more_tags", multiple=True, metavar="TAG", help="The same as --tags, one at a time.")
-@click.option("--since", default="", metavar="WHEN", help="From then on: a date, or 7d, 24h, 2w, 3m.")
-@click.option("--until", default="", metavar="WHEN", help="Up to then.")
-@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
+@click.option("--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m.")
+@click.option("--until", default="", metavar="WHEN", help="Up to this time.")
+@click.option("--limit", type=click.IntRange(min=1), help=f"At most so many [default: {LIMIT}, --around: {AROUND}].")
 @click.option("--all", "everything", is_flag=True, help="Every match.")
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
-@sight_options
-@click.option("--graph", "connected", is_flag=True, help="Also what the best hits are near to in the graph.")
-@click.option("--explain", is_flag=True, help="Say why each record was found.")
+@visibility_options
+@click.option("--graph", "connected", is_flag=True, help="Also records that are linked to the best hits.")
+@click.option("--explain", is_flag=True, help="Print why each record was found.")
 @format_option("table", "json", "markdown")
 @click.pass_context
 def cli(
-    ctx: click.Context, words: tuple[str, ...], layer: int, families: tuple[str, ...], types: tuple[str, ...],
-    tags: tuple[str, ...] | None, more_tags: tuple[str, ...], since: str, until: str, limit: int, everything: bool,
-    project: str, task: str, all_tasks: bool, connected: bool, explain: bool, form: str,
+    ctx: click.Context, words: tuple[str, ...], only: tuple[str, ...], around: str, short: bool, full: bool,
+    layer: int | None, types: tuple[str, ...], tags: tuple[str, ...] | None, since: str, until: str,
+    limit: int | None, everything: bool, project: str, task: str, all_tasks: bool, connected: bool, explain: bool,
+    form: str,
 ) -> None:  # fmt: skip
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
-    Layer 1 has the id, the score, the day and how the record begins: on a terminal as a table that is as wide as the
-    window, else in lines so short that five of them cost an agent at most 100 tokens. With --layer 3 and ids
-    instead of words, those records are shown whole. What a session said several times is shown once.
-    With - alone the words are read from standard input.
+    The short form has the id, the score, the day and the beginning of each record; in a pipe five lines cost an
+    agent at most 100 tokens. With --full and ids instead of words, those records are shown whole. With - alone the
+    words are read from standard input. Without words, --since and --until show what happened in that time.
 
-    Whoever works on a task (RALPH_TASK, or in its worktree) sees the project's records, those of the task, and the
-    journal and observations of tasks that are done or failed. Without a task, and with --all-tasks,
-    everything is searched. The memory files of another worktree are not, until they are merged.
+    Inside a task (RALPH_TASK, or its worktree) the search covers the project's records, those of the task, and
+    journal and observations of finished tasks. Without a task, and with --all-tasks, everything is searched. The
+    memory files of another worktree are searched after they are merged.
 
     \b
     Examples:
       ralph search "jwt error handling"
-      ralph search --layer 2 "connection refused" --since 7d
-      ralph search --layer 3 mem-1705751400-a3f8
-      ralph search "auth" --kind memory --type fix,decision --explain
-      ralph search "auth" --all-tasks
-      ralph search "auth" --graph
+      ralph search "connection refused" --since 7d --layer 2
+      ralph search --full mem-1705751400-a3f8
+      ralph search --around mem-1705751400-a3f8
+      ralph search "auth" --only memories --type fix,decision --explain
       ralph search - < question.txt
     """
     call = invocation(ctx)
+    detail = _detail(short, full, layer)
+    asking = call.asking(task, all_tasks)
+    text = read_words(words)
+    if "tasks" in only:
+        _search_tasks(call, text, only, limit, form)
+        return
+    if around or (not text and (since or until) and not only and not types and not tags):
+        if text:
+            raise UsageError("--around takes an id and no words", hint=f"ralph search --around {around}")
+        found = verbs.timeline(
+            call.root, around, since=when(since), until=when(until), limit=limit or AROUND, task=asking
+        )
+        show(found, form)
+        return
+    families = tuple(family for name in only if (family := ONLY[name]) is not None)
     query = Query(
-        said(words), kinds(types), (*(tags or ()), *more_tags), when(since), when(until),
-        tuple(Family(family) for family in families), project=project,
-        limit=None if everything else limit, layer=Detail(layer), task=call.asking(task, all_tasks),
+        text, kinds(types), tags or (), when(since), when(until), families, project=project,
+        limit=None if everything else limit or LIMIT, layer=detail, task=asking,
     )  # fmt: skip
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, connected=connected)
     for warning in answer.warnings:
         warn(warning)
     for note in answer.notes:
-        say(plain(note))
+        say(visible(note))
     if query.layer is Detail.INDEX and form == "table" and answer.shown and sys.stdout.isatty():
-        _tell(answer, explain=explain)
+        _print_table(answer, explain=explain)
     else:
         show(answer, form, explain=explain)
 
 
-def said(words: tuple[str, ...]) -> str:
-    """What was asked for; `-` alone means that it comes from standard input."""
+def _detail(short: bool, full: bool, layer: int | None) -> Detail:
+    if short + full + (layer is not None) > 1:
+        raise UsageError("--short, --full and --layer exclude each other", hint="give one of them")
+    return Detail(layer or (3 if full else 1))
+
+
+def _search_tasks(call: Invocation, text: str, only: tuple[str, ...], limit: int | None, form: str) -> None:
+    """Print the tasks that contain every word."""
+    from ralph.app import task as tasks  # noqa: PLC0415  (other searches do without tasks)
+    from ralph.cli.task_output import print_list  # noqa: PLC0415  (the same)
+
+    if len(only) > 1:
+        raise UsageError("--only tasks stands alone", hint="search the rest in a second call")
+    found, _ = tasks.list_(call.root)
+    wanted = text.lower().split()
+    matches = [
+        each for each in found
+        if all(word in f"{each.task.id} {each.task.title} {each.task.description}".lower() for word in wanted)
+    ]  # fmt: skip
+    print_list(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
+
+
+def read_words(words: tuple[str, ...]) -> str:
+    """Join the words of a question; `-` alone reads them from standard input."""
     return text_argument("-", None).strip() if words == ("-",) else " ".join(words)
 
 
@@ -108,22 +146,22 @@ def show(answer: Answer, form: str, *, explain: bool = False) -> None:
     for number, each in enumerate(answer.shown):
         if number and "\n" in each.text:
             click.echo("")
-        hand_over(each.text + "\n")
+        print_raw(each.text + "\n")
         if explain and each.hit.why:
-            click.echo(f"  {plain('; '.join(each.hit.why))}")
+            click.echo(f"  {visible('; '.join(each.hit.why))}")
     if not answer.shown:
         click.echo("Nothing found.", err=form != "table")
     _notes(answer, aside=form != "table" or not sys.stdout.isatty())
 
 
-def _tell(answer: Answer, *, explain: bool) -> None:
-    """Layer 1 for a person: with the room of a window there is no need to save words."""
+def _print_table(answer: Answer, *, explain: bool) -> None:
+    """Print layer 1 for a person, as wide as the terminal."""
     heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], list(map(_row, answer.shown))).split("\n")
     click.echo(heading)
     for each, line in zip(answer.shown, lines, strict=True):
         click.echo(line)
         if explain and each.hit.why:
-            click.echo(f"  {plain('; '.join(each.hit.why))}")
+            click.echo(f"  {visible('; '.join(each.hit.why))}")
     _notes(answer, aside=False)
 
 
@@ -144,12 +182,3 @@ def _notes(answer: Answer, *, aside: bool) -> None:
         notes.append(f"{more} more; --all shows every one")
     for note in notes:
         click.echo(note, err=aside)
-
-
-def hit_json(shown: Shown) -> dict[str, object]:
-    """A hit for a program; those that say the same are named."""
-    record = shown.hit.record
-    return {
-        **record_json(record), "family": record.family.value, "score": shown.hit.score, "why": list(shown.hit.why),
-        "text": shown.text, "tokens": shown.tokens, **({"repeats": list(shown.repeats)} if shown.repeats else {}),
-    }  # fmt: skip

@@ -12,11 +12,12 @@ from ralph.app import session as verbs
 from ralph.app import task_file
 from ralph.app.asking import when
 from ralph.app.chats import chat_log, chat_turns
+from ralph.app.json_shapes import history_json, session_json
 from ralph.app.session import Session
-from ralph.cli import chats
+from ralph.cli import session_turns
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
-from ralph.cli.output import hand_over, json_text, one_line, table
+from ralph.cli.output import json_text, one_line, print_raw, table
 from ralph.cli.search import all_tasks_option
 from ralph.cli.search import show as show_answer
 from ralph.errors import NothingYet, UsageError
@@ -47,7 +48,7 @@ def cli() -> None:
     """
 
 
-for _command in (chats.new, chats.resume, chats.export):
+for _command in (session_turns.new, session_turns.resume, session_turns.export):
     cli.add_command(_command)
 
 
@@ -75,7 +76,7 @@ def list_(ctx: click.Context, limit: int, since: str, task: str, all_tasks: bool
     if task and not total:
         task_file.find(root, task)  # NotFound, where the task is not there either
     if form == "json":
-        click.echo(json_text({"sessions": verbs.shapes(found), "total": total}))
+        click.echo(json_text(list(map(session_json, found))))
         return
     if not found:
         click.echo("No sessions.", err=form != "table")
@@ -152,14 +153,14 @@ def _show_history(root: Path, session_id: str, limit: int | None, since: str, fo
     held = [each for each in found.turns if not since or each.at >= since]
     found = replace(found, turns=tuple(held if limit is None else held[-limit:]))
     if form == "json":
-        click.echo(json_text(chat_turns.shape(found)))
+        click.echo(json_text(history_json(found)))
     elif form == "markdown":
-        hand_over(chat_turns.markdown(found))
+        print_raw(chat_turns.markdown(found))
     else:
         session = found.session
         about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
         say(f"{one_line(session.id)} ({one_line(about)})")
-        hand_over(chat_turns.plain(found) or "Nothing is recorded of this session yet.\n")
+        print_raw(chat_turns.plain(found) or "Nothing is recorded of this session yet.\n")
 
 
 @cli.command("summary")
@@ -218,7 +219,7 @@ def summary(
     for number, done in enumerate(shown):
         if form == "markdown" or last:
             click.echo("\n" * bool(number) + f"## {one_line(done.session.id)} ({_start(done.session)})\n")
-        hand_over(f"{done.text}\n" if done.text else "Nothing is recorded of this session yet.\n")
+        print_raw(f"{done.text}\n" if done.text else "Nothing is recorded of this session yet.\n")
     return int(bool(failed))
 
 

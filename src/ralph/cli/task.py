@@ -8,16 +8,14 @@ import click
 
 from ralph import paths
 from ralph.app import task as verbs
-from ralph.app import task_import, task_memory
+from ralph.app.json_shapes import task_json
 from ralph.app.task import Listed
-from ralph.app.worktrees import drop as dropping
-from ralph.app.worktrees import merge as merging
-from ralph.app.worktrees import worktree
-from ralph.cli import tasks as printing
-from ralph.cli.context import invocation, say, warn
+from ralph.cli import task_output as printing
+from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.entries import print_private
 from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import hand_over, json_text, one_line, table, visible
+from ralph.cli.output import json_text, one_line, print_raw, visible
+from ralph.errors import UsageError
 from ralph.model.work import TaskStatus
 
 _SECRET = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
@@ -33,7 +31,7 @@ def cli() -> None:
     \b
     Examples:
       ralph task add "Refund an order" --priority 1
-      ralph task ready
+      ralph task list --ready
       ralph task done t-1a2b3c
     """
 
@@ -66,6 +64,8 @@ def add(
       ralph task add "Show refunds" --blocked-by t-1a2b3c --feature f-0c0ffe
       cat notes.md | ralph task add "Migrate the ledger" --description -
     """
+    from ralph.app import task_memory  # noqa: PLC0415  (listing tasks does without it)
+
     call = invocation(ctx)
     added = task_memory.add(
         call.root, title, text_argument("-", None) if description == "-" else description,
@@ -77,7 +77,7 @@ def add(
     if form == "quiet":
         click.echo(added.task.id)
     elif form == "json":
-        click.echo(json_text({**verbs.task_json(Listed(added.task)), "file": str(added.path)}))
+        click.echo(json_text({**task_json(Listed(added.task)), "file": str(added.path)}))
     else:
         click.echo(f"Added {added.task.id} ({paths.shown(added.path, call.root)})")
         if added.task.worktree:
@@ -87,62 +87,54 @@ def add(
 @cli.command("list")
 @click.option("--status", type=_STATUS, help="Only those in this state.")
 @click.option("--feature", "feature_id", default="", metavar="ID", help="Only those of this feature.")
-@click.option("--ready", "only_ready", is_flag=True, help="Only those that can be begun now.")
+@click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be begun now.")
 @format_option("table", "json", "quiet")
 @click.pass_context
 def list_(ctx: click.Context, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
     """List the tasks in the order in which they should be done.
 
+    Ready are tasks that are pending, whose blockers are done, that have no open parts, and whose parent is not held.
+
     \b
     Examples:
       ralph task list
+      ralph task list --ready --format quiet
       ralph task list --status failed
       ralph task list --feature f-0c0ffe --format json
     """
     call = invocation(ctx)
     wanted = TaskStatus(status) if status else None
     found, unread = verbs.list_(call.root, status=wanted, feature_id=feature_id, only_ready=only_ready)
-    printing.print_list(found, form, "No tasks.")
-    printing.print_unread(unread, call)
-
-
-@cli.command("ready")
-@format_option("table", "json", "quiet")
-@click.pass_context
-def ready(ctx: click.Context, form: str) -> None:
-    """List the tasks that can be begun now, the next one first.
-
-    Those are pending, all their blockers are done, they have no open parts, and nothing holds their parent.
-
-    \b
-    Examples:
-      ralph task ready
-      ralph task ready --format quiet
-    """
-    call = invocation(ctx)
-    found, unread = verbs.list_(call.root, only_ready=True)
-    printing.print_list(found, form, "No task can be begun now; `ralph task list` says what each waits for.")
+    nothing = "No task can be begun now; `ralph task list` shows what each waits for." if only_ready else "No tasks."
+    printing.print_list(found, form, nothing)
     printing.print_unread(unread, call)
 
 
 @cli.command("show")
 @click.argument("task_id", metavar="ID")
+@click.option("--log", is_flag=True, help="Show instead what happened to it: changes of state and iterations.")
 @format_option("table", "json")
 @click.pass_context
-def show(ctx: click.Context, task_id: str, form: str) -> None:
-    """Show one task, whole, with what it waits for, its parts and its stories.
+def show(ctx: click.Context, task_id: str, log: bool, form: str) -> None:
+    """Show one task in full, with what it waits for, its parts and its stories.
 
     \b
     Examples:
       ralph task show t-1a2b3c
+      ralph task show t-1a2b3c --log
     """
     call = invocation(ctx)
+    if log:
+        printing.print_log(verbs.log(call.root, task_id), form)
+        return
     shown = verbs.show(call.root, task_id)
     if form == "json":
+        from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
+
         parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
         stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
         wrong = worktree.describe([each for each in [worktree.problem_of(call.root, shown.listed.task)] if each])
-        click.echo(json_text({**verbs.task_json(shown.listed), **parts, "stories": stories, "troubles": wrong}))
+        click.echo(json_text({**task_json(shown.listed), **parts, "stories": stories, "troubles": wrong}))
     else:
         printing.print_one(shown, call)
 
@@ -166,6 +158,8 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     if not in_worktree:
         printing.print_moved(verbs.start(root, task_id))
         return
+    from ralph.app import task_memory  # noqa: PLC0415  (listing tasks does without it)
+
     made = task_memory.place(root, task_id, tell=say)
     new = "made" if made.new else "there already"
     click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
@@ -183,32 +177,12 @@ def done(ctx: click.Context, task_id: str) -> None:
     Examples:
       ralph task done t-1a2b3c
     """
+    from ralph.app import task_memory  # noqa: PLC0415  (listing tasks does without it)
+
     call = invocation(ctx)
     after = task_memory.finish(call.root, task_id, patterns=call.config.privacy.patterns)
     printing.print_moved(after.moved)
     printing.print_promoted(after, call)
-
-
-@cli.command("prd")
-@click.argument("task_id", metavar="ID")
-@click.argument("file", type=click.Path(path_type=Path))
-@_SECRET
-@click.pass_context
-def prd(ctx: click.Context, task_id: str, file: Path, allow_secret: bool) -> None:
-    """Give a task a prd.json, or another one; the old one is archived, with its progress if the branch is another one.
-
-    \b
-    Examples:
-      ralph task prd t-1a2b3c prd.json
-    """
-    call = invocation(ctx)
-    patterns = call.config.privacy.patterns
-    text = text_argument(None, file)
-    after, kept = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
-    click.echo(f"{task_id} has a PRD" + (f"; the old one is in {paths.shown(kept, call.root)}" if kept else ""))
-    wrong = worktree.problem_of(call.root, after)
-    if wrong is not None:
-        warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
 
 
 @cli.command("merge")
@@ -231,6 +205,8 @@ def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_r
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
+    from ralph.app.worktrees import merge as merging  # noqa: PLC0415  (listing tasks does without it)
+
     root, verify = invocation(ctx).root, not no_verify
     done = merging.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
     if form == "json":
@@ -256,6 +232,8 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
       ralph task drop t-1a2b3c
       ralph task drop t-1a2b3c --yes --format json
     """
+    from ralph.app.worktrees import drop as dropping  # noqa: PLC0415  (listing tasks does without it)
+
     root = invocation(ctx).root
     lost = dropping.losses(root, task_id)
     if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
@@ -323,47 +301,34 @@ def block(ctx: click.Context, task_id: str, reason: str, by: tuple[str, ...], al
         printing.print_moved(after)
 
 
-@cli.command("log")
-@click.argument("task_id", metavar="ID")
-@format_option("table", "json")
-@click.pass_context
-def log(ctx: click.Context, task_id: str, form: str) -> None:
-    """Tell what happened to a task: its changes of state, and the iterations that worked on it.
-
-    \b
-    Examples:
-      ralph task log t-1a2b3c
-    """
-    events = verbs.log(invocation(ctx).root, task_id)
-    if form == "json":
-        click.echo(json_text([{"at": e.at, "what": e.what, "by": e.by, "note": e.note} for e in events]))
-    elif not events:
-        click.echo("Nothing is known of it.")
-    else:
-        rows = [
-            [e.at[:19].replace("T", " "), one_line(e.what), one_line(e.by) or "-", one_line(e.note)] for e in events
-        ]
-        click.echo(table(["WHEN", "WHAT", "BY", "NOTE"], rows))
-
-
 @cli.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--partial", is_flag=True, help="Import what can be, and leave out the rest.")
+@click.option("--partial", is_flag=True, help="Import what can be imported, and leave out the rest.")
+@click.option("--task", "task_id", default="", metavar="ID", help="Make the prd.json this task's own instead.")
 @_SECRET
 @format_option("table", "json")
 @click.pass_context
-def import_(ctx: click.Context, file: Path, partial: bool, allow_secret: bool, form: str) -> int:
-    """Take over the user stories of a prd.json, or a tasks.jsonl ("-": from standard input).
+def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
+    """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from standard input).
 
     Importing again adds nothing; a story that passes by then makes its task done. Nothing is imported unless all
-    can be; with --partial the rest is, and the exit code is 1.
+    can be; with --partial the rest is, and the exit code is 1. With --task the prd.json becomes that task's, and
+    the one it had is archived, with its progress if the branch is another one.
 
     \b
     Examples:
       ralph task import prd.json
       ralph task import tasks.jsonl --partial
+      ralph task import prd.json --task t-1a2b3c
     """
     call = invocation(ctx)
+    if task_id:
+        if partial or form == "json":
+            raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
+        _set_prd(call, task_id, file, allow_secret=allow_secret)
+        return 0
+    from ralph.app import task_import  # noqa: PLC0415  (listing tasks does without it)
+
     text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
     done = task_import.import_(
         call.root, text, "standard input" if str(file) == "-" else file.name,
@@ -380,6 +345,21 @@ def import_(ctx: click.Context, file: Path, partial: bool, allow_secret: bool, f
     return 1 if done.bad else 0
 
 
+def _set_prd(call: Invocation, task_id: str, file: Path, *, allow_secret: bool) -> None:
+    """Give a task a prd.json, and print where the old one is."""
+    from ralph.app import task_memory  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
+
+    patterns = call.config.privacy.patterns
+    text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
+    after, archived = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
+    old = f"; the old one is in {paths.shown(archived, call.root)}" if archived else ""
+    click.echo(f"{task_id} has a PRD{old}")
+    wrong = worktree.problem_of(call.root, after)
+    if wrong is not None:
+        warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
+
+
 @cli.command("export")
 @click.pass_context
 def export(ctx: click.Context) -> None:
@@ -389,7 +369,9 @@ def export(ctx: click.Context) -> None:
     Examples:
       ralph task export > tasks.jsonl
     """
-    hand_over(task_import.export(invocation(ctx).root))
+    from ralph.app import task_import  # noqa: PLC0415  (listing tasks does without it)
+
+    print_raw(task_import.export(invocation(ctx).root))
 
 
 def _ids(words: Sequence[str]) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def _section(blocks: Sequence[str], mine: int, left: int = 0) -> str:
     """The blocks, which come newest first, the first so many of this run; "" for none unless some were left out."""
     if not blocks and not left:
         return ""
-    note = [f"_{left} more left out; `ralph journal list` shows them._\n"] if left else []
+    note = [f"_{left} more left out; `ralph loop journal` shows them._\n"] if left else []
     return "\n".join([f"{HEADING}\n", *reversed(blocks[:mine]), *blocks[mine:], *note])
 
 
@@ -75,7 +75,7 @@ def _fitted(entry: JournalEntry, told: bool, room: int) -> str:
     if estimate(whole) <= room:
         return whole
     notes = clean(entry.notes).strip()
-    mark = f"… (all of it: ralph journal show {journal_id(entry.run, entry.iteration)})"
+    mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
 
     def cut(size: int) -> str:
         return block(replace(entry, notes=notes[:size].rstrip() + mark), of_run=told)

@@ -1,9 +1,9 @@
 """What is told of a record whose cited files are not as they were, without asking git.
 
-`ralph check`, the start of a session and the loop leave in a file (`NAME`) what they verified: a line for each
-citation, with the record's id, the kind, the verdict, what is cited and where that is. Here such a line is believed as
-far as the record still cites that, and a file's being there is looked at anew: one `stat` for each file of the few
-records that are told. So a file that went away a moment ago is gone, and one that came back is not.
+`ralph doctor --citations`, the start of a session and the loop leave in a file (`NAME`) what they verified: a line
+for each citation, with the record's id, the kind, the verdict, what is cited and where that is. Here such a line is
+believed as far as the record still cites that, and a file's being there is looked at anew: one `stat` for each file
+of the few records that are told. So a file that went away a moment ago is gone, and one that came back is not.
 
 The lines stand in the order of the ids, so that those of one record are found without reading the rest: a session's
 start asks for all of them, and a hook has no time to decode what belongs to thousands of others.

@@ -1,4 +1,4 @@
-"""Where a piece of knowledge belongs: the decision tree behind `ralph where`.
+"""Where a piece of knowledge belongs: the decision tree behind `ralph context --where`.
 
 Five topics, one answer each, as values, so that the command, the tools and the documentation say the
 same. The skill text says it in fewer words; `tests/context/test_where.py` checks that both name the

@@ -93,7 +93,7 @@ class Place:
 
     @property
     def paused(self) -> bool:
-        """Whether `ralph pause` has switched the hooks off here."""
+        """Whether `ralph capture off` has switched the hooks off here."""
         return _kind(f"{self.folder}/log/paused") != 0
 
 

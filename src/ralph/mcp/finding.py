@@ -53,7 +53,7 @@ def context(call: Call, given: Arguments) -> Told:
     prompt = given.text("prompt").strip()
     notes = []
     if pause.since(call.root) is not None:
-        notes.append("the hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on")
+        notes.append("the hooks are paused here and hand over nothing; `ralph capture on` lets them go on")
     if not prompt:
         brief = briefing.at_start(call.root, _without_skill(call.config), "", task=call.task)
         rows = [{"id": each.id, "tokens": each.tokens} for each in brief.records]

@@ -26,7 +26,7 @@ _CLAUSES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"`ralph session (list|show)\b", "look for it in Sessions"),
         (r"`ralph loop (list|show|status)\b", "look for it in Runs"),
         (r"`ralph insight (list|show)\b", "look for it in Insights"),
-        (r"`ralph journal list\b", "look for it in Runs"),
+        (r"`ralph loop journal\b", "look for it in Runs"),
         (r"`ralph graph show\b", "look for it in the graph"),
     )
 )

@@ -6,6 +6,7 @@ from tests.app.test_session import about, line, put
 
 from ralph.app.chats import chat_turns
 from ralph.app.chats.chat_turns import Speaker, Tool, Turn
+from ralph.app.json_shapes import history_json
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
 
@@ -74,7 +75,7 @@ def test_a_page_and_a_screen_hold_all_that_was_said(tmp_path: Path) -> None:
         "user  2026-11-10 10:01\n  why is it slow?\n"
         "\nassistant  2026-11-10 10:03\n  (1 tool: ran make)\n  The cache.\n\n  Really.\n"
     )
-    shape = chat_turns.shape(found)
+    shape = history_json(found)
     assert (shape["id"], shape["count"]) == ("s", 2)
     assert shape["messages"] == [
         {"role": "user", "at": "2026-11-10T10:01:00Z", "text": "why is it slow?", "tools": []},

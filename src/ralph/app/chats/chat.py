@@ -289,7 +289,7 @@ def _first(root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, wo
             withdraw(root, chat)
         elif not seen_since(root, chat, at):  # hooks know nothing of it, either
             withdraw(root, chat)
-            hint = "`ralph agent check` tries it"
+            hint = "`ralph loop agents --check` tries it"
             raise RalphError(f"{agent.name} did not begin: {said.reply.error or 'it told no session'}", hint=hint)
         return said
 

@@ -10,7 +10,7 @@ that follows them; where none came, because the agent was stopped, they stand al
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -162,14 +162,3 @@ def _section(turn: Turn) -> str:
 
 def _time(at: str) -> str:
     return " ".join(at[:16].replace("T", " ").split())
-
-
-def shape(found: History) -> dict[str, object]:
-    """A history as machines read it."""
-    session = found.session
-    about = {key: value for key, value in asdict(session).items() if key not in ("summary", "tags")}
-    said = [
-        {"role": each.by.value, "at": each.at, "text": each.text, "tools": [asdict(tool) for tool in each.tools]}
-        for each in found.turns
-    ]
-    return {**about, "count": session.messages, "messages": said}

@@ -2,7 +2,7 @@
 
 Everything here is quick: tasks from their small files, runs and sessions from the index, the rest from the ledger.
 What has to look at every record is in `health.py`, and is asked for separately. A day's reference rate is over pairs
-of session and record that were handed over that day, as `ralph stats` counts them.
+of session and record that were handed over that day, as `ralph status --usage` counts them.
 
 Nobody writes down how long a hook took, but two of them leave two times: when the event was recorded, and when its
 answer was noted. That is the time which a person waits for; of other events only the number is known. The numbers

@@ -2,8 +2,8 @@
 
 The record itself comes from the index; beside it stand its layers as an agent would be handed them, what it cites and
 whether that is there, what took its place, where it was injected and whether it was used, what is near it in the graph,
-and what can be done with it. Citations are looked at now, with git, as `ralph check ID` does; what fails there or in
-the graph costs the rest nothing. `tests/app/pages/test_detail.py` proves it on a real repository.
+and what can be done with it. Citations are looked at now, with git, as `ralph doctor --citations` does; what fails
+there or in the graph costs the rest nothing. `tests/app/pages/test_detail.py` proves it on a real repository.
 """
 
 import sqlite3

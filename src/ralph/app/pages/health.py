@@ -163,7 +163,9 @@ def _stale(root: Path, notes: list[str]) -> list[Stale]:
     except RalphError as error:
         notes.append(f"what records cite was not looked at: {error.message}")
     if _count(root) > FRESH:
-        notes.append(f"what all but the newest {FRESH} records cite was looked at before; `ralph check` looks at all")
+        notes.append(
+            f"citations of all but the newest {FRESH} records are from an earlier check (`ralph doctor --citations`)"
+        )
     cited = _named(root, _verified(root))
     marks = check.marks(root, list(cited.values()))
     return [Stale(name, title_of(cited[name].title or cited[name].text), what) for name, what in marks.items()]

@@ -10,7 +10,7 @@ import { count, number, sentence } from "./words.js";
 const SHOWN = 20;
 const ASPECTS = [
   { key: "stale", label: "stale", about: "They cite something that is gone or was changed.",
-    none: "Every file, symbol and command that is cited was found.", command: "ralph check" },
+    none: "Every file, symbol and command that is cited was found.", command: "ralph doctor --citations" },
   { key: "unused", label: "unused", about: "They were injected, and no agent came back to them.",
     none: "Whatever was injected was used at least once." },
   { key: "duplicates", label: "duplicates", about: "They say the same as another one.", none: "No two memories say the same." },

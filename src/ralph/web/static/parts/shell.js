@@ -138,7 +138,7 @@ export function Shell({ children }) {
       </a>
       <nav class="places" aria-label="Pages">${PLACES.map((place) => html`<${Place} key=${place[0]} place=${place} />`)}</nav>
       <div class="rail-foot">
-        ${state?.paused && html`<p class="paused" title="Hooks record nothing and tell nothing until somebody runs ralph resume-capture">Paused</p>`}
+        ${state?.paused && html`<p class="paused" title="Hooks record nothing and tell nothing until somebody runs ralph capture on">Paused</p>`}
         <${Line} />
         <div class="rail-tools">
           <button type="button" class="icon-button" onClick=${toggleTheme} title="t"

@@ -1,23 +1,26 @@
 """Printing tasks."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from ralph import paths
 from ralph.app import task as verbs
 from ralph.app.board import Unread
-from ralph.app.task import Listed, Moved, Shown
+from ralph.app.json_shapes import task_json
+from ralph.app.task import Event, Listed, Moved, Shown
 from ralph.app.task_file import REASON
-from ralph.app.task_import import Imported
-from ralph.app.task_memory import Finished
-from ralph.app.worktrees import worktree
-from ralph.app.worktrees.drop import Losses
-from ralph.app.worktrees.merge import MergeResult
 from ralph.cli.context import Invocation, say, warn
 from ralph.cli.entries import print_private
-from ralph.cli.output import ago, hand_over, json_text, one_line, table, visible
+from ralph.cli.output import ago, json_text, one_line, print_raw, table, visible
 from ralph.model.work import Task, TaskStatus
+
+if TYPE_CHECKING:
+    from ralph.app.task_import import Imported
+    from ralph.app.task_memory import Finished
+    from ralph.app.worktrees.drop import Losses
+    from ralph.app.worktrees.merge import MergeResult
 
 _SHOWN = 3
 """Tasks that a row of the table names as waited for."""
@@ -32,7 +35,7 @@ def print_unread(unread: Sequence[Unread], call: Invocation) -> None:
 def print_list(found: Sequence[Listed], form: str, nothing: str) -> None:
     """A listing."""
     if form == "json":
-        click.echo(json_text([verbs.task_json(each) for each in found]))
+        click.echo(json_text([task_json(each) for each in found]))
     elif form == "quiet":
         for each in found:
             click.echo(each.task.id)
@@ -59,6 +62,19 @@ def _state(listed: Listed) -> str:
     return one_line(task.status) + (" (left)" if stale and task.status == TaskStatus.IN_PROGRESS.value else "")
 
 
+def print_log(events: Sequence[Event], form: str) -> None:
+    """Print what happened to a task."""
+    if form == "json":
+        click.echo(json_text([{"at": e.at, "what": e.what, "by": e.by, "note": e.note} for e in events]))
+    elif not events:
+        click.echo("Nothing is recorded about it.")
+    else:
+        rows = [
+            [e.at[:19].replace("T", " "), one_line(e.what), one_line(e.by) or "-", one_line(e.note)] for e in events
+        ]
+        click.echo(table(["WHEN", "WHAT", "BY", "NOTE"], rows))
+
+
 def print_moved(after: Moved) -> None:
     """How a task stands now, and the parents that changed with it."""
     print_private(after.private_parts)
@@ -69,7 +85,7 @@ def print_moved(after: Moved) -> None:
         click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
 
 
-def print_promoted(after: Finished, call: Invocation) -> None:
+def print_promoted(after: "Finished", call: Invocation) -> None:
     """What a task that is done has left to the project."""
     done = after.promotion
     if done is not None and done.added:
@@ -82,7 +98,7 @@ def print_promoted(after: Finished, call: Invocation) -> None:
         warn(visible(after.why))
 
 
-def print_merge(done: MergeResult, *, dry_run: bool) -> None:
+def print_merge(done: "MergeResult", *, dry_run: bool) -> None:
     """What a merge did or would do."""
     would = "would be " if dry_run else ""
     for note in done.notes:
@@ -103,10 +119,10 @@ def print_merge(done: MergeResult, *, dry_run: bool) -> None:
     for text in done.learned:
         click.echo(f"  learned: {one_line(text)}")
     if done.diff:
-        hand_over(done.diff if done.diff.endswith("\n") else f"{done.diff}\n")
+        print_raw(done.diff if done.diff.endswith("\n") else f"{done.diff}\n")
 
 
-def merge_json(done: MergeResult, *, dry_run: bool) -> dict[str, object]:
+def merge_json(done: "MergeResult", *, dry_run: bool) -> dict[str, object]:
     """A merge as machines read it."""
     lists = {key: list(getattr(done, key)) for key in ("commits", "files", "learned", "committed", "notes", "stops")}
     return {
@@ -119,7 +135,7 @@ def merge_json(done: MergeResult, *, dry_run: bool) -> dict[str, object]:
     }
 
 
-def print_drop(task_id: str, lost: Losses, form: str) -> None:
+def print_drop(task_id: str, lost: "Losses", form: str) -> None:
     """That a worktree is gone, and what went with it."""
     if form == "json":
         click.echo(json_text({"task": task_id, "dropped": True, "lost": lost.as_json}))
@@ -132,7 +148,9 @@ def print_drop(task_id: str, lost: Losses, form: str) -> None:
 
 
 def print_one(shown: Shown, call: Invocation) -> None:
-    """One task, whole."""
+    """Print one task in full."""
+    from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
+
     task = shown.listed.task
     click.echo(click.style(one_line(task.title) or task.id, bold=True))
     for name, value in _lines(shown, call):
@@ -177,7 +195,7 @@ def _known(task: Task | None) -> str:
     return task.status if task is not None else "there is no such task"
 
 
-def print_imported(done: Imported, form: str) -> None:
+def print_imported(done: "Imported", form: str) -> None:
     """What an import did."""
     if form == "json":
         bad_json = [{"line": bad.line, "what": bad.what} for bad in done.bad]

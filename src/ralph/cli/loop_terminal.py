@@ -30,7 +30,7 @@ _CLOSED = {"<private": ">", "-----begin": "\n"}
 _SIGN = 100
 
 
-class Voice:
+class LoopTerminal:
     """One run's terminal and log."""
 
     def __init__(self, root: Path, run: str, patterns: Sequence[str], *, quiet: bool = False) -> None:

@@ -13,9 +13,10 @@ import click
 
 from ralph.app.chats import chat_hold, chat_turns
 from ralph.app.chats.chat_log import Mode
+from ralph.app.json_shapes import history_json
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, text_argument
-from ralph.cli.output import hand_over, json_text, one_line, visible
+from ralph.cli.output import json_text, one_line, print_raw, visible
 from ralph.cli.search import all_tasks_option
 from ralph.errors import RalphError, Refused, UsageError
 from ralph.model.work import StopReason
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _SHORT = 12
 _HINTS = {
-    StopReason.UNAVAILABLE: "`ralph agent check` says more; then `ralph session resume` goes on",
+    StopReason.UNAVAILABLE: "`ralph loop agents --check` says more; then `ralph session resume` goes on",
     StopReason.REFUSAL: "say it in other words",
 }
 
@@ -130,9 +131,9 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
     call = invocation(ctx)
     found = chat_turns.history(call.root, session_id, within=call.asking("", all_tasks))
     if form == "json":
-        click.echo(json_text(chat_turns.shape(found)))
+        click.echo(json_text(history_json(found)))
     else:
-        hand_over(chat_turns.markdown(found))
+        print_raw(chat_turns.markdown(found))
 
 
 # --- a turn -----------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def _held(call: Invocation, opening: "Opening") -> int:
                 code = subprocess.call(opening.words, cwd=opening.folder, env=dict(opening.environment))
             except OSError as error:
                 what = f"{opening.words[0]}: cannot be started: {error.strerror}"
-                raise Refused(what, hint="`ralph agent list` shows which agents there are") from error
+                raise Refused(what, hint="`ralph loop agents` shows which agents there are") from error
         chat = clients.closed(call.root, call.config, opening)
     if chat is None:
         warn(f"nothing is known of this session: `ralph install {opening.chat.agent}` lets it be recorded")

@@ -1,17 +1,20 @@
-"""`ralph mcp ...`: the MCP server that Ralph is, the others that agents are given here, and whether they work.
+"""`ralph web` and `ralph mcp`: serve the memory to a browser or to MCP clients; check other MCP servers.
 
-Clients wait for `serve` to start, so that nothing is loaded for it which only `status` needs.
+Clients wait for `mcp serve` to start, so nothing is imported for it that only `status` needs.
 """
 
+import contextlib
 import os
+import secrets
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from ralph.cli.context import invocation, warn
-from ralph.cli.options import Group, format_option
+from ralph.cli.context import invocation, say, warn
+from ralph.cli.options import Command, Group, format_option
 from ralph.cli.output import json_text, one_line, table
 from ralph.errors import UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
@@ -20,8 +23,40 @@ if TYPE_CHECKING:
     from ralph.app.hosts.mcp_status import Known
 
 
+@click.command(name="web", cls=Command)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="This port (0: a free one).")
+@click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
+@click.pass_context
+def web(ctx: click.Context, port: int, no_open: bool) -> None:
+    """See, search, judge and correct what is remembered, in a browser; Ctrl-C ends it.
+
+    Only this machine can reach it, and only the window that opens the printed address: it holds a token that is good
+    for once. Nothing runs on when the command has ended.
+
+    \b
+    Examples:
+      ralph web
+      ralph web --port 8123 --no-open
+    """
+    try:
+        from ralph.web import site  # noqa: PLC0415  (`ralph --help` does not pay for the server)
+    except ModuleNotFoundError as error:
+        hint = "uv tool install 'ralph-memory[web]'   (or: pipx install 'ralph-memory[web]')"
+        raise UsageError("`ralph web` needs the extra 'web', which is not installed", hint=hint) from error
+    call = invocation(ctx)
+
+    def opened(address: str) -> None:
+        click.echo(address)
+        if not no_open and not webbrowser.open(address):
+            say("no browser could be opened: open the address yourself")
+
+    with contextlib.suppress(KeyboardInterrupt):  # that is how one ends it; the server may have seen it first
+        site.serve(call.root, port=port, token=secrets.token_urlsafe(32), opened=opened)
+    say("ended")
+
+
 @click.group(name="mcp", cls=Group)
-def cli() -> None:
+def mcp() -> None:
     """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project.
 
     \b
@@ -32,7 +67,7 @@ def cli() -> None:
     """
 
 
-@cli.command("serve")
+@mcp.command("serve")
 @click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
 @click.option(
     "--port",
@@ -79,7 +114,7 @@ def serve(ctx: click.Context, http: bool, port: int, token_file: Path | None, re
         serving.over_pipes(explicit, os.environ, read_only=read_only)
 
 
-@cli.command("status")
+@mcp.command("status")
 @click.option("--refresh", is_flag=True, help="Ask every server now, whatever is remembered.")
 @format_option("table", "json")
 @click.pass_context
@@ -102,7 +137,7 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
     for problem in found.problems:
         warn(one_line(problem))
     if form == "json":
-        click.echo(json_text([_shape(each) for each in found.known]))
+        click.echo(json_text([server_json(each) for each in found.known]))
     elif found.known:
         click.echo(table(["server", "status", "from", "asked", "what"], [_row(each) for each in found.known]))
         for line in verbs.told(found.known):
@@ -129,7 +164,8 @@ def reached(server: McpServer) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def _shape(known: "Known") -> dict[str, object]:
+def server_json(known: "Known") -> dict[str, object]:
+    """Return an MCP server as JSON."""
     return {
         "name": known.server.name,
         "status": known.status.value,

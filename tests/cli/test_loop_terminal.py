@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.cli.voice import Voice
+from ralph.cli.loop_terminal import LoopTerminal
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 """Made up; it only has the shape of a token."""
@@ -13,16 +13,16 @@ RUN = "run-00000001"
 
 
 @pytest.fixture
-def voice(tmp_path: Path) -> Voice:
+def voice(tmp_path: Path) -> LoopTerminal:
     (tmp_path / ".git").mkdir()
-    return Voice(tmp_path, RUN, (r"FALCON-\d+",))
+    return LoopTerminal(tmp_path, RUN, (r"FALCON-\d+",))
 
 
-def log(voice: Voice) -> str:
+def log(voice: LoopTerminal) -> str:
     return paths.run_output(voice.root, RUN).read_text(encoding="utf-8")
 
 
-def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(voice: Voice) -> None:
+def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(voice: LoopTerminal) -> None:
     for piece in ("the key is ", TOKEN[:12], TOKEN[12:], " and FALC", "ON-99"):
         voice.show(piece)
     voice.show(" so far\n")
@@ -31,7 +31,7 @@ def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(voice: Voi
     assert log(voice).startswith("the key is [redacted: ")
 
 
-def test_a_private_part_over_many_lines_is_never_written(voice: Voice) -> None:
+def test_a_private_part_over_many_lines_is_never_written(voice: LoopTerminal) -> None:
     for line in ("before\n", "<Private>\n", "friday\n", "</private>\n", "after\n"):
         voice.show(line)
     assert "friday" not in log(voice)
@@ -40,7 +40,7 @@ def test_a_private_part_over_many_lines_is_never_written(voice: Voice) -> None:
 
 
 @pytest.mark.parametrize("opened", ["<private>", "<private reason='x'>", "-----BEGIN RSA PRIVATE KEY-----"])
-def test_a_private_part_that_is_too_long_to_keep_back_stays_private(voice: Voice, opened: str) -> None:
+def test_a_private_part_that_is_too_long_to_keep_back_stays_private(voice: LoopTerminal, opened: str) -> None:
     closed = "</private>" if opened.startswith("<") else "-----END RSA PRIVATE KEY-----"
     voice.show(f"before\n{opened}\n")
     for number in range(5):
@@ -52,13 +52,15 @@ def test_a_private_part_that_is_too_long_to_keep_back_stays_private(voice: Voice
     assert log(voice).endswith("after\nralph: done\n")
 
 
-def test_what_was_kept_back_is_written_before_the_loops_own_line(voice: Voice) -> None:
+def test_what_was_kept_back_is_written_before_the_loops_own_line(voice: LoopTerminal) -> None:
     voice.show("no line end")
     voice.tell("iteration 1: done")
     assert log(voice) == "no line end\nralph: iteration 1: done\n"
 
 
-def test_words_go_to_stdout_and_the_loops_lines_to_stderr(voice: Voice, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_go_to_stdout_and_the_loops_lines_to_stderr(
+    voice: LoopTerminal, capsys: pytest.CaptureFixture[str]
+) -> None:
     voice.show("hello\n")
     voice.tell("iteration 1: done")
     said = capsys.readouterr()
@@ -67,7 +69,7 @@ def test_words_go_to_stdout_and_the_loops_lines_to_stderr(voice: Voice, capsys: 
 
 def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".git").mkdir()
-    voice = Voice(tmp_path, RUN, (), quiet=True)
+    voice = LoopTerminal(tmp_path, RUN, (), quiet=True)
     voice.show("hello\n")
     voice.tell("iteration 1: done")
     assert capsys.readouterr() == ("", "")
@@ -76,7 +78,7 @@ def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_signs_that_would_move_a_terminals_cursor_are_not_printed(
-    voice: Voice, capsys: pytest.CaptureFixture[str]
+    voice: LoopTerminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     voice.show("a\x1b[2Jb\n")
     assert "\x1b[2J" not in capsys.readouterr().out

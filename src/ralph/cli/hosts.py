@@ -1,4 +1,4 @@
-"""`ralph install`: make a coding agent remember."""
+"""`ralph install` and `ralph uninstall`: add Ralph to a coding agent's settings, or remove it."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from ralph.errors import UsageError
 
 HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
 SCOPES = click.Choice([scope.value for scope in Scope], case_sensitive=False)
-PLUGIN = "Claude Code has the plugin, which brings its own hooks: only note for it where this Ralph is."
+PLUGIN = "For the Claude Code plugin, which has its own hooks: only write down where Ralph is."
 
 
 @click.command(name="install", cls=Command)
@@ -25,10 +25,10 @@ PLUGIN = "Claude Code has the plugin, which brings its own hooks: only note for 
 @click.option("--plugin", is_flag=True, help=PLUGIN)
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
-@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
 @format_option("table", "json")
 @click.pass_context
-def cli(
+def install(
     ctx: click.Context,
     host: str,
     scope: str,
@@ -38,9 +38,9 @@ def cli(
     dry_run: bool,
     form: str,
 ) -> None:
-    """Put Ralph's hooks, commands and MCP server into a coding agent's settings; everything else stays as it is.
+    """Add Ralph's hooks, commands and MCP server to a coding agent's settings; other settings stay.
 
-    The MCP server needs the extra `mcp`; without that package it is left out, and that is told.
+    The MCP server needs the extra `mcp`; without that package it is left out with a note.
 
     Run it again after an upgrade that moved Ralph, or at any time: what is up to date is left alone.
 
@@ -61,11 +61,31 @@ def cli(
     if not there and not no_mcp:
         left = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
         plan = replace(plan, notes=(*plan.notes, left))
-    show(where, plan, dry_run=dry_run, form=form, done="Installed")
+    _apply(where, plan, dry_run=dry_run, form=form, done="Installed")
 
 
-def show(where: verbs.Where, plan: verbs.Plan, *, dry_run: bool, form: str, done: str) -> None:
-    """Carry a plan out, unless it is only to be looked at, and say what changed."""
+@click.command(name="uninstall", cls=Command)
+@click.argument("host", type=HOSTS)
+@click.option("--scope", type=SCOPES, default="user", show_default=True, help="As it was installed.")
+@click.option("--plugin", is_flag=True, help="Remove what `ralph install claude --plugin` wrote.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+@format_option("table", "json")
+@click.pass_context
+def uninstall(ctx: click.Context, host: str, scope: str, plugin: bool, dry_run: bool, form: str) -> None:
+    """Remove Ralph's hooks, commands and MCP server from an agent's settings; memories stay.
+
+    \b
+    Examples:
+      ralph uninstall claude
+      ralph uninstall claude --scope local --dry-run
+      ralph uninstall codex
+    """
+    where = verbs.Where(Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin)
+    _apply(where, verbs.plan_uninstall(where), dry_run=dry_run, form=form, done="Removed")
+
+
+def _apply(where: verbs.Where, plan: verbs.Plan, *, dry_run: bool, form: str, done: str) -> None:
+    """Apply a plan, unless it is a dry run, and print what changed."""
     if not dry_run:
         verbs.carry_out(plan)
     if form == "json":

@@ -1,4 +1,4 @@
-"""`ralph pause` and `ralph resume-capture` through the front door."""
+"""`ralph capture on` and `ralph capture off`."""
 
 import pytest
 from tests.cli.runner import Project
@@ -6,18 +6,20 @@ from tests.cli.runner import Project
 
 def test_both_say_what_they_did_also_the_second_time(ralph: Project) -> None:
     ralph.put("ralph.yml", "")
-    assert ralph("pause").out.startswith("Paused: nothing is recorded")
+    assert ralph("capture", "off").out.startswith("Capture is off: nothing is recorded")
     assert ralph.file(".ralph/log/paused").is_file()
-    again = ralph("pause")
+    assert ralph("capture").out.startswith("Capture is off since 2")
+    again = ralph("capture", "off")
     assert again.code == 0
-    assert again.out.startswith("Paused already since 2")
-    assert ralph("resume-capture").out == "Capture goes on.\n"
-    assert ralph("resume-capture").out == "Capture was not paused.\n"
+    assert again.out.startswith("Capture was off already since 2")
+    assert ralph("capture", "on").out == "Capture is on again.\n"
+    assert ralph("capture", "on").out == "Capture was on already.\n"
     assert not ralph.file(".ralph/log/paused").exists()
+    assert ralph("capture").out == "Capture is on.\n"
 
 
 def test_where_nothing_is_captured_there_is_nothing_to_pause(ralph: Project) -> None:
-    said = ralph("pause")
+    said = ralph("capture", "off")
     assert said.code == 1
     assert "nothing to pause" in said.err
     assert not ralph.file(".ralph").exists()
@@ -25,5 +27,5 @@ def test_where_nothing_is_captured_there_is_nothing_to_pause(ralph: Project) -> 
 
 def test_whoever_captures_everywhere_can_pause_everywhere(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RALPH_CAPTURE_EVERYWHERE", "true")
-    assert ralph("pause").code == 0
+    assert ralph("capture", "off").code == 0
     assert ralph.file(".ralph/log/paused").is_file()

@@ -1,4 +1,4 @@
-"""`ralph timeline`: what happened, in the order it happened."""
+"""`ralph search --around` and a stretch of time: what happened, in its order."""
 
 import pytest
 from tests.cli.runner import Project
@@ -16,22 +16,22 @@ def project(ralph: Project) -> Project:
 
 
 def test_around_a_record(project: Project) -> None:
-    said = project("timeline", obs(10), "--limit", "4")
+    said = project("search", "--around", obs(10), "--limit", "4")
     assert [line.split()[0] for line in said.out.splitlines()] == [obs(n) for n in range(8, 13)]
-    hits = project("timeline", obs(10), "--limit", "4", "--format", "json").json["hits"]
+    hits = project("search", "--around", obs(10), "--limit", "4", "--format", "json").json["hits"]
     assert [hit["id"] for hit in hits] == [obs(n) for n in range(8, 13)]
 
 
 def test_a_stretch_of_time_shows_the_newest_oldest_first(project: Project) -> None:
-    said = project("timeline", "--since", "2025-03-01", "--limit", "3")
+    said = project("search", "--since", "2025-03-01", "--limit", "3")
     assert [line.split()[0] for line in said.out.splitlines()] == [obs(n) for n in (27, 28, 29)]
-    said = project("timeline", "--since", "2025-03-01T00:04:00", "--until", "2025-03-01T00:05:00")
+    said = project("search", "--since", "2025-03-01T00:04:00", "--until", "2025-03-01T00:05:00")
     assert [line.split()[0] for line in said.out.splitlines()] == [obs(4), obs(5)]
-    assert project("timeline", "--since", "1d").out == "Nothing found.\n"
+    assert project("search", "--since", "1d").out == "Nothing found.\n"
 
 
 def test_wrong_usage_and_unknown_ids_are_told(project: Project) -> None:
-    assert project("timeline").code == 2
-    assert project("timeline", "--since", "soon").code == 2
-    said = project("timeline", "obs-1-x")
+    assert project("search", "words", "--around", obs(1)).code == 2
+    assert project("search", "--since", "soon").code == 2
+    said = project("search", "--around", "obs-1-x")
     assert (said.code, "there is no record obs-1-x" in said.err) == (1, True)
