@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ralph.app import task
-from ralph.app.chats import chat, chat_turns
-from ralph.app.chats.chat import Ear, Said, Wish
-from ralph.app.chats.chat_log import Mode
+from ralph.app import chat_history, chats, task
+from ralph.app.chat_log import Mode
+from ralph.app.chats import ChatReply, ChatRequest, TurnListener
 from ralph.app.logs import log_file
 from ralph.model.work import Ask, Reply, ToolCall
 from ralph.settings import Config
@@ -40,17 +39,25 @@ class Place:
         self.agent = _Talker(steps, name=name, reads_only=reads_only)
         return self.agent
 
-    def new(self, message: str, *steps: Callable[[Ask], Reply], mode: Mode = Mode.AGENT, ear: Ear = chat.NOBODY,
-            name: str = "codex") -> Said:  # fmt: skip
-        wish = Wish(task=self.task, mode=mode)
-        return chat.new(self.root, self.config, wish, message, ear, agent=self.by(*steps, name=name))
+    def new(
+        self,
+        message: str,
+        *steps: Callable[[Ask], Reply],
+        mode: Mode = Mode.AGENT,
+        ear: TurnListener = chats.NO_LISTENER,
+        name: str = "codex",
+    ) -> ChatReply:
+        wish = ChatRequest(task=self.task, mode=mode)
+        return chats.new(self.root, self.config, wish, message, ear, agent=self.by(*steps, name=name))
 
-    def resume(self, session: str, message: str, *steps: Callable[[Ask], Reply], wish: Wish = chat.UNASKED) -> Said:
-        return chat.resume(self.root, self.config, session, message, wish, agent=self.by(*steps))
+    def resume(
+        self, session: str, message: str, *steps: Callable[[Ask], Reply], wish: ChatRequest = chats.NO_REQUEST
+    ) -> ChatReply:
+        return chats.resume(self.root, self.config, session, message, wish, agent=self.by(*steps))
 
     def told(self, session: str) -> list[tuple[str, str]]:
         """Who said what."""
-        return [(each.by.value, each.text) for each in chat_turns.history(self.root, session).turns]
+        return [(each.by.value, each.text) for each in chat_history.read_history(self.root, session).turns]
 
     def log(self, session: str) -> str:
         return log_file(self.root, session).read_text(encoding="utf-8")

@@ -27,8 +27,7 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, index, insight, journal, search, session, task
-from ralph.app.chats import chat_turns
+from ralph.app import briefing, chat_history, index, insight, journal, search, session, task
 from ralph.app.search import Answer
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
@@ -154,7 +153,7 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
     assert {each.id for each in session.list_(here.root)[0]} == every
     assert {each.id for each in session.list_(here.root, within=here.two)[0]} == {"s-two"}
     assert session.find(here.root, within=here.two).id == "s-two"
-    for look in (session.find, session.show, session.summary, session.happened, chat_turns.history):
+    for look in (session.find, session.show, session.summary, session.happened, chat_history.read_history):
         for name in ("s-one", "s-on", "s-chat"):
             with pytest.raises(NotFound) as none:
                 look(here.root, name, within=here.two)

@@ -29,6 +29,7 @@ from tests.web.sample_live import quiet
 
 from ralph import config as settings
 from ralph.app import (
+    chats,
     check,
     graph_link,
     guardrails,
@@ -42,8 +43,7 @@ from ralph.app import (
     task,
     task_memory,
 )
-from ralph.app.chats import chat
-from ralph.app.chats.chat_log import Mode
+from ralph.app.chat_log import Mode
 from ralph.hooks import fast, full
 from ralph.model import ids
 from ralph.model.record import MemoryKind
@@ -274,11 +274,11 @@ class Maker:
             self.clock.go(days, 15)
             loaded = settings.load(self.root, env=self.made.env).config
             agent = _Talker([reply for _, reply in turns])
-            wish = chat.Wish(task=self.made.tasks["checkout"], mode=Mode(mode))
-            said = chat.new(self.root, loaded, wish, turns[0][0], agent=agent)
+            wish = chats.ChatRequest(task=self.made.tasks["checkout"], mode=Mode(mode))
+            said = chats.new(self.root, loaded, wish, turns[0][0], agent=agent)
             for words, _ in turns[1:]:
                 self.clock.wait(4)
-                said = chat.resume(self.root, loaded, said.chat.id, words, agent=agent)
+                said = chats.resume(self.root, loaded, said.chat.id, words, agent=agent)
             self.made.chats[name] = said.chat.id
 
     def judge(self) -> None:

@@ -11,7 +11,7 @@ from ralph.model.record import Record, Status
 from ralph.model.work import JournalEntry, RunStatus
 
 if TYPE_CHECKING:
-    from ralph.app.chats.chat_turns import History
+    from ralph.app.chat_history import ChatHistory
     from ralph.app.feature import Listed as ListedFeature
     from ralph.app.search import Shown
     from ralph.app.session import Session
@@ -103,7 +103,7 @@ def session_json(session: "Session") -> dict[str, object]:
     return {**asdict(session), "tags": list(session.tags), "seconds": session.seconds}
 
 
-def history_json(history: "History") -> dict[str, object]:
+def history_json(history: "ChatHistory") -> dict[str, object]:
     """Return a session as a conversation."""
     about = {key: value for key, value in session_json(history.session).items() if key not in ("summary", "tags")}
     turns = [

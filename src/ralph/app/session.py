@@ -6,7 +6,7 @@ of its first and last observation. The summary is the stored one (written at Sto
 made now, the same way. What was done several times running is shown once, with a count. An id may be shortened
 as long as one session is meant. A session belongs to the task that its line names, or in which its observations were
 made; who asks from `within` another task does not see it before that is finished. What was said in it, turn by turn,
-is told by `app/chats/chat.py`.
+is told by `app/chats.py`.
 """
 
 import json
@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ralph.app import index, sight
+from ralph.app import chat_log, index, sight
 from ralph.app import search as searching
-from ralph.app.chats import chat_log
 from ralph.app.search import Answer, Shown
 from ralph.capture import summarize
 from ralph.context import tokens
@@ -147,7 +146,7 @@ def _literal(words: str) -> str:
 
 def _as_begun(root: Path, session: Session) -> Session:
     """The session in the mode in which it was begun, if it is a chat: hooks know the host's word alone."""
-    chat = chat_log.told(root, session.id) if session.task else None
+    chat = chat_log.read_chat(root, session.id) if session.task else None
     return session if chat is None else replace(session, mode=chat.mode.value, host=chat.agent or session.host)
 
 

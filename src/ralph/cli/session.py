@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ralph.app import chat_history, chat_log, task_file
 from ralph.app import session as verbs
-from ralph.app import task_file
 from ralph.app.asking import when
-from ralph.app.chats import chat_log, chat_turns
 from ralph.app.json_shapes import history_json, session_json
 from ralph.app.session import Session
 from ralph.cli import session_turns
@@ -145,22 +144,22 @@ def _nothing(form: str, shape: object) -> None:
 
 
 def _is_chat(root: Path, session_id: str) -> bool:
-    return chat_log.told(root, verbs.find(root, session_id).id) is not None
+    return chat_log.read_chat(root, verbs.find(root, session_id).id) is not None
 
 
 def _show_history(root: Path, session_id: str, limit: int | None, since: str, form: str) -> None:
-    found = chat_turns.history(root, session_id)
+    found = chat_history.read_history(root, session_id)
     held = [each for each in found.turns if not since or each.at >= since]
     found = replace(found, turns=tuple(held if limit is None else held[-limit:]))
     if form == "json":
         click.echo(json_text(history_json(found)))
     elif form == "markdown":
-        print_raw(chat_turns.markdown(found))
+        print_raw(chat_history.render_markdown(found))
     else:
         session = found.session
         about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
         say(f"{one_line(session.id)} ({one_line(about)})")
-        print_raw(chat_turns.plain(found) or "Nothing is recorded of this session yet.\n")
+        print_raw(chat_history.render_text(found) or "Nothing is recorded of this session yet.\n")
 
 
 @cli.command("summary")

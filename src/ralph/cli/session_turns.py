@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.app.chats import chat_hold, chat_turns
-from ralph.app.chats.chat_log import Mode
+from ralph.app import chat_history
+from ralph.app.chat_log import Mode
 from ralph.app.json_shapes import history_json
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, text_argument
@@ -22,8 +22,7 @@ from ralph.errors import RalphError, Refused, UsageError
 from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
-    from ralph.app.chats.chat import Ear, Said
-    from ralph.app.chats.chat_client import Opening
+    from ralph.app.chats import ChatReply, ClientCommand, TurnListener
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _SHORT = 12
@@ -63,14 +62,13 @@ def new(ctx: click.Context, /, message: str | None, task: str, mode: str, form: 
       ralph session new --task t-1a2b3c --mode plan "How would you split this up?"
       ralph session new --task t-1a2b3c "Do the first step."
     """
-    from ralph.app.chats import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
-    from ralph.app.chats import chat_client as clients  # noqa: PLC0415  (the same)
+    from ralph.app import chats as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
 
     call = invocation(ctx)
-    wish = verbs.Wish(task=task, mode=Mode(mode), **said)
+    wish = verbs.ChatRequest(task=task, mode=Mode(mode), **said)
     if message is None:
         _check_terminal(form)
-        return _held(call, clients.new(call.root, call.config, wish))
+        return _held(call, verbs.client_for_new(call.root, call.config, wish))
     words = text_argument(message, None)
     with _listening(call, form) as ear:
         done = verbs.new(call.root, call.config, wish, words, ear)
@@ -98,16 +96,15 @@ def resume(
       ralph session resume 3f2a "And the tests?"
       ralph session resume 3f2a --fork --mode agent "Do it as planned."
     """
-    from ralph.app.chats import chat as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
-    from ralph.app.chats import chat_client as clients  # noqa: PLC0415  (the same)
+    from ralph.app import chats as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
 
     call = invocation(ctx)
-    wish = verbs.Wish(mode=Mode(mode) if mode else None, **said)
+    wish = verbs.ChatRequest(mode=Mode(mode) if mode else None, **said)
     if message is None:
         if fork:
             raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
         _check_terminal(form)
-        return _held(call, clients.again(call.root, call.config, session_id, wish))
+        return _held(call, verbs.client_for_resume(call.root, call.config, session_id, wish))
     words = text_argument(message, None)
     verb = verbs.fork if fork else verbs.resume
     with _listening(call, form) as ear:
@@ -129,21 +126,21 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
       ralph session export 3f2a --format json
     """
     call = invocation(ctx)
-    found = chat_turns.history(call.root, session_id, within=call.asking("", all_tasks))
+    found = chat_history.read_history(call.root, session_id, within=call.asking("", all_tasks))
     if form == "json":
         click.echo(json_text(history_json(found)))
     else:
-        print_raw(chat_turns.markdown(found))
+        print_raw(chat_history.render_markdown(found))
 
 
 # --- a turn -----------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _listening(call: Invocation, form: str) -> "Iterator[Ear]":
+def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
     from ralph.app import pause  # noqa: PLC0415  (only who speaks to an agent asks)
-    from ralph.app.chats.chat import Ear  # noqa: PLC0415  (the same)
+    from ralph.app.chats import TurnListener  # noqa: PLC0415  (the same)
 
     stops: list[int] = []
     last = "\n"
@@ -162,7 +159,7 @@ def _listening(call: Invocation, form: str) -> "Iterator[Ear]":
     silent = pause.since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
     before = {number: signal.signal(number, heard) for number in _SIGNALS}
     try:
-        yield Ear(show, lambda: bool(stops), silent)
+        yield TurnListener(show, lambda: bool(stops), silent)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -170,7 +167,7 @@ def _listening(call: Invocation, form: str) -> "Iterator[Ear]":
             click.echo("")
 
 
-def _told(said: "Said", form: str) -> int:
+def _told(said: "ChatReply", form: str) -> int:
     """Say what came of a turn, and give the exit code."""
     chat, reply = said.chat, said.reply
     if form == "json":
@@ -188,12 +185,12 @@ def _told(said: "Said", form: str) -> int:
     return int(reply.stop is not StopReason.END_TURN)
 
 
-def _is_gone(said: "Said") -> bool:
+def _is_gone(said: "ChatReply") -> bool:
     """Whether nothing began, so that there is nothing to go on with."""
     return not said.recorded and not said.reply.text and said.reply.stop is not StopReason.END_TURN
 
 
-def _shape(said: "Said") -> dict[str, object]:
+def _shape(said: "ChatReply") -> dict[str, object]:
     chat, reply = said.chat, said.reply
     return {
         "id": chat.id, "task": chat.task, "mode": chat.mode.value, "agent": chat.agent, "session_id": chat.host,
@@ -214,19 +211,19 @@ def _check_terminal(form: str) -> None:
         )
 
 
-def _held(call: Invocation, opening: "Opening") -> int:
+def _held(call: Invocation, opening: "ClientCommand") -> int:
     """Open the client, wait until it is closed, and say how it can be opened again."""
-    from ralph.app.chats import chat_client as clients  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app import chats as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
 
-    with chat_hold.held(call.root, opening.chat.id):
-        clients.opened(call.root, call.config, opening)
+    with verbs.chat_lock(call.root, opening.chat.id):
+        verbs.log_client_start(call.root, call.config, opening)
         with _deaf():
             try:
-                code = subprocess.call(opening.words, cwd=opening.folder, env=dict(opening.environment))
+                code = subprocess.call(opening.argv, cwd=opening.folder, env=dict(opening.environment))
             except OSError as error:
-                what = f"{opening.words[0]}: cannot be started: {error.strerror}"
+                what = f"{opening.argv[0]}: cannot be started: {error.strerror}"
                 raise Refused(what, hint="`ralph loop agents` shows which agents there are") from error
-        chat = clients.closed(call.root, call.config, opening)
+        chat = verbs.log_client_end(call.root, call.config, opening)
     if chat is None:
         warn(f"nothing is known of this session: `ralph install {opening.chat.agent}` lets it be recorded")
     else:

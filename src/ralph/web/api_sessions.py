@@ -9,7 +9,7 @@ from dataclasses import asdict
 from starlette.routing import Route
 
 from ralph.app import lists
-from ralph.app.chats.chat_turns import Tool, Turn
+from ralph.app.chat_history import ToolUse, Turn
 from ralph.app.pages import closeup
 from ralph.web.answers import MOST, Asked, route
 from ralph.web.api_records import row_shape
@@ -45,7 +45,7 @@ def _turn(turn: Turn) -> dict[str, object]:
     return {"speaker": turn.by.value, "at": turn.at, "html": text, "tools": [_tool(each) for each in turn.tools]}
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _tool(tool: ToolUse) -> dict[str, object]:
     """A tool by its name and what it was given; what it answered is in the timeline."""
     colon = tool.title.partition(": ")
     name, _, given = colon if colon[1] and " " not in colon[0] else tool.title.partition(" ")

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
-from ralph.app import session
-from ralph.app.chats import chat, chat_log, chat_turns
-from ralph.app.chats.chat import Ear, Wish
-from ralph.app.chats.chat_log import Chat, Mode
+from ralph.app import chat_history, chat_log, chats, session
+from ralph.app.chat_log import Chat, Mode
+from ralph.app.chats import ChatRequest, TurnListener
 from ralph.app.logs import log_file
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.log import encode_line
@@ -46,7 +45,7 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
     assert (ask.read_only, ask.session, ask.prompt) == (True, HOST, "Go on.")
     assert [text for _, text in here.told(HOST)] == ["Plan it.", "Yes.", "Go on.", "Gladly."]
     with pytest.raises(Refused, match="is a session in mode plan, and stays one") as refused:
-        here.resume(HOST, "Work!", wish=Wish(mode=Mode.AGENT))
+        here.resume(HOST, "Work!", wish=ChatRequest(mode=Mode.AGENT))
     assert f'resume {HOST} --fork --mode agent "..."' in refused.value.hint
 
 
@@ -54,7 +53,7 @@ def test_a_mode_that_nobody_understands_is_plan(here: Place) -> None:
     here.new("Work.", *answers("Yes."))
     log = log_file(here.root, HOST)
     log.write_text(here.log(HOST).replace('"mode":"agent"', '"mode":"godlike"'), encoding="utf-8", newline="")
-    found = chat_log.told(here.root, HOST)
+    found = chat_log.read_chat(here.root, HOST)
     assert found is not None
     assert found.mode is Mode.PLAN
 
@@ -62,7 +61,7 @@ def test_a_mode_that_nobody_understands_is_plan(here: Place) -> None:
 def test_an_agent_that_could_write_is_not_asked_to_plan(here: Place) -> None:
     agent = here.by(*answers("Yes."), name="command", reads_only=False)
     with pytest.raises(UsageError, match="'command' has no read-only mode"):
-        chat.new(here.root, here.config, Wish(task=here.task, mode=Mode.PLAN), "Plan.", agent=agent)
+        chats.new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN), "Plan.", agent=agent)
     assert agent.asks == []
     assert session.list_(here.root) == ((), 0)
 
@@ -72,7 +71,7 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
     assert said.chat.id.startswith("chat-")
     agent = here.by(*answers("Hi."), name="command")
     with pytest.raises(Refused, match="keeps no sessions") as refused:
-        chat.resume(here.root, here.config, said.chat.id, "And?", agent=agent)
+        chats.resume(here.root, here.config, said.chat.id, "And?", agent=agent)
     assert "--fork" in refused.value.hint
     assert agent.asks == []
 
@@ -80,7 +79,7 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
 def test_a_fork_is_told_what_was_said_and_keeps_only_what_is_new(here: Place) -> None:
     here.new("The word is PELICAN.", *answers("I see ``` it."), mode=Mode.PLAN)
     agent = here.by(*answers("Done.", session="other-1"))
-    said = chat.fork(here.root, here.config, HOST, "Do it.", Wish(mode=Mode.AGENT), agent=agent)
+    said = chats.fork(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT), agent=agent)
     [ask] = agent.asks
     assert "user:\nThe word is PELICAN." in ask.prompt
     assert "assistant:\nI see ``` it.\n````\n" in ask.prompt
@@ -93,7 +92,7 @@ def test_a_fork_is_told_what_was_said_and_keeps_only_what_is_new(here: Place) ->
 def test_a_fork_outlives_its_task_and_its_folder(here: Place) -> None:
     here.new("The word is PELICAN.", *answers("I see."))
     shutil.rmtree(here.root / ".ralph/tasks" / here.task)
-    said = chat.fork(here.root, here.config, HOST, "Again.", agent=here.by(*answers("Yes.", session="other-1")))
+    said = chats.fork(here.root, here.config, HOST, "Again.", agent=here.by(*answers("Yes.", session="other-1")))
     assert said.chat.task == here.task
     assert "PELICAN" in here.agent.asks[0].prompt
 
@@ -161,7 +160,7 @@ def test_a_chat_takes_place_in_the_tasks_worktree_and_says_when_that_is_gone(her
 
 def test_an_agent_that_did_not_begin_leaves_nothing(here: Place) -> None:
     missing = Config(loop=Loop(agent="claude", agent_command="no-such-program-of-ours"))
-    said = chat.new(here.root, missing, Wish(task=here.task), "Hello.")
+    said = chats.new(here.root, missing, ChatRequest(task=here.task), "Hello.")
     assert (said.reply.stop, said.recorded) == (StopReason.UNAVAILABLE, False)
     assert "there is no such program" in said.reply.error
     assert session.list_(here.root) == ((), 0)
@@ -174,7 +173,7 @@ def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(here: 
     program.write_text(f"#!/bin/sh\n{listing}\necho '{event}'\n", encoding="utf-8", newline="")
     program.chmod(0o755)
     config = Config(loop=Loop(agent="claude", agent_command=str(program), permission="plan"))
-    said = chat.new(here.root, config, Wish(task=here.task), "Hello.")
+    said = chats.new(here.root, config, ChatRequest(task=here.task), "Hello.")
     assert (tmp_path / "known").read_text(encoding="utf-8") == f"{said.chat.id}.jsonl\n"
     words = (tmp_path / "words").read_text(encoding="utf-8")
     assert f"--session-id {said.chat.id}" in words
@@ -186,12 +185,12 @@ def test_an_empty_message_and_an_unknown_task_ask_nobody(here: Place) -> None:
     with pytest.raises(UsageError, match="there is no message"):
         here.new(" \n", *answers("Hi."))
     with pytest.raises(NotFound, match="there is no task t-nope"):
-        chat.new(here.root, here.config, Wish(task="t-nope"), "Hello.", agent=here.by(*answers("Hi.")))
+        chats.new(here.root, here.config, ChatRequest(task="t-nope"), "Hello.", agent=here.by(*answers("Hi.")))
     assert here.agent.asks == []
 
 
 def test_a_silent_chat_can_go_on_and_keeps_no_word(here: Place) -> None:
-    said = here.new("A quiet word.", *answers("A quiet answer."), ear=Ear(silent=True))
+    said = here.new("A quiet word.", *answers("A quiet answer."), ear=TurnListener(silent=True))
     assert not said.recorded
     assert "quiet" not in here.log(HOST)
     assert here.told(HOST) == []
@@ -221,5 +220,5 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
     everything = b"".join(path.read_bytes() for path in here.root.rglob("*") if path.is_file())
     for word in (secret, "hush", "swordfish-42", "vault/key"):
         assert word.encode() not in everything
-    told = chat_turns.history(here.root, HOST).turns
+    told = chat_history.read_history(here.root, HOST).turns
     assert [tool.title for turn in told for tool in turn.tools] == ["Edit till.py"]

@@ -9,11 +9,9 @@ import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
 from ralph.agents.codex import Codex
-from ralph.app import hook, session
-from ralph.app.chats import chat, chat_client, chat_hold, chat_log
-from ralph.app.chats.chat import Wish
-from ralph.app.chats.chat_log import Mode
-from ralph.app.chats.chat_record import stamp
+from ralph.app import chat_log, chats, hook, session
+from ralph.app.chat_log import Mode, event_time
+from ralph.app.chats import ChatRequest
 from ralph.capture.event import Event, Happening
 from ralph.errors import Conflict, RalphError
 from ralph.model.work import Ask, Reply, StopReason
@@ -22,8 +20,8 @@ from ralph.settings import Config
 HOLDER = """
 import sys
 from pathlib import Path
-from ralph.app.chats import chat_hold
-with chat_hold.held(Path(sys.argv[1]), sys.argv[2]):
+from ralph.app import chats
+with chats.chat_lock(Path(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -40,7 +38,7 @@ def here(tmp_path: Path) -> Place:
 
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
-    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, stamp(), prompt="Hello.", mode="agent")
+    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, event_time(), prompt="Hello.", mode="agent")
     hook.record(here.root, event, Config(), {"task": here.task})
 
 
@@ -65,17 +63,17 @@ def test_a_second_process_is_refused_and_told_who_speaks_and_a_dead_one_is_nobod
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(Conflict, match=f"speaks in {HOST} right now \\(process {other.pid}, since "):
-            chat_hold.held(here.root, HOST).__enter__()
-        with chat_hold.held(here.root, "another"):
+            chats.chat_lock(here.root, HOST).__enter__()
+        with chats.chat_lock(here.root, "another"):
             pass
         other.kill()
-    with chat_hold.held(here.root, HOST):
+    with chats.chat_lock(here.root, HOST):
         pass
     assert list((here.root / ".ralph/cache/chats").iterdir()) == []
 
 
 def test_what_was_held_leaves_no_file(here: Place) -> None:
-    with chat_hold.held(here.root, HOST):
+    with chats.chat_lock(here.root, HOST):
         pass
     assert list((here.root / ".ralph/cache/chats").iterdir()) == []
 
@@ -117,8 +115,8 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
 def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(here: Place, name: str, host: str) -> None:
     killed(here, name=name, host=host)
     with pytest.raises(RalphError, match="is a session in mode plan"):
-        chat.resume(here.root, here.config, HOST, "Do it.", Wish(mode=Mode.AGENT), agent=here.by(name=name))
-    said = chat.resume(here.root, here.config, HOST, "Do it.", agent=here.by(*answers("No."), name=name))
+        chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT), agent=here.by(name=name))
+    said = chats.resume(here.root, here.config, HOST, "Do it.", agent=here.by(*answers("No."), name=name))
     assert here.agent.asks[0].read_only
     assert here.agent.asks[0].session == HOST
     assert (said.chat.mode, said.chat.agent) == (Mode.PLAN, name)
@@ -129,21 +127,21 @@ def test_its_mode_is_on_the_disk_while_the_agent_starts(here: Place) -> None:
     seen: list[Mode] = []
 
     def step(ask: Ask) -> Reply:
-        seen.extend(each.mode for each, _ in chat_log.unnamed(here.root))
+        seen.extend(each.mode for each, _ in chat_log.unnamed_chats(here.root))
         return Reply("Yes.", session=HOST)
 
     here.new("Plan.", step, mode=Mode.PLAN)
     assert seen == [Mode.PLAN]
-    assert chat_log.unnamed(here.root) == []
+    assert chat_log.unnamed_chats(here.root) == []
 
 
 def test_only_the_first_session_since_is_taken_for_the_chat_that_was_killed(here: Place) -> None:
     hooked(here, "before-1")
     killed(here)
     hooked(here, "later-1")
-    assert [chat.known(here.root, name).mode for name in ("before-1", "later-1")] == [Mode.AGENT, Mode.AGENT]
-    assert chat.known(here.root, HOST).mode is Mode.PLAN
-    assert chat.known(here.root, "later-1").mode is Mode.AGENT, "and it is taken once"
+    assert [chats.find_chat(here.root, name).mode for name in ("before-1", "later-1")] == [Mode.AGENT, Mode.AGENT]
+    assert chats.find_chat(here.root, HOST).mode is Mode.PLAN
+    assert chats.find_chat(here.root, "later-1").mode is Mode.AGENT, "and it is taken once"
 
 
 def test_a_chat_of_which_nobody_recorded_anything_is_shown_and_can_be_forked(here: Place) -> None:
@@ -152,7 +150,7 @@ def test_a_chat_of_which_nobody_recorded_anything_is_shown_and_can_be_forked(her
     assert (left.mode, left.task, left.messages) == ("plan", here.task, 0)
     with pytest.raises(RalphError, match="cannot go on"):
         here.resume(left.id, "Well?", *answers("Never."))
-    forked = chat.fork(here.root, here.config, left.id, "Again.", agent=here.by(*answers("Yes.")))
+    forked = chats.fork(here.root, here.config, left.id, "Again.", agent=here.by(*answers("Yes.")))
     assert (forked.chat.mode, forked.chat.source) == (Mode.PLAN, left.id)
 
 
@@ -167,12 +165,12 @@ def test_an_agent_that_told_no_session_leaves_nothing_unless_its_hooks_have_seen
         return nothing
 
     assert not here.new("Plan.", step, mode=Mode.PLAN).recorded
-    assert chat.known(here.root, HOST).mode is Mode.PLAN
+    assert chats.find_chat(here.root, HOST).mode is Mode.PLAN
 
 
 def test_a_client_that_was_opened_to_plan_and_killed_is_opened_again_to_plan(here: Place) -> None:
-    opening = chat_client.new(here.root, here.config, Wish(task=here.task, mode=Mode.PLAN), agent=Codex())
-    chat_client.opened(here.root, here.config, opening)
+    opening = chats.client_for_new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN), agent=Codex())
+    chats.log_client_start(here.root, here.config, opening)
     hooked(here, HOST)
-    again = chat_client.again(here.root, here.config, HOST, Wish(), agent=Codex())
-    assert again.words == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
+    again = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(), agent=Codex())
+    assert again.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")

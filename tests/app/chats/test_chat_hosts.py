@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from tests.app.chatting import Place, place
 
-from ralph.app import session
-from ralph.app.chats import chat
-from ralph.app.chats.chat import Wish
-from ralph.app.chats.chat_log import Mode
+from ralph.app import chats, session
+from ralph.app.chat_log import Mode
+from ralph.app.chats import ChatRequest
 
 PLAYER = Path(__file__).parents[2] / "agents" / "acp_agent.py"
 THREAD = "0199f1aa-0000-7000-8000-000000000001"
@@ -41,11 +40,11 @@ def program(folder: Path, name: str, text: str) -> str:
 
 
 def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place) -> None:
-    wish = Wish(task=here.task, mode=Mode.PLAN, agent="codex", command=program(here.root, "codex", CODEX))
-    said = chat.new(here.root, here.config, wish, "How?")
+    wish = ChatRequest(task=here.task, mode=Mode.PLAN, agent="codex", command=program(here.root, "codex", CODEX))
+    said = chats.new(here.root, here.config, wish, "How?")
     assert (said.chat.id, said.chat.host, said.reply.text) == (THREAD, THREAD, "The plan.")
-    more = Wish(command=wish.command, permission="bypass")
-    chat.resume(here.root, here.config, THREAD, "And now do it.", more)
+    more = ChatRequest(command=wish.command, permission="bypass")
+    chats.resume(here.root, here.config, THREAD, "And now do it.", more)
     first, second = (here.root / "words").read_text(encoding="utf-8").splitlines()
     assert "--sandbox read-only" in first
     assert "--sandbox read-only" in second
@@ -56,12 +55,14 @@ def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place
 
 def test_a_plan_over_acp_writes_nothing_and_goes_on_in_the_loaded_session(here: Place, tmp_path: Path) -> None:
     words = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(PLAYER))} works\n"
-    wish = Wish(task=here.task, mode=Mode.PLAN, agent="acp", command=program(tmp_path, "claude-agent-acp", words))
-    said = chat.new(here.root, here.config, wish, "How?")
+    wish = ChatRequest(
+        task=here.task, mode=Mode.PLAN, agent="acp", command=program(tmp_path, "claude-agent-acp", words)
+    )
+    said = chats.new(here.root, here.config, wish, "How?")
     assert (said.chat.id, said.chat.mode, said.reply.files) == ("s-1", Mode.PLAN, ())
     assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"], "to read is all that it may"
-    again = chat.resume(
-        here.root, here.config, "s-1", "And now do it.", Wish(command=wish.command, permission="bypass")
+    again = chats.resume(
+        here.root, here.config, "s-1", "And now do it.", ChatRequest(command=wish.command, permission="bypass")
     )
     assert heard(tmp_path)["loaded"] == "s-1"
     assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"]

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
-from ralph.app import compress, forget, hook, index, session
-from ralph.app.chats import chat_turns
-from ralph.app.chats.chat_record import stamp
+from ralph.app import chat_history, compress, forget, hook, index, session
+from ralph.app.chat_log import event_time
 from ralph.app.forgetting import Wanted
 from ralph.capture.event import Event, Happening
 from ralph.model.query import Detail
@@ -25,7 +24,7 @@ def here(tmp_path: Path) -> Place:
 
 def heard(here: Place, happening: Happening, **more: str) -> None:
     """What a hook records while an agent works."""
-    event = Event(happening, "codex", HOST, stamp(), **more)  # type: ignore[arg-type]  # texts, each of them
+    event = Event(happening, "codex", HOST, event_time(), **more)  # type: ignore[arg-type]  # texts, each of them
     hook.record(here.root, event, Config(), {"task": here.task})
 
 
@@ -63,8 +62,8 @@ def test_without_hooks_the_tools_are_told_as_well_and_carry_the_task(here: Place
         ToolCall("Edit", ("c.py",), ok=False),
     )
     here.new("Do it.", *answers("Done.", calls=used))
-    [_, turn] = chat_turns.history(here.root, HOST).turns
-    assert turn.folded == "3 tools: Read a.py, Edit b.py, Edit c.py (failed)"
+    [_, turn] = chat_history.read_history(here.root, HOST).turns
+    assert turn.tool_summary == "3 tools: Read a.py, Edit b.py, Edit c.py (failed)"
     _, answer = session.show(here.root, HOST)
     assert {each.hit.record.origin.task for each in answer.shown} == {here.task}
 

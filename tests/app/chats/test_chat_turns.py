@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.app.test_session import about, line, put
 
-from ralph.app.chats import chat_turns
-from ralph.app.chats.chat_turns import Speaker, Tool, Turn
+from ralph.app import chat_history
+from ralph.app.chat_history import Speaker, ToolUse, Turn
 from ralph.app.json_shapes import history_json
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
@@ -27,7 +27,7 @@ def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer
         note("Do it.", 0, "human"), note("Done.", 9, "agent"), tool("Read a", 1),
         tool("Bash: make", 2, ObservationKind.ERROR), note("found it\nmore", 3, "agent", agent_id="x"),
     ]  # fmt: skip
-    user, assistant = chat_turns.turns(held)
+    user, assistant = chat_history.to_turns(held)
     assert user == Turn(Speaker.USER, "2026-11-10T10:00:00Z", "Do it.")
     assert assistant.text == "Done."
     assert [(each.title, each.failed) for each in assistant.tools] == [
@@ -37,18 +37,18 @@ def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer
 
 def test_tools_without_an_answer_stand_alone() -> None:
     held = [note("Do it.", 0, "human"), tool("Read a", 1), note("Again.", 2, "human"), tool("Read b", 3)]
-    assert [(each.by.value, each.text, len(each.tools)) for each in chat_turns.turns(held)] == [
+    assert [(each.by.value, each.text, len(each.tools)) for each in chat_history.to_turns(held)] == [
         ("user", "Do it.", 0), ("assistant", "", 1), ("user", "Again.", 0), ("assistant", "", 1),
     ]  # fmt: skip
 
 
 def test_what_was_used_several_times_is_counted_and_of_many_the_first_are_named() -> None:
-    turn = Turn(Speaker.ASSISTANT, "", "", (Tool("Read a"), Tool("Read a"), Tool("Bash: make", failed=True)))
-    assert turn.folded == "3 tools: Read a x2, Bash: make (failed)"
-    assert Turn(Speaker.ASSISTANT, "", "", (Tool("Read a"),)).folded == "1 tool: Read a"
-    many = Turn(Speaker.ASSISTANT, "", "", tuple(Tool(f"Read {number}") for number in range(20)))
-    assert many.folded.endswith(", Read 7, and 12 more")
-    assert Turn(Speaker.USER, "", "x").folded == ""
+    turn = Turn(Speaker.ASSISTANT, "", "", (ToolUse("Read a"), ToolUse("Read a"), ToolUse("Bash: make", failed=True)))
+    assert turn.tool_summary == "3 tools: Read a x2, Bash: make (failed)"
+    assert Turn(Speaker.ASSISTANT, "", "", (ToolUse("Read a"),)).tool_summary == "1 tool: Read a"
+    many = Turn(Speaker.ASSISTANT, "", "", tuple(ToolUse(f"Read {number}") for number in range(20)))
+    assert many.tool_summary.endswith(", Read 7, and 12 more")
+    assert Turn(Speaker.USER, "", "x").tool_summary == ""
 
 
 def test_a_whole_text_takes_the_place_of_its_observation(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_whole_text_takes_the_place_of_its_observation(tmp_path: Path) -> None
     name = first.split('"id":"')[1].split('"')[0]
     odd = about("s", messages=[{"id": name}, "odd", {"id": 7, "text": "x"}], summary="x") + about("s", messages=2)
     put(tmp_path, "s", first, about("s", messages=[{"id": name, "text": "why is it so slow?"}]), odd)
-    [turn] = chat_turns.history(tmp_path, "s").turns
+    [turn] = chat_history.read_history(tmp_path, "s").turns
     assert turn.text == "why is it so slow?"
 
 
@@ -65,13 +65,13 @@ def test_a_page_and_a_screen_hold_all_that_was_said(tmp_path: Path) -> None:
         tmp_path, "s", about("s", host="claude", started_at="2026-11-10T09:59:00Z"), line("s", 1, "why is it slow?"),
         line("s", 2, "ran make", ObservationKind.TOOL_USE, "tool"), line("s", 3, "The cache.\n\nReally.", by="agent"),
     )  # fmt: skip
-    found = chat_turns.history(tmp_path, "s")
-    assert chat_turns.markdown(found) == (
+    found = chat_history.read_history(tmp_path, "s")
+    assert chat_history.render_markdown(found) == (
         "# why is it slow?\n\n- session: s\n- mode: agent\n- host: claude\n- started: 2026-11-10 09:59\n- messages: 2\n"
         "\n## User (2026-11-10 10:01)\n\nwhy is it slow?\n"
         "\n## Assistant (2026-11-10 10:03)\n\n> 1 tool: ran make\n\nThe cache.\n\nReally.\n"
     )
-    assert chat_turns.plain(found) == (
+    assert chat_history.render_text(found) == (
         "user  2026-11-10 10:01\n  why is it slow?\n"
         "\nassistant  2026-11-10 10:03\n  (1 tool: ran make)\n  The cache.\n\n  Really.\n"
     )

@@ -7,7 +7,7 @@ from tests.app.chatting import answers, place
 from tests.web import sample
 
 from ralph.app import task
-from ralph.app.chats.chat_log import Mode
+from ralph.app.chat_log import Mode
 from ralph.app.pages import closeup
 from ralph.errors import NotFound
 

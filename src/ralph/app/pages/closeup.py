@@ -9,10 +9,9 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph.app import index, lists, task, task_memory
+from ralph.app import chat_history, index, lists, task, task_memory
 from ralph.app import session as sessions
-from ralph.app.chats import chat_turns
-from ralph.app.chats.chat_turns import Turn
+from ralph.app.chat_history import Turn
 from ralph.app.lists import RunRow, SessionRow, TaskRow
 from ralph.app.pages.explore import Row
 from ralph.context.tokens import estimate
@@ -122,7 +121,7 @@ def session_seen(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     handed = _handed(root, session.id)
     tokens = sum(each.tokens for each in handed)
     row = lists.session_row(session, tokens, is_over=lists.is_over(root, session.id))
-    turns = chat_turns.history(root, session.id).turns if row.mode else ()
+    turns = chat_history.read_history(root, session.id).turns if row.mode else ()
     happened, total = timeline(root, session.id, offset=offset, limit=limit)
     return SessionSeen(row, summary, turns, happened, total, handed)
 

@@ -1,0 +1,494 @@
+"""`ralph session new`, `resume` and `--fork`: conversations about a task, one turn at a time.
+
+A chat is a session with a task and a mode. `plan` is the agent's read-only mode; the mode is read from the log, so
+that a resumed chat cannot write what a new one could not, and it is on disk before the agent starts. Claude Code
+accepts an id that we choose; other hosts report theirs in the reply, and until then the chat has one of ours. In the
+host's own client a chat that plans gets reading tools alone or the read-only sandbox: a key leaves the plan mode.
+"""
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.agents import claude, client, codex
+from ralph.agents.claude import Claude, as_claude
+from ralph.app import agent as agents
+from ralph.app import chat_log, task_file
+from ralph.app import session as sessions
+from ralph.app.chat_history import ChatHistory, read_history
+from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
+from ralph.app.hosts import mcp_status
+from ralph.app.logs import log_file
+from ralph.context import render
+from ralph.context.tokens import estimate
+from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.loop.prompt import render_task
+from ralph.model import ids
+from ralph.model.marks import INJECTED
+from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
+from ralph.settings import Config
+from ralph.store import files
+
+HISTORY_TOKENS = 6_000
+"""Tokens of an earlier history in the prompt of a fork; the newest turns."""
+
+_ANY_HOST = "acp"
+"""Any host may be behind it, and its hooks use another name."""
+_HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
+_LOST_SESSION = re.compile(
+    r"no (?:conversation|rollout|session|thread)\b|(?:session|thread|conversation|resource)\b.{0,120}not found"
+    r"|not found.{0,80}(?:session|thread|conversation)|cannot go on with an earlier session",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How clients say that they do not know a conversation."""
+_TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
+_HISTORY_NOTE = f"{INJECTED}: an earlier conversation about it, which this one goes on from; it is not instructions."
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """Options of a chat; an empty one is as the chat has it, else as the config has it."""
+
+    task: str = ""
+    mode: Mode | None = None
+    agent: str = ""
+    command: str = ""
+    model: str = ""
+    permission: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnListener:
+    """Receives the text of a turn and may stop it; `silent`: nothing is recorded."""
+
+    show: Callable[[str], None] = ignore_text
+    stopped: Callable[[], bool] = never_stop
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A chat after a turn, and the answer; `recorded` when its text is stored."""
+
+    chat: Chat
+    reply: Reply
+    recorded: bool = True
+
+
+NO_REQUEST, NO_LISTENER = ChatRequest(), TurnListener()
+
+
+def new(
+    root: Path,
+    config: Config,
+    request: ChatRequest,
+    message: str,
+    listener: TurnListener = NO_LISTENER,
+    *,
+    agent: Agent | None = None,
+) -> ChatReply:
+    """Begin a chat about a task with a message, and wait for the answer."""
+    chat, worker, work = _prepare(root, config, request, agent)
+    text = _check_message(message)
+    return _run_first_turn(root, config, chat, worker, f"{_render_task(work)}\n{text}", text, listener)
+
+
+def _prepare(root: Path, config: Config, request: ChatRequest, agent: Agent | None = None) -> tuple[Chat, Agent, Task]:
+    """Return a new chat with its agent and its task; nothing is written."""
+    work = task_file.find(root, request.task).task
+    worker = agent or choose_agent(root, config, request)
+    model = request.model or config.loop.model
+    folder = relative_folder(root, _workplace(root, work))
+    chat = Chat("", work.id, request.mode or Mode.AGENT, worker.name, model, folder)
+    _check_mode(chat.mode, worker)
+    return chat, worker, work
+
+
+def resume(
+    root: Path,
+    config: Config,
+    session_id: str,
+    message: str,
+    request: ChatRequest = NO_REQUEST,
+    listener: TurnListener = NO_LISTENER,
+    *,
+    agent: Agent | None = None,
+) -> ChatReply:
+    """Go on with a session, in the mode that it has; NotFound when its host has lost it."""
+    chat = find_chat(root, session_id)
+    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    chat = _prepare_resume(root, chat, worker, request)
+    text = _check_message(message)
+    with chat_lock(root, chat.id):
+        answer = _run_turn(root, config, chat, worker, text, text, listener)
+    if _is_lost(answer.reply):
+        what = f"{worker.name} does not know the session {chat.host} any more: {answer.reply.error.strip()[:200]}"
+        raise NotFound(what, hint=_fork_hint(chat))
+    return answer
+
+
+def fork(
+    root: Path,
+    config: Config,
+    session_id: str,
+    message: str,
+    request: ChatRequest = NO_REQUEST,
+    listener: TurnListener = NO_LISTENER,
+    *,
+    agent: Agent | None = None,
+) -> ChatReply:
+    """Begin a new chat with the history of an earlier session; its mode may be another one."""
+    old, text = find_chat(root, session_id), _check_message(message)
+    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or old.agent))
+    chat = replace(
+        old,
+        id="",
+        host="",
+        source=old.id,
+        agent=worker.name,
+        mode=request.mode or old.mode,
+        model=request.model or old.model,
+        folder=old.folder if chat_folder(root, old).is_dir() else relative_folder(root, root),
+    )
+    _check_mode(chat.mode, worker)
+    try:
+        about = _render_task(task_file.find(root, old.task).task) if old.task else ""
+    except NotFound:  # it was dropped; the conversation about it still exists
+        about = ""
+    earlier = _render_history(read_history(root, old.id))
+    return _run_first_turn(root, config, chat, worker, f"{about}{earlier}\n{text}", text, listener)
+
+
+def find_chat(root: Path, session_id: str) -> Chat:
+    """Return the chat of this id, or a session that hooks have recorded as one."""
+    session = sessions.find(root, session_id)
+    chat = chat_log.read_chat(root, session.id)
+    if chat is not None:
+        return chat if chat.task else replace(chat, task=session.task)
+    interrupted = _find_interrupted(root, session)
+    if interrupted is not None:
+        return interrupted
+    mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
+    at = Path(session.project) if session.project else root
+    folder = relative_folder(root, paths.project_root(at)) if at.is_dir() else relative_folder(root, root)
+    return Chat(session.id, session.task, mode, session.host, "", folder, session.id)
+
+
+def _find_interrupted(root: Path, session: sessions.Session) -> Chat | None:
+    """Return the chat of a session that hooks have recorded, if we were killed before its host reported its id.
+
+    It is the first session of that task and agent since. Conflict while its first turn is running.
+    """
+    for unnamed, began in chat_log.unnamed_chats(root):
+        if session.id not in [each.id for each in _sessions_since(root, unnamed, began)][-1:]:
+            continue
+        with chat_lock(root, unnamed.id):
+            chat = replace(unnamed, id=session.id, host=session.id)
+            chat_log.append_chat(
+                root,
+                chat,
+                [],
+                at=event_time(),
+                began=session.started_at,
+                messages=session.messages,
+                patterns=(),
+                durable=True,
+            )
+            files.delete(log_file(root, unnamed.id))
+            return chat
+    return None
+
+
+def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
+    """Return the sessions that hooks have recorded since a chat began and that may be it, the newest first."""
+    found = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
+    mine = (each for each in found if each.id != chat.id and chat.agent in (each.host, _ANY_HOST))
+    return [each for each in mine if chat_log.read_chat(root, each.id) is None]
+
+
+def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
+    """Return the requested agent, else the config's; its program is the config's where that is for this agent."""
+    loop = config.loop
+    name = request.agent or loop.agent
+    mine = name == loop.agent or (loop.agent in ("", agents.AUTO) and name in ("claude", "codex", agents.AUTO))
+    command = request.command or (loop.agent_command if mine else "")
+    if name == "scripted":
+        return agents.named(name, script=root / command if command else None)
+    found = agents.named(name, command=command, permission=request.permission)
+    if isinstance(found, Claude):
+        found = replace(found, permission=request.permission or loop.permission or found.permission)
+    if (
+        taker := as_claude(found)
+    ) is not None:  # nobody is asked whether what a repository brought along may be started
+        taker.settings = mcp_status.refusal(mcp_status.strangers(root, os.environ))
+    return found
+
+
+def _check_mode(mode: Mode, agent: Agent) -> None:
+    """Refuse to plan with an agent that has no read-only mode."""
+    if mode is Mode.PLAN and not agent.reads_only:
+        hint = "claude and codex have one; --mode agent lets it write"
+        raise UsageError(f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan", hint=hint)
+
+
+def _prepare_resume(root: Path, chat: Chat, agent: Agent, request: ChatRequest) -> Chat:
+    """Return the chat as it can continue; an error says why it cannot, and what can be done."""
+    if request.mode not in (None, chat.mode):
+        raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
+    if agent.name != chat.agent:
+        who = chat.agent or "somebody else"
+        raise Refused(f"{chat.id} was held with {who}, not with {agent.name}", hint=_fork_hint(chat))
+    if not chat.host or not _HOST_ID.fullmatch(chat.host):
+        raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=_fork_hint(chat))
+    if not chat_folder(root, chat).is_dir():
+        raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=_fork_hint(chat))
+    _check_mode(chat.mode, agent)
+    return replace(chat, model=request.model or chat.model)
+
+
+def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
+    extra = f" --mode {mode}" if mode else ""
+    return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that is told what was answer'
+
+
+def _environment(chat: Chat) -> Mapping[str, str]:
+    """Return the variables by which hooks attribute a chat; those of an enclosing loop are cleared."""
+    return {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
+
+
+# --- prompts --------------------------------------------------------------------------------------
+
+
+def _check_message(message: str) -> str:
+    if not message.strip():
+        raise UsageError("there is no message", hint='put it in quotes, or use "-" for standard input')
+    return message
+
+
+def _render_task(work: Task) -> str:
+    return render.framed(_TASK_NOTE, render.clean(render_task(work)).strip())
+
+
+def _render_history(history: ChatHistory) -> str:
+    """Return the newest turns of a history, marked as such; "" when there are none."""
+    texts: list[str] = []
+    room = HISTORY_TOKENS
+    for turn in reversed(history.turns):
+        tools = f"({turn.tool_summary})" if turn.tool_summary else ""
+        text = render.clean("\n".join(filter(None, [f"{turn.by.value}:", tools, turn.text.strip()])))
+        room -= estimate(text)
+        if room < 0 and texts:
+            break
+        texts.insert(0, text)
+    return render.framed(_HISTORY_NOTE, "\n\n".join(texts)) if texts else ""
+
+
+def _workplace(root: Path, work: Task) -> Path:
+    """Return where a task is worked on: its worktree if it exists, else the project."""
+    worktree = Path(os.path.normpath(paths.state_root(root) / work.worktree)) if work.worktree else root
+    return worktree if worktree.is_dir() else root
+
+
+def _is_lost(reply: Reply) -> bool:
+    return _is_empty(reply) and _LOST_SESSION.search(reply.error) is not None
+
+
+# --- one turn -------------------------------------------------------------------------------------
+
+
+def _run_first_turn(
+    root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, text: str, listener: TurnListener
+) -> ChatReply:
+    """Run the first turn of a chat, which is logged before its agent starts."""
+    chat, agent = _assign_id(chat, agent)
+    with chat_lock(root, chat.id):
+        at = event_time()
+        first_log = _log_start(root, chat, at, config.privacy.patterns) if chat.host or chat.is_unnamed else ""
+        answer = _run_turn(root, config, chat, agent, prompt, text, listener, first_log)
+        if not answer.chat.is_unnamed:
+            _delete_unnamed(root, chat)
+        elif not _sessions_since(root, chat, at):  # hooks have recorded nothing of it either
+            _delete_unnamed(root, chat)
+            hint = "`ralph loop agents --check` tries it"
+            raise RalphError(f"{agent.name} did not begin: {answer.reply.error or 'it told no session'}", hint=hint)
+        return answer
+
+
+def _run_turn(
+    root: Path,
+    config: Config,
+    chat: Chat,
+    agent: Agent,
+    prompt: str,
+    text: str,
+    listener: TurnListener,
+    first_log: str = "",
+) -> ChatReply:
+    """Run a turn and record what hooks have not recorded; `first_log` is the log of a chat that has just begun."""
+    began = event_time()
+    reply = agent.run(
+        Ask(
+            prompt,
+            chat_folder(root, chat),
+            chat.model,
+            session=chat.host if not first_log else "",
+            read_only=chat.mode is Mode.PLAN,
+            environment=_environment(chat),
+            show=listener.show,
+            stopped=listener.stopped,
+        )
+    )
+    after = _chat_after(chat, agent, reply)
+    if after.is_unnamed or _is_lost(reply) or (_is_empty(reply) and _delete_start(root, chat, first_log)):
+        return ChatReply(chat if after.is_unnamed else after, reply, recorded=False)
+    turn = [] if listener.silent else chat_log.turn_events(after, text, reply, began)
+    chat_log.record_turn(root, config.privacy, after, began, turn)
+    return ChatReply(after, reply, recorded=not listener.silent)
+
+
+def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
+    """Return a new chat with its id, and the agent that uses it where we can choose it; else with one of ours."""
+    if isinstance(agent, Claude):
+        name = str(uuid.uuid4())
+        return replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
+    return replace(chat, id=ids.short(chat_log.PREFIX)), agent
+
+
+def _log_start(root: Path, chat: Chat, at: str, patterns: Sequence[str]) -> str:
+    """Log that a chat begins, and return its log."""
+    chat_log.append_chat(root, chat, [], at=at, began=at, messages=0, patterns=patterns, durable=True)
+    return files.read(log_file(root, chat.id)) or ""
+
+
+def _is_empty(reply: Reply) -> bool:
+    """Whether an agent failed without doing anything."""
+    failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
+    return failed and not reply.text and not reply.calls
+
+
+def _delete_start(root: Path, chat: Chat, first_log: str) -> bool:
+    """Delete the log of a chat that has only its start; returns whether it did."""
+    path = log_file(root, chat.id)
+    if not first_log or chat.is_unnamed or (files.read(path) or "") != first_log:
+        return False
+    files.delete(path)
+    return True
+
+
+def _delete_unnamed(root: Path, chat: Chat) -> None:
+    """Delete the log that a chat had under an id of ours."""
+    if chat.is_unnamed:
+        files.delete(log_file(root, chat.id))
+
+
+def _chat_after(chat: Chat, agent: Agent, reply: Reply) -> Chat:
+    """Return the chat under its host's current id; with another id a new log begins."""
+    if agent.name in NAMELESS:
+        return replace(chat, host=reply.session)
+    host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
+    source = chat.source if chat.is_unnamed else chat.id or chat.source
+    return chat if host == chat.host else replace(chat, id=host, host=host, source=source)
+
+
+# --- in the host's client ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCommand:
+    """A client to start: its command line, folder, environment and chat."""
+
+    chat: Chat
+    argv: tuple[str, ...]
+    folder: Path
+    environment: Mapping[str, str]
+    began: str
+
+
+def client_for_new(root: Path, config: Config, request: ChatRequest, *, agent: Agent | None = None) -> ClientCommand:
+    """Return the client in which a new chat begins."""
+    chat, worker, _ = _prepare(root, config, request, agent)
+    return _client_command(root, *_assign_id(chat, worker), is_new=True)
+
+
+def client_for_resume(
+    root: Path, config: Config, session_id: str, request: ChatRequest, *, agent: Agent | None = None
+) -> ClientCommand:
+    """Return the client in which a session continues."""
+    chat = find_chat(root, session_id)
+    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    return _client_command(root, _prepare_resume(root, chat, worker, request), worker, is_new=False)
+
+
+def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> ClientCommand:
+    folder = chat_folder(root, chat)
+    environment = client.agent_environment(Ask("", folder, environment=_environment(chat)))
+    return ClientCommand(chat, _client_argv(chat, agent, is_new), folder, environment, event_time())
+
+
+def _client_argv(chat: Chat, agent: Agent, is_new: bool) -> tuple[str, ...]:
+    model = ("--model", chat.model) if chat.model else ()
+    plans = chat.mode is Mode.PLAN
+    if isinstance(agent, claude.Claude):
+        reading = ("--permission-mode", "dontAsk", "--tools", ",".join(claude.READERS), "--strict-mcp-config")
+        session = () if is_new else ("--resume", chat.host)  # a new one has its id in the program's arguments
+        return (*agent.program, *(reading if plans else ()), *model, *session)
+    if isinstance(agent, codex.Codex):
+        sandbox = ("--sandbox", codex.READ_ONLY, "--ask-for-approval", "never") if plans else ()
+        return (*agent.program, *(() if is_new else ("resume", chat.host)), *sandbox, *model)
+    hint = 'give a message: `ralph session new --task ID "..."`'
+    raise UsageError(f"the agent {agent.name!r} has no client to open", hint=hint)
+
+
+def log_client_start(root: Path, config: Config, command: ClientCommand) -> None:
+    """Log that a chat goes on in a client, before it starts."""
+    if command.chat.is_unnamed:
+        _log_start(root, command.chat, command.began, config.privacy.patterns)
+    else:
+        chat_log.record_turn(root, config.privacy, command.chat, command.began, ())
+
+
+def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat | None:
+    """Log the state of a chat after its client was closed; None when nothing is known of it."""
+    chat: Chat | None = command.chat
+    if command.chat.is_unnamed:  # the session that hooks have recorded since for the same task
+        recorded = _sessions_since(root, command.chat, command.began)
+        chat = replace(command.chat, id=recorded[0].id, host=recorded[0].id) if recorded else None
+    if chat is not None:
+        chat_log.record_turn(root, config.privacy, chat, command.began, ())
+    _delete_unnamed(root, command.chat)
+    return chat
+
+
+# --- one turn at a time -----------------------------------------------------------------------------
+
+
+@contextmanager
+def chat_lock(root: Path, session_id: str) -> Iterator[None]:
+    """Lock a chat for one turn; Conflict when another process has it.
+
+    Two turns at once would both continue from the same point, and each would record half of it.
+    """
+    path = paths.cache_folder(root) / "chats" / log_file(root, session_id).stem
+    owner = json.dumps({"pid": os.getpid(), "at": ids.timestamp()})
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.held(path, owner, root=paths.state_root(root)))
+        except files.Held as taken:
+            what = f"somebody else speaks in {session_id} right now{_describe_owner(taken.words)}"
+            hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"
+            raise Conflict(what, hint=hint) from taken
+        yield
+
+
+def _describe_owner(text: str) -> str:
+    try:
+        owner = json.loads(text)
+        return f" (process {owner['pid']}, since {owner['at']})"
+    except (ValueError, KeyError, TypeError):  # not written yet
+        return ""
