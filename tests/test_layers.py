@@ -293,7 +293,7 @@ LIGHT = {
     *(f"hooks/{name}.py" for name in "run load fast screen place anchors named twice answer".split()),
     *(f"store/{name}.py" for name in "light lookup reading".split()),
     *(f"search/{name}.py" for name in "rank question terms".split()),
-    *(f"context/{name}.py" for name in "lessons recall render orders order_shapes stale tokens".split()),
+    *(f"context/{name}.py" for name in "lessons recall render injection_guard stale tokens".split()),
     "model/marks.py",
 }
 """What a hook loads before it knows that it needs more: these import each other and next to nothing else."""

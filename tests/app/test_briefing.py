@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.test_session import about, line, put
 from tests.cli.runner import Block, page
-from tests.context.orders import KNOWN_HOSTILE
+from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.app import briefing, index, ledger
-from ralph.context import render, shares
+from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
@@ -246,8 +246,6 @@ def test_the_share_of_memory_is_the_configs(root: Path) -> None:
         assert 0 < estimate(start) <= 10_000 * part
         assert estimate(prompt) <= 10_000 * part
     assert text(root, windowed(parts=Shares(memory=0))) == ""
-    parts = briefing.parts_of_window(windowed(parts=Shares(task=0.5)))
-    assert parts == {**shares.SHARES, shares.Area.TASK: 0.5}
 
 
 def test_the_strategy_is_the_configs(root: Path) -> None:

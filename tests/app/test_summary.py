@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.test_session import about, line, put
-from tests.context.orders import KNOWN_HOSTILE
+from tests.context.injections import KNOWN_HOSTILE
 
 from ralph.agents import process
 from ralph.app import briefing, session, summary

@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.context.orders import KNOWN_HOSTILE
+from tests.context.injections import KNOWN_HOSTILE
 from tests.formats.laws import messy
 
-from ralph.context import render, shares
+from ralph.context import budget, render
 from ralph.context.brief import SKILL, Brief, Caps, Summary, accepted, by_use, session_brief
 from ralph.context.tokens import estimate
 from ralph.model.marks import INJECTED, NOTE
@@ -175,9 +175,9 @@ class TestFilter:
         assert accepted(everything, recent=10**9, today=today) == [fix, old]
 
 
-@given(RECORDS, CAPS, st.sampled_from(list(shares.Strategy)))
+@given(RECORDS, CAPS, st.sampled_from(list(budget.Strategy)))
 def test_no_strategy_breaks_the_caps(
-    values: list[tuple[MemoryKind, str, str]], caps: Caps, strategy: shares.Strategy
+    values: list[tuple[MemoryKind, str, str]], caps: Caps, strategy: budget.Strategy
 ) -> None:
     brief = session_brief([], _records(values), [], [], [], caps=caps, strategy=strategy)
     assert render.length(brief.text) <= caps.characters

@@ -1,6 +1,6 @@
-"""Whole entries within the budget, the most useful first, and the tail of a scratchpad."""
+"""Budgets: what fits, the tail of a text, and the four strategies, as properties."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import assume, example, given
@@ -8,14 +8,23 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.context.budget import (
+    KEY_POINTS,
+    RELATED,
+    STRATEGIES,
     TURNS,
+    BudgetItem,
     Overhead,
     Render,
     Selection,
+    TrimmedItems,
+    compression,
     fill,
     fit,
-    share,
-    tail,
+    fit_tail,
+    recency,
+    relevance,
+    selective,
+    split_budget,
     useful_order,
 )
 from ralph.context.tokens import estimate
@@ -197,11 +206,11 @@ class TestShare:
         [(2000, 300, (300, 1700)), (2000, 1000, (1000, 1000)), (2000, 5000, (1000, 1000)), (0, 300, (0, 0))],
     )
     def test_guardrails_come_first_with_at_most_half(self, budget: int, cost: int, expected: tuple[int, int]) -> None:
-        assert share(budget, cost) == expected
+        assert split_budget(budget, cost) == expected
 
     @given(st.integers(1, 5000), st.integers(0, 5000))
     def test_a_share_of_a_limit_is_never_unlimited(self, budget: int, cost: int) -> None:
-        guardrails, memories = share(budget, cost)
+        guardrails, memories = split_budget(budget, cost)
         assert guardrails >= 1
         assert memories >= 1
         assert min(cost, guardrails) + memories <= max(2, budget)
@@ -231,8 +240,8 @@ class TestTail:
     @given(st.one_of(messy("# Plan\n", "## Next\n", "- done\n", "\n\n"), st.text()), st.integers(0, 60))
     @example("```" + "x" * 500 + "\n" + "a\n" * 50, 30)
     def test_the_tail_is_within_the_budget_and_made_of_whole_lines_where_one_fits(self, text: str, budget: int) -> None:
-        kept, _ = tail(text, budget)
-        assert (kept, _) == tail(text, budget)
+        kept, _ = fit_tail(text, budget)
+        assert (kept, _) == fit_tail(text, budget)
         if not budget or estimate(text) <= budget:
             assert kept == text
             return
@@ -244,34 +253,131 @@ class TestTail:
         assert not end or text[: len(text) - len(end)].endswith("\n")
 
     def test_it_begins_at_a_heading_and_names_what_is_missing(self) -> None:
-        kept, missing = tail(PAD, estimate(PAD) - 12)
+        kept, missing = fit_tail(PAD, estimate(PAD) - 12)
         assert kept == PAD[PAD.index("## Next") :]
         assert missing == ("Scratchpad", "Done")
 
     def test_it_begins_after_a_blank_line_where_there_is_no_heading(self) -> None:
         text = "one line\n" * 5 + "\n" + "another line\n" * 5
-        kept, missing = tail(text, estimate(text) - 5)
+        kept, missing = fit_tail(text, estimate(text) - 5)
         assert kept == "another line\n" * 5
         assert missing == ()
 
     def test_it_does_not_begin_inside_a_fence_when_enough_comes_after_it(self) -> None:
         text = "```\n" + "code\n" * 10 + "```\n" + "words after the fence\n" * 12
-        assert tail(text, estimate(text) - 8)[0] == "words after the fence\n" * 12
+        assert fit_tail(text, estimate(text) - 8)[0] == "words after the fence\n" * 12
 
     def test_a_fence_that_must_be_cut_is_opened_again(self) -> None:
         text = "## Log\n\n~~~text\n" + "".join(f"step {n}\n" for n in range(50)) + "~~~\n"
-        kept, missing = tail(text, 60)
+        kept, missing = fit_tail(text, 60)
         assert kept.startswith("~~~text\nstep ")
         assert kept.endswith("step 49\n~~~\n")
         assert estimate(kept) <= 60
         assert missing == ("Log",)
 
     def test_a_comment_in_a_fence_is_not_a_heading(self) -> None:
-        assert "not a heading" not in tail(PAD, 8)[1]
+        assert "not a heading" not in fit_tail(PAD, 8)[1]
 
     @pytest.mark.parametrize("text", ["word " * 500, "# Title\n" + "word " * 500, "word " * 500 + "\n\n\n"])
     def test_of_a_last_line_that_is_too_long_the_last_words_are_kept(self, text: str) -> None:
-        kept = tail(text, 20)[0]
+        kept = fit_tail(text, 20)[0]
         assert kept.startswith("word")
         assert text.rstrip().endswith(kept)
         assert 10 <= estimate(kept) <= 20
+
+
+Trim = Callable[[Sequence[BudgetItem], int], TrimmedItems]
+
+COSTS = st.lists(st.integers(1, 60), min_size=1, max_size=3).map(lambda costs: tuple(sorted(costs)))
+ITEM_DATES = st.sampled_from(["", "2025-01-20", "2025-01-21", "2026-02-03T08:15:00Z"])
+ITEM_KINDS = st.sampled_from(["error", "success", "note", "tool_use", "fix", "context"])
+ITEMS = st.lists(st.builds(BudgetItem, COSTS, ITEM_DATES, st.floats(0, 1), ITEM_KINDS), max_size=12)
+BUDGETS = st.integers(1, 400)
+ALL = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
+
+
+class TestEveryStrategy:
+    @ALL
+    @given(items=ITEMS, budget=BUDGETS)
+    def test_whole_items_within_the_budget_each_once(
+        self, strategy: Trim, items: list[BudgetItem], budget: int
+    ) -> None:
+        done = strategy(items, budget)
+        assert done.tokens <= budget
+        assert all(each.tokens == items[each.index].costs[each.layer - 1] for each in done.kept)
+        assert sorted([*(each.index for each in done.kept), *done.left_out]) == list(range(len(items)))
+
+    @ALL
+    @given(items=ITEMS, budget=BUDGETS, more=st.integers(1, 200))
+    def test_a_larger_budget_never_keeps_fewer_tokens(
+        self, strategy: Trim, items: list[BudgetItem], budget: int, more: int
+    ) -> None:
+        assert strategy(items, budget + more).tokens >= strategy(items, budget).tokens
+
+    @ALL
+    @given(items=ITEMS)
+    def test_no_limit_is_as_good_as_a_very_large_one(self, strategy: Trim, items: list[BudgetItem]) -> None:
+        assert strategy(items, 0) == strategy(items, 10**6)
+
+    @ALL
+    def test_nothing_gives_nothing(self, strategy: Trim) -> None:
+        assert strategy([], 10) == TrimmedItems((), ())
+
+
+class TestRecency:
+    @given(ITEMS, BUDGETS)
+    def test_what_is_left_out_would_not_fit_beside_what_is_newer(self, items: list[BudgetItem], budget: int) -> None:
+        done = recency(items, budget)
+        for index in done.left_out:
+            newer = [e.tokens for e in done.kept if (items[e.index].date, e.index) > (items[index].date, index)]
+            assert sum(newer) + items[index].costs[-1] > budget
+
+    def test_the_newest_comes_first_and_the_unknown_date_last(self) -> None:
+        items = [
+            BudgetItem((1,), ""),
+            BudgetItem((1,), "2025-01-01"),
+            BudgetItem((1,), "2026-01-01"),
+            BudgetItem((1,), "2026-01-01"),
+        ]
+        assert [each.index for each in recency(items, 10).kept] == [3, 2, 1, 0]
+
+
+class TestRelevance:
+    @given(ITEMS, BUDGETS)
+    def test_what_hardly_relates_is_never_shown_and_the_best_comes_first(
+        self, items: list[BudgetItem], budget: int
+    ) -> None:
+        scores = [items[each.index].score for each in relevance(items, budget).kept]
+        best = max((item.score for item in items), default=0)
+        assert scores == sorted(scores, reverse=True)
+        assert all(score > 0 and score >= RELATED * best for score in scores)
+
+    def test_detail_is_given_to_the_best_first_and_lines_to_all(self) -> None:
+        items = [BudgetItem((10, 50, 90), score=0.5), BudgetItem((10, 50, 90), score=0.9), BudgetItem((10,), score=0.8)]
+        assert [(each.index, each.layer) for each in relevance(items, 150).kept] == [(1, 3), (2, 1), (0, 2)]
+        assert [each.layer for each in relevance(items, 30).kept] == [1, 1, 1]
+
+
+class TestCompression:
+    @given(ITEMS, BUDGETS)
+    def test_an_item_goes_only_when_all_that_stay_are_on_one_line(self, items: list[BudgetItem], budget: int) -> None:
+        done = compression(items, budget)
+        if done.left_out:
+            assert all(each.layer == 1 for each in done.kept)
+
+    def test_the_oldest_is_shortened_first(self) -> None:
+        items = [
+            BudgetItem((5, 20), "2026-01-01"),
+            BudgetItem((5, 20), "2024-01-01"),
+            BudgetItem((5, 20), "2025-01-01"),
+        ]
+        assert [(each.index, each.layer) for each in compression(items, 45).kept] == [(0, 2), (2, 2), (1, 1)]
+        assert [(each.index, each.layer) for each in compression(items, 10).kept] == [(0, 1), (2, 1)]
+
+
+class TestSelective:
+    @given(ITEMS, BUDGETS)
+    def test_only_how_things_ended_is_kept_and_in_short(self, items: list[BudgetItem], budget: int) -> None:
+        done = selective(items, budget)
+        assert all(items[each.index].kind in KEY_POINTS for each in done.kept)
+        assert all(each.layer <= 2 for each in done.kept)

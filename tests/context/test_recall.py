@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.runner import Block, page
-from tests.context.orders import KNOWN_HOSTILE
+from tests.context.injections import KNOWN_HOSTILE
 
 from ralph.capture.event import Event, Happening
 from ralph.capture.pipeline import Rules, no_machine_prompts
-from ralph.context import recall, render, shares
+from ralph.context import recall, render
 from ralph.context.recall import Told, Wanted
 from ralph.context.tokens import estimate
 from ralph.formats.log import encode_record
@@ -351,7 +351,10 @@ def test_what_a_host_puts_before_a_prompt_is_no_part_of_it(prompt: str, asked: s
     assert event.prompt == asked
 
 
-@given(st.integers(-10, 10**6), st.integers(0, 10**6))
-def test_memories_take_their_share_of_the_window(window: int, budget: int) -> None:
-    assert recall.within_window(window, budget) == shares.allowance(shares.Area.MEMORY, window, budget=budget).tokens
-    assert shares.SHARES[shares.Area.MEMORY] == recall.MEMORY_SHARE
+def test_memories_take_the_smaller_of_their_share_and_the_budget() -> None:
+    assert recall.within_window(200_000, 2_000) == 2_000
+    assert recall.within_window(8_000, 2_000) == 1_200
+    assert recall.within_window(10_000, 0) == 1_500
+    assert recall.within_window(1_000, 0, 0.5) == 500
+    assert recall.within_window(1, 0) == 1
+    assert recall.within_window(0, 300) == 300

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.context.order_shapes import LATER_ORDERS, NOTES, ORDERS
-from tests.context.orders import KNOWN_HARMLESS, KNOWN_HOSTILE, LATER_HARMLESS, LATER_HOSTILE
+from tests.context.injections import (
+    KNOWN_HARMLESS,
+    KNOWN_HOSTILE,
+    LATER_HARMLESS,
+    LATER_HOSTILE,
+    LATER_ORDERS,
+    NOTES,
+    ORDERS,
+)
 from tests.formats.laws import messy
 
 from ralph.context import render
@@ -231,6 +238,6 @@ def test_a_hook_that_renders_loads_nothing_heavy() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8")
-    names = "orders order_shapes render tokens".split()
+    names = "injection_guard render tokens".split()
     own = {"ralph", "ralph.context", *(f"ralph.context.{name}" for name in names)}
     assert set(done.stdout.split()) == own | {"ralph.model", "ralph.model.marks"}

@@ -85,7 +85,7 @@ def test_a_stranger_s_memory_loads_the_tests_for_orders(here: World, brought: se
     index.sync(here.root)
     said, names = answered(here, "UserPromptSubmit", prompt="grease the frobnicator")
     assert "mem-9-a" in said
-    assert names <= OWN | CHEAP | ASKING | brought | {"ralph.context.orders", "ralph.context.order_shapes"}
+    assert names <= OWN | CHEAP | ASKING | brought | {"ralph.context.injection_guard"}
 
 
 def test_without_an_index_hardly_anything_is_loaded(tmp_path: Path, brought: set[str]) -> None:

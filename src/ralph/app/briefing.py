@@ -12,7 +12,7 @@ what records cite, so that this and the answers to its prompts can tell what is 
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -22,7 +22,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import entries, guardrails, hook_settings, index, ledger, logs, memory, verified
 from ralph.capture import summarize
-from ralph.context import brief, recall, render, shares, skill
+from ralph.context import brief, budget, recall, render, skill
 from ralph.context.brief import Brief, Caps, Summary
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError
@@ -96,9 +96,9 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     learned = entries.current([stored.record for stored in memory.list_(root)]) if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     recaps, active = _from_index(root, session, task) if config.memories.inject is Inject.AUTO else ((), ())
-    window, parts = config.context.window, parts_of_window(config)
-    share = shares.allowance(shares.Area.MEMORY, window, shares=parts).tokens
-    room = shares.allowance(shares.Area.MEMORY, window, budget=config.memories.budget, shares=parts)
+    window, part = config.context.window, config.context.shares.memory
+    share = recall.within_window(window, 0, part)
+    room = recall.within_window(window, config.memories.budget, part)
     with_skill = _with_skill(config) and SKILL not in seen
     active = [line for line in active if _mark(line) not in seen]
     said = [line for line in notices(root) if _mark(line) not in seen]
@@ -109,7 +109,7 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
         [each for each in recaps if each.id not in seen],
         active,
         said,
-        caps=Caps(share, room.tokens, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
+        caps=Caps(share, room, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
         stale=stale,
         skill=skill.text("memories") if with_skill else "",
@@ -118,21 +118,10 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     return replace(made, noted=(*map(_mark, (*active, *said)), *([SKILL] if made.has_skill else [])))
 
 
-def parts_of_window(config: Config) -> Mapping[shares.Area, float]:
-    """How the settings share out the context window."""
-    said = config.context.shares
-    return {
-        shares.Area.SYSTEM: said.system,
-        shares.Area.MEMORY: said.memory,
-        shares.Area.TASK: said.task,
-        shares.Area.RESPONSE: said.response,
-    }
-
-
-def wanted_strategy(config: Config) -> shares.Strategy | None:
+def wanted_strategy(config: Config) -> budget.Strategy | None:
     """The strategy that the settings name; None when the situation decides."""
     said = config.context.strategy
-    return None if said is Trimming.AUTO else shares.Strategy(said.value)
+    return None if said is Trimming.AUTO else budget.Strategy(said.value)
 
 
 def _mark(line: str) -> str:

@@ -393,4 +393,4 @@ def shared(budget: int, guardrails: Primed) -> tuple[int, int]:
     from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
     from ralph.context import tokens  # noqa: PLC0415  (as above)
 
-    return budgets.share(budget, tokens.estimate(guardrails.text))
+    return budgets.split_budget(budget, tokens.estimate(guardrails.text))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph.app import briefing, entries, guardrails, index, ledger, loop_prompt, memory, pause, task_file
-from ralph.context import brief, recall, render, shares
+from ralph.context import brief, recall, render
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
 from ralph.loop.state import Run
@@ -140,7 +140,7 @@ def title_of(title: str, text: str) -> str:
 
 def _cap(config: Config) -> int:
     """What memories may take of the window."""
-    return shares.allowance(shares.Area.MEMORY, config.context.window, shares=briefing.parts_of_window(config)).tokens
+    return recall.within_window(config.context.window, 0, config.context.shares.memory)
 
 
 def _budget(config: Config) -> int:

@@ -37,7 +37,7 @@ def show(root: Path, *, budget: int = 0) -> Shown:
 
 def _cut(text: str, budget: int, for_note: int) -> Shown:
     """The tail of a text that is too long, with so many tokens of the budget kept for the note and the line's end."""
-    kept, left_out = budgets.tail(text, max(1, budget - for_note - 1))
+    kept, left_out = budgets.fit_tail(text, max(1, budget - for_note - 1))
     shown = _note(left_out, budget // 4) + kept
     ended = shown.rstrip("\n") + "\n"
     return Shown(ended if estimate(ended) <= budget else shown, left_out)

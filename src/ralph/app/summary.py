@@ -19,7 +19,7 @@ from ralph.app import index, session
 from ralph.app.logs import log_file
 from ralph.app.session import Summarized
 from ralph.capture import privacy
-from ralph.context import render, shares
+from ralph.context import budget, render
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
 from ralph.formats.log import encode_line
@@ -124,10 +124,10 @@ def _trimmed(happened: Sequence[Record]) -> list[str]:
     """The session within a budget of tokens: everything, the oldest at less and less detail."""
     texts = [tuple(_entry(record, layer) for layer in (1, 2, 3)) for record in happened]
     items = [
-        shares.Item(shares.rising([estimate(text) + 1 for text in each]), f"{number:09}")
+        budget.BudgetItem(budget.ascending_costs([estimate(text) + 1 for text in each]), f"{number:09}")
         for number, each in enumerate(texts)
     ]
-    kept = shares.compression(items, INPUT).kept
+    kept = budget.compression(items, INPUT).kept
     return [texts[each.index][each.layer - 1] for each in sorted(kept, key=lambda each: each.index)]
 
 

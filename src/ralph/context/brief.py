@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from types import MappingProxyType
 
-from ralph.context import budget, render, shares
+from ralph.context import budget, render
 from ralph.context.tokens import estimate
 from ralph.model.marks import INJECTED
 from ralph.model.query import Query
@@ -134,7 +134,7 @@ def session_brief(
     uses: Uses = NO_USES,
     stale: Collection[str] = (),
     skill: str = "",
-    strategy: shares.Strategy | None = None,
+    strategy: budget.Strategy | None = None,
 ) -> Brief:
     """The brief, within its caps; the empty one when there is nothing to say. Summaries come newest first."""
     rules, held = _candidates(guardrails, uses, stale)
@@ -143,7 +143,7 @@ def session_brief(
     total = len(guardrails) + len(memories) - held + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
     wanted = _lines(_ACTIVE, active)
-    guards = _pieces(_RULES, rules, budget.share(room, _NO_END)[0])
+    guards = _pieces(_RULES, rules, budget.split_budget(room, _NO_END)[0])
     wanted += guards
     recaps = _recaps(summaries, caps)
     wanted += recaps[:1]
@@ -264,21 +264,21 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[_Piece]:
 
 
 def _trimmed(
-    records: Sequence[Record], most: int, strategy: shares.Strategy, uses: Uses, stale: Collection[str]
+    records: Sequence[Record], most: int, strategy: budget.Strategy, uses: Uses, stale: Collection[str]
 ) -> list[_Piece]:
     """The memories that a strategy keeps, each at the detail that it leaves; how much they were used is their score."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
     texts = [[_rendered(record, layer) for layer in (1, 2, 3)] for record in last_first]
     items = [
-        shares.Item(
-            shares.rising([estimate(text) + 1 for text in each]),
+        budget.BudgetItem(
+            budget.ascending_costs([estimate(text) + 1 for text in each]),
             record.created_at,
             _worth(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
             record.kind.value,
         )
         for record, each in zip(last_first, texts, strict=True)
     ]
-    kept = shares.STRATEGIES[strategy](items, most).kept
+    kept = budget.STRATEGIES[strategy](items, most).kept
     pieces = [
         _Piece(_LEARNED, texts[each.index][each.layer - 1], each.tokens, last_first[each.index].id) for each in kept
     ]

@@ -1,27 +1,24 @@
-"""Which records fit into a budget of tokens: pure functions over records and estimates.
+"""Fit records into a budget of tokens, and trim items by one of four strategies.
 
-Whole entries only, in order of usefulness: the kinds take turns (fix, decision, pattern, context) so
-that none starves, and within a kind the newest comes first. One entry too large for what is left does
-not end the list: shorter ones behind it get the room. `fill` decides by costs alone and keeps room for
-the smallest entry of every kind not shown yet; what it leaves out would not have fitted at the end
-either. `fit` knows nothing of how a text is rendered, so it measures headings and notice through the
-renderer, fills, and checks the rendered text itself: what it returns never estimates above the budget.
-`tail` does the same for the free text of a scratchpad, whose end is its newest part.
-
-0 or None means unlimited everywhere. `tests/context/test_budget.py` proves all of this by property.
+Complete entries only. The kinds take turns (fix, decision, pattern, context) so that none starves, the newest first
+within a kind; an entry that is too large does not end the list. `fit` measures headings and notice through the
+renderer and checks the rendered text: its result never estimates above the budget. A strategy decides what goes first:
+`recency`, `relevance`, `compression` or `selective`; a larger budget never keeps fewer tokens. 0 is unlimited.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import zip_longest
+from types import MappingProxyType
 
 from ralph.context.tokens import estimate
-from ralph.model.record import MemoryKind, Record
+from ralph.model.record import MemoryKind, ObservationKind, Outcome, Record
 
 Render = Callable[[tuple[int, ...], int], str]
-"""The final text for the kept records (indices in file order) and the number of those left out."""
+"""Renders the selected records (indices in file order) and the number of those left out."""
 
 TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
 """The kinds in the order in which they take turns; kinds of other families follow by name."""
@@ -34,6 +31,14 @@ _MANY = 1000  # more records than that are not priced one by one
 _LONG_TOKEN = 8  # characters; no text has fewer tokens than its length divided by this
 _TIMES_OVER = 4
 _ROUNDS = 4  # how often `fit` corrects its costs by what the renderer made of them
+
+RELATED = 0.25
+"""An item with less than this part of the best score is dropped."""
+
+KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
+"""The kinds that say how something ended."""
+
+_MOST_OF_A_KEY_POINT = 2  # layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ NO_OVERHEAD = Overhead()
 
 
 def useful_order(records: Sequence[Record]) -> list[int]:
-    """The indices of the records, the most useful first; times compare as text, the unknown one is oldest."""
+    """The indices of the records, the most useful first: kinds take turns, the newest first within a kind."""
     dates = [record.created_at for record in records]
     groups: dict[str, list[int]] = {}
     for index in sorted(range(len(records) - 1, -1, -1), key=dates.__getitem__, reverse=True):
@@ -75,20 +80,20 @@ def fill(
 ) -> Selection:
     """The most useful records whose costs and headings stay within the budget."""
     kinds = [record.kind.value for record in records]
-    whole = overhead.title + overhead.heading * len(set(kinds)) + sum(costs)
-    if not budget or whole <= budget:
+    total = overhead.title + overhead.heading * len(set(kinds)) + sum(costs)
+    if not budget or total <= budget:
         return _selection(len(records), range(len(records)))
     room = budget - overhead.title
-    held = _held(kinds, costs, overhead.heading, room)
-    room -= sum(held.values())
-    shown: set[str] = set()
+    reserved = _reserve(kinds, costs, overhead.heading, room)
+    room -= sum(reserved.values())
+    present: set[str] = set()
     kept: list[int] = []
     for index in useful_order(records) if order is None else order:
         kind = kinds[index]
-        price = costs[index] + (0 if kind in shown else overhead.heading)
-        if price <= room + held.get(kind, 0):
-            room += held.pop(kind, 0) - price
-            shown.add(kind)
+        price = costs[index] + (0 if kind in present else overhead.heading)
+        if price <= room + reserved.get(kind, 0):
+            room += reserved.pop(kind, 0) - price
+            present.add(kind)
             kept.append(index)
     return _selection(len(records), kept)
 
@@ -114,15 +119,14 @@ def fit(
         text = render(everything.kept, 0)
         if estimate(text) <= budget:
             return text, everything
-    bare = render((), count)
-    if estimate(bare) > budget:
+    empty = render((), count)
+    if estimate(empty) > budget:
         return "", _selection(count, ())
-    return _closest(records, prices, budget, render, bare)
+    return _closest(records, prices, budget, render, empty)
 
 
 def _fit_among_many(records: Sequence[Record], budget: int, render: Render) -> tuple[str, Selection]:
-    """Fit without pricing every record: only those that could fill the budget several times over, in order
-    of usefulness, and the shortest of the others, which are the ones that still go in at the end."""
+    """Fit without pricing every record: only the most useful, several times the budget, and the shortest others."""
     order = useful_order(records)
     sizes = [len(record.text) for record in records]
     taken = 0
@@ -142,7 +146,7 @@ def _fit_among_many(records: Sequence[Record], budget: int, render: Render) -> t
     return text, _selection(len(records), (rows[row] for row in selection.kept))
 
 
-def share(budget: int, guardrails_cost: int) -> tuple[int, int]:
+def split_budget(budget: int, guardrails_cost: int) -> tuple[int, int]:
     """The budgets of guardrails and memories: the first at most half, the second all that is left.
 
     0 is unlimited for both; otherwise neither is ever 0, because 0 would lift its limit.
@@ -153,7 +157,7 @@ def share(budget: int, guardrails_cost: int) -> tuple[int, int]:
     return max(1, first), max(1, budget - first)
 
 
-def tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
+def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
     """The end of a markdown text within the budget, and the titles of the headings that are left out.
 
     It begins at a heading or after a blank line where that costs at most half of what would fit, never
@@ -185,8 +189,8 @@ def _title(line: str) -> str:
     """The words of a heading, or "" for any other line."""
     mark = _HEADING.match(line)
     words = line[mark.end() :].strip() if mark else ""
-    bare = words.rstrip("#")
-    return bare.rstrip() if bare.endswith((" ", "\t")) or not bare else words
+    title = words.rstrip("#")
+    return title.rstrip() if title.endswith((" ", "\t")) or not title else words
 
 
 def _fences(lines: Sequence[str]) -> list[str]:
@@ -221,11 +225,11 @@ def _good_start(lines: Sequence[str], fences: Sequence[str], first: int) -> int:
 
 
 def _closest(
-    records: Sequence[Record], prices: Sequence[int], budget: int, render: Render, bare: str
+    records: Sequence[Record], prices: Sequence[int], budget: int, render: Render, empty: str
 ) -> tuple[str, Selection]:
     """Fill, render, and correct the aim by what the text really costs; drop entries if it never fits."""
     order = useful_order(records)
-    overhead = Overhead(title=estimate(bare), heading=_heading(records, prices, order, render, estimate(bare)))
+    overhead = Overhead(title=estimate(empty), heading=_heading(records, prices, order, render, estimate(empty)))
     best: tuple[str, Selection] | None = None
     aim = budget
     for _ in range(_ROUNDS):
@@ -241,7 +245,7 @@ def _closest(
         aim += spare
         if aim <= 0:
             break
-    return best or _fewer(records, selection.kept, budget, render) or (bare, _selection(len(records), ()))
+    return best or _fewer(records, selection.kept, budget, render) or (empty, _selection(len(records), ()))
 
 
 def _fewer(
@@ -265,31 +269,31 @@ def _fewer(
     return best
 
 
-def _heading(records: Sequence[Record], prices: Sequence[int], order: Sequence[int], render: Render, bare: int) -> int:
-    """What one heading costs: the most that the first entry of a kind costs beyond its own price."""
+def _heading(records: Sequence[Record], prices: Sequence[int], order: Sequence[int], render: Render, base: int) -> int:
+    """The cost of a heading: the most that the first entry of a kind costs beyond its price."""
     first: dict[str, int] = {}
     for index in order:
         first.setdefault(records[index].kind.value, index)
     alone = ((index, estimate(render((index,), len(records) - 1))) for index in first.values())
-    return max(0, *(text - bare - prices[index] for index, text in alone))
+    return max(0, *(text - base - prices[index] for index, text in alone))
 
 
-def _held(kinds: Sequence[str], costs: Sequence[int], heading: int, room: int) -> dict[str, int]:
-    """The room to keep for each kind: its smallest entry and heading, kind by kind as far as they fit."""
+def _reserve(kinds: Sequence[str], costs: Sequence[int], heading: int, room: int) -> dict[str, int]:
+    """The room reserved for each kind: its smallest entry and heading, as far as they fit."""
     smallest: dict[str, int] = {}
     for kind, cost in zip(kinds, costs, strict=True):
         smallest[kind] = min(cost, smallest.get(kind, cost))
-    held: dict[str, int] = {}
+    reserved: dict[str, int] = {}
     for kind in sorted(smallest, key=lambda kind: (_TURN_OF.get(kind, len(TURNS)), kind)):
         price = smallest[kind] + heading
         if price <= room:
-            held[kind] = price
+            reserved[kind] = price
             room -= price
-    return held
+    return reserved
 
 
 def _likely_cost(record: Record) -> int:
-    """What a record costs as a markdown block, before any renderer was asked."""
+    """The likely cost of a record as a markdown block."""
     quoted = record.text.replace("\n", "\n> ")
     tags = ", ".join(record.tags)
     return estimate(f"### {record.id}\n> {quoted}\n<!-- tags: {tags} | created: {record.created_at} -->\n\n")
@@ -298,3 +302,130 @@ def _likely_cost(record: Record) -> int:
 def _selection(count: int, kept: Iterable[int]) -> Selection:
     inside = set(kept)
     return Selection(kept=tuple(sorted(inside)), left_out=tuple(index for index in range(count) if index not in inside))
+
+
+# --- strategies ----------------------------------------------------------------------------------
+
+
+class Strategy(StrEnum):
+    """What is dropped first: the oldest, the unrelated, detail, or all but how things ended."""
+
+    RECENCY = "recency"
+    RELEVANCE = "relevance"
+    COMPRESSION = "compression"
+    SELECTIVE = "selective"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetItem:
+    """What may be shown: date, score, kind, and a cost for each layer, from 1 on; more detail never costs less."""
+
+    costs: tuple[int, ...]
+    date: str = ""
+    score: float = 0.0
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItem:
+    """An item that is shown: its index, the layer (from 1), and its cost."""
+
+    index: int
+    layer: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrimmedItems:
+    """The items that are shown, in order, and the indices of the others."""
+
+    kept: tuple[ShownItem, ...]
+    left_out: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The cost of what is shown."""
+        return sum(each.tokens for each in self.kept)
+
+
+def ascending_costs(costs: Sequence[int]) -> tuple[int, ...]:
+    """Raise each cost to the one before: a short text may cost more cut and marked than complete."""
+    return tuple(max(costs[: number + 1]) for number in range(len(costs)))
+
+
+def recency(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
+    """The newest items in full; older ones go first, though a short old one may stand where a long newer one cannot."""
+    return _take(items, ((index, len(items[index].costs)) for index in _newest(items)), budget)
+
+
+def relevance(items: Sequence[BudgetItem], budget: int, *, least: float = RELATED) -> TrimmedItems:
+    """What relates, the best first: each on its line, then in more detail, best first, as far as the budget goes."""
+    best = max((item.score for item in items), default=0.0)
+    ranked = [index for index in _newest(items) if items[index].score > 0 and items[index].score >= least * best]
+    ranked.sort(key=lambda index: -items[index].score)
+    lines = _take(items, ((index, 1) for index in ranked), budget)
+    room = budget - lines.tokens if budget > 0 else None
+    kept = []
+    for line in lines.kept:
+        costs = items[line.index].costs
+        layers = range(len(costs), 1, -1)
+        layer = next((at for at in layers if room is None or costs[at - 1] - line.tokens <= room), 1)
+        room = None if room is None else room - (costs[layer - 1] - line.tokens)
+        kept.append(ShownItem(line.index, layer, costs[layer - 1]))
+    return TrimmedItems(tuple(kept), lines.left_out)
+
+
+def compression(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
+    """All items, the oldest at less and less detail until everything fits; only then the oldest go."""
+    order = _newest(items)
+    layers = {index: len(items[index].costs) for index in order}
+    total = sum(items[index].costs[-1] for index in order)
+    steps = (layer for layer in range(max(layers.values(), default=0), 0, -1))
+    for layer, index in ((layer, index) for layer in steps for index in reversed(order)):
+        if budget <= 0 or total <= budget:
+            break
+        if layers[index] == layer:
+            costs = items[index].costs
+            shorter = costs[layer - 2] if layer > 1 else 0
+            total += shorter - costs[layer - 1]
+            layers[index] = layer - 1
+    shown = ((index, layers[index]) for index in order if layers[index])
+    return _split(items, tuple(ShownItem(index, layer, items[index].costs[layer - 1]) for index, layer in shown))
+
+
+def selective(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
+    """How things ended, and nothing else: successes and failures in short, the newest first."""
+    points = (index for index in _newest(items) if items[index].kind in KEY_POINTS)
+    return _take(items, ((index, min(_MOST_OF_A_KEY_POINT, len(items[index].costs))) for index in points), budget)
+
+
+STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], TrimmedItems]] = MappingProxyType(
+    {
+        Strategy.RECENCY: recency,
+        Strategy.RELEVANCE: relevance,
+        Strategy.COMPRESSION: compression,
+        Strategy.SELECTIVE: selective,
+    }
+)
+
+
+def _newest(items: Sequence[BudgetItem]) -> list[int]:
+    """The places of the items, the newest first: the unknown date is oldest, of one date the last comes first."""
+    return sorted(range(len(items) - 1, -1, -1), key=lambda index: items[index].date, reverse=True)
+
+
+def _take(items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int) -> TrimmedItems:
+    """The items that fit one after the other, each at its layer; one that does not fit ends nothing."""
+    kept: list[ShownItem] = []
+    room = budget
+    for index, layer in order:
+        cost = items[index].costs[layer - 1]
+        if budget <= 0 or cost <= room:
+            kept.append(ShownItem(index, layer, cost))
+            room -= cost
+    return _split(items, tuple(kept))
+
+
+def _split(items: Sequence[BudgetItem], kept: tuple[ShownItem, ...]) -> TrimmedItems:
+    shown = {each.index for each in kept}
+    return TrimmedItems(kept, tuple(index for index in range(len(items)) if index not in shown))

@@ -232,6 +232,6 @@ def withheld(by: str, text: str) -> bool:
 
 def looks_like_instructions(text: str) -> bool:
     """Whether a text speaks to the agent that reads it instead of telling it something."""
-    from ralph.context.orders import gives_orders  # noqa: PLC0415  (few records are a stranger's)
+    from ralph.context.injection_guard import is_injection  # noqa: PLC0415  (few records are a stranger's)
 
-    return gives_orders(clean(text))
+    return is_injection(clean(text))
