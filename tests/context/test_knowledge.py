@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ralph.context.knowledge import HEADING, Match, Titles, Work, expand, match, render
 from ralph.context.tokens import estimate
-from ralph.formats.knowledge import as_entry, clean_tags, slug_for
+from ralph.formats.knowledge import clean_tags, normalise_entry, slug_for
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.model.record import MemoryKind, Record
 
@@ -16,7 +16,7 @@ from ralph.model.record import MemoryKind, Record
 def entry(title: str, *tags: str, text: str = "Words.") -> Record:
     """An entry as its file gives it."""
     wanted = Record("", MemoryKind.CONTEXT, text, label="knowledge", title=title, tags=tags or ("none",))
-    return as_entry(wanted, slug_for(title, {}))
+    return normalise_entry(wanted, slug_for(title, {}))
 
 
 def scores(found: list[Match]) -> dict[str, float]:

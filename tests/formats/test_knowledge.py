@@ -11,9 +11,9 @@ from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.knowledge import (
-    as_entry,
     clean_tags,
     links_in,
+    normalise_entry,
     parse_knowledge,
     render_knowledge,
     same_entry,
@@ -63,7 +63,7 @@ words_of_kinds = st.sampled_from(
     ]
 )
 records = st.builds(
-    lambda kind, text, title, tags, created, extra, feature: as_entry(
+    lambda kind, text, title, tags, created, extra, feature: normalise_entry(
         Record(
             id="x", kind=kind[0], label=kind[1], text=text, title=title, tags=tags, created_at=created,
             extra={**extra, **feature},
@@ -103,7 +103,7 @@ def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
 
 @pytest.mark.parametrize("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
 def test_a_blank_file_takes_an_entry_and_is_blank_again_without_it(text: str) -> None:
-    record = as_entry(PLAIN, "")
+    record = normalise_entry(PLAIN, "")
     add_then_remove_restores(parse_knowledge, text, record)
     added = parse_knowledge(text).add(record)
     assert added.text == text.strip() + render_knowledge(record)

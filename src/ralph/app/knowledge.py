@@ -25,8 +25,8 @@ from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats.knowledge import (
     KNOWLEDGE_LABEL,
     KnowledgeDocument,
-    as_entry,
     clean_tags,
+    normalise_entry,
     parse_knowledge,
     same_entry,
     shorten,
@@ -190,7 +190,7 @@ def _wanted(title: str, text: str, tags: Sequence[str], feature: str, run: str =
         hint = "a title, at least one tag and a text are needed"
         raise Refused(f"a knowledge entry without a {' and a '.join(lacks)} would never be found", hint=hint)
     extra = {key: value for key, value in (("feature", " ".join(feature.split())), ("run", run)) if value}
-    return as_entry(
+    return normalise_entry(
         Record("", MemoryKind.CONTEXT, text, label=KNOWLEDGE_LABEL, title=title, tags=tuple(tags), extra=extra), ""
     )
 

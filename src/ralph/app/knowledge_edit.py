@@ -13,7 +13,7 @@ from ralph.app import entries, knowledge
 from ralph.app.knowledge import Change, Written
 from ralph.capture import privacy
 from ralph.errors import Refused
-from ralph.formats.knowledge import as_entry, clean_tags, parse_knowledge, shorten
+from ralph.formats.knowledge import clean_tags, normalise_entry, parse_knowledge, shorten
 from ralph.model import ids
 from ralph.model.record import Record, Status
 from ralph.store import files
@@ -74,7 +74,7 @@ def _changed(root: Path, name: str, change: Callable[[Record], Record]) -> Writt
             raise knowledge.not_found(name)
         old = document.entries[0].record
         new = change(old)
-        if as_entry(new, path.stem) == old:
+        if normalise_entry(new, path.stem) == old:
             done[:] = [(Change.UNCHANGED, "")]
             return before
         now = ids.timestamp()

@@ -10,21 +10,20 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import Any
 
 from ralph.errors import Conflict, Refused
 from ralph.formats.text import BOM, Entry, Problem, check_text, find_entry, line_problem, newline_of, scan_lines
 from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
 
-if TYPE_CHECKING:
-    import yaml
+MAX_FRONT_MATTER = 16_384
+"""Front matter is a few lines; a larger one is an accident, and parsing YAML is not always linear."""
 
-LARGEST = 16_384
-"""Front matter is a few lines; a larger one is an accident, and YAML is not linear in all its corners."""
-
-_DEEPEST = 20
-_MARKS = 500  # brackets in the whole, list marks in a line: the C parser recurses into them without a check
+_MAX_DEPTH = 20
+_MAX_MARKS = 500  # brackets in all, list marks in a line: the C parser recurses into them without a check
+_CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9]*(?:[-_/.][a-z0-9]+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
@@ -65,8 +64,8 @@ class FrontMatter:
     """The fields, and where the front matter and the body stand."""
 
     fields: tuple[FrontMatterField, ...]
-    doubled: tuple[tuple[str, int], ...]
-    """Keys that stand there twice, with the line of the later one, which counts."""
+    duplicates: tuple[tuple[str, int], ...]
+    """Keys that occur twice, with the line of the last one, which counts."""
     end: int
     body: int
 
@@ -81,16 +80,20 @@ def read_front_matter(text: str) -> FrontMatter | FrontMatterFlaw:
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
         return FrontMatterFlaw(1, "the first line must be `---`, the start of the front matter")
-    end, body = _closing(text, opening)
-    if end < 0:
+    closing = _CLOSING_LINE.search(text, opening + 1)
+    if closing is None:
         return FrontMatterFlaw(1, "the front matter is not closed by a line `---`")
-    if end - opening > LARGEST:
-        return FrontMatterFlaw(1, f"the front matter is larger than {LARGEST} characters")
-    front = text[opening + 1 : end]
+    if closing.start() - opening > MAX_FRONT_MATTER:
+        return FrontMatterFlaw(1, f"the front matter is larger than {MAX_FRONT_MATTER} characters")
+    front = text[opening + 1 : closing.start()]
     import yaml  # noqa: PLC0415 - loading PyYAML takes longer than most commands
 
     try:
-        fields = _fields(_compose(front), front, opening + 1)
+        marks = [sum(line.count(mark) for mark in ("- ", "? ", "-\t", "?\t")) for line in front.split("\n")]
+        if max(front.count("[") + front.count("{"), *marks) > _MAX_MARKS:
+            raise ValueError("it is nested too deeply")
+        root = yaml.compose(front, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        fields = _read_fields(root, front, opening + 1)
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark.index if error.problem_mark is not None else 0
         return FrontMatterFlaw(_line(text, opening + 1 + at), f"this is not YAML: {error.problem or error.context}")
@@ -98,87 +101,59 @@ def read_front_matter(text: str) -> FrontMatter | FrontMatterFlaw:
         return FrontMatterFlaw(_line(text, opening + 1 + error.position), "a character that YAML does not allow")
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:
         return FrontMatterFlaw(2, f"this front matter cannot be read: {str(error)[:80]}")
-    names = {field.name: field for field in fields}
-    doubled = [(field.name, _line(text, field.start)) for field in fields if names[field.name] is not field]
-    late = tuple((name, _line(text, names[name].start)) for name, _ in doubled)
-    return FrontMatter(tuple(names.values()), late, end, body)
-
-
-def _closing(text: str, opening: int) -> tuple[int, int]:
-    """Where the closing line begins and where the body begins, or (-1, -1)."""
-    at = opening
-    while (at := text.find("\n---", at)) >= 0:
-        stop = text.find("\n", at + 1)
-        line = text[at + 1 : stop if stop >= 0 else len(text)]
-        if line in ("---", "---\r"):
-            return at + 1, stop + 1 if stop >= 0 else len(text)
-        at += 1
-    return -1, -1
+    last = {field.name: field for field in fields}
+    duplicates = [field.name for field in fields if last[field.name] is not field]
+    lines = tuple((name, _line(text, last[name].start)) for name in duplicates)
+    return FrontMatter(tuple(last.values()), lines, closing.start(), closing.end())
 
 
 def _line(text: str, at: int) -> int:
     return text.count("\n", 0, min(at, len(text))) + 1
 
 
-def _compose(front: str) -> "yaml.Node | None":
-    import yaml  # noqa: PLC0415 - see above
-
-    nested = max(front.count("[") + front.count("{"), *(_list_marks(line) for line in front.split("\n")))
-    if nested > _MARKS:
-        raise ValueError("it is nested too deeply")
-    node: yaml.Node | None = yaml.compose(front, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return node
-
-
-def _list_marks(line: str) -> int:
-    return sum(line.count(mark) for mark in ("- ", "? ", "-\t", "?\t"))
-
-
-def _fields(root: "yaml.Node | None", front: str, offset: int) -> list[FrontMatterField]:
-    import yaml  # noqa: PLC0415 - see above
-
-    if not isinstance(root, yaml.MappingNode):
+def _read_fields(root: Any, front: str, offset: int) -> list[FrontMatterField]:
+    if root is None or root.id != "mapping":
         raise ValueError("it is not a list of `key: value` lines")
-    out = []
-    seen: set[int] = set()
+    fields = []
+    visited: set[int] = set()
     for key, node in root.value:
-        value = _value(node, seen, 0)
-        if not isinstance(key, yaml.ScalarNode):
+        value = _node_value(node, visited, 0)
+        if key.id != "scalar":
             continue
         items = None
-        if isinstance(node, yaml.SequenceNode):
-            items = tuple(item.value for item in node.value if isinstance(item, yaml.ScalarNode) and item.tag != _NULL)
-        out.append(
+        if node.id == "sequence":
+            items = tuple(item.value for item in node.value if item.id == "scalar" and item.tag != _NULL)
+        fields.append(
             FrontMatterField(
                 key.value,
                 value,
-                node.value if isinstance(node, yaml.ScalarNode) and value is not None else None,
+                node.value if node.id == "scalar" and value is not None else None,
                 items,
                 offset + front.rfind("\n", 0, key.start_mark.index) + 1,
                 offset + node.start_mark.index,
-                offset + _end(node, front),
+                offset + _node_end(node, front),
                 node.start_mark.column if items is not None and not node.flow_style else -1,
             )
         )
-    return out
+    return fields
 
 
-def _value(node: "yaml.Node", seen: set[int], depth: int) -> object:
+def _node_value(node: Any, visited: set[int], depth: int) -> object:
     """A node as plain values; ValueError for aliases, which can grow without bound, and for deep nesting."""
-    import yaml  # noqa: PLC0415 - see above
-
-    if id(node) in seen or depth > _DEEPEST:
+    if id(node) in visited or depth > _MAX_DEPTH:
         raise ValueError("YAML aliases and deep nesting are not read here")
-    seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, seen, depth + 1) for item in node.value]
-    if isinstance(node, yaml.MappingNode):
-        return {str(_value(key, seen, depth + 1)): _value(item, seen, depth + 1) for key, item in node.value}
-    return _scalar(str(node.tag).removeprefix(_TAG), str(node.value))
+    visited.add(id(node))
+    if node.id == "sequence":
+        return [_node_value(item, visited, depth + 1) for item in node.value]
+    if node.id == "mapping":
+        return {
+            str(_node_value(key, visited, depth + 1)): _node_value(item, visited, depth + 1) for key, item in node.value
+        }
+    return _scalar_value(str(node.tag).removeprefix(_TAG), str(node.value))
 
 
-def _scalar(tag: str, words: str) -> object:
-    """A scalar's value: numbers only where writing them again gives the same words."""
+def _scalar_value(tag: str, words: str) -> object:
+    """A scalar's value: a number only where writing it again gives the same characters."""
     if tag == "null":
         return None
     if tag == "bool":
@@ -187,54 +162,46 @@ def _scalar(tag: str, words: str) -> object:
         return int(words)
     if tag == "float" and re.fullmatch(r"-?[0-9]+\.[0-9]+(?:e[-+][0-9]+)?", words):
         number = float(words)
-        return number if math.isfinite(number) and _number(number) == words else words
+        return number if math.isfinite(number) and _write_float(number) == words else words
     return words
 
 
-def _end(node: "yaml.Node", front: str) -> int:
+def _node_end(node: Any, front: str) -> int:
     """Where a value's own characters end; YAML counts the comments below a block as part of it."""
-    import yaml  # noqa: PLC0415 - see above
-
-    if isinstance(node, yaml.ScalarNode):
-        if node.style not in ("|", ">"):
-            return node.end_mark.index
-        return len(front[: node.end_mark.index].rstrip())
-    if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
-        return node.end_mark.index
+    if node.id == "scalar":
+        return len(front[: node.end_mark.index].rstrip()) if node.style in ("|", ">") else int(node.end_mark.index)
+    if node.flow_style or not node.value:
+        return int(node.end_mark.index)
     last = node.value[-1]
-    return _end(last[1] if isinstance(node, yaml.MappingNode) else last, front)
+    return _node_end(last[1] if node.id == "mapping" else last, front)
 
 
 def change_fields(
     text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
 ) -> str:
     """The text with other values in its front matter and without some keys; a new key goes to the end."""
-    edits = []
-    gone = [field for field in map(matter.get, removed) if field is not None]
-    for field in gone:
-        edits.append((field.line_start, text.find("\n", field.end) + 1, ""))
+    fields = [field for field in map(matter.get, removed) if field is not None]
+    edits = [(field.line_start, text.find("\n", field.end) + 1, "") for field in fields]
     new = [write_field(name, value) + newline for name, value in values.items() if matter.get(name) is None]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
-        known = matter.get(name)
-        if known is not None:
-            words = _in_place(known, value, newline)
-            edits.append((known.start, known.end, words if text[known.start - 1] in " \t\n" else f" {words}"))
-    for start, end, words in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        text = text[:start] + words + text[end:]
+        field = matter.get(name)
+        if field is None:
+            continue
+        if field.column >= 0 and isinstance(value, tuple):
+            written = f"{newline}{' ' * field.column}".join(f"- {write_tag(str(item))}" for item in value)
+        else:
+            written = write_value(value)
+        edits.append((field.start, field.end, written if text[field.start - 1] in " \t\n" else f" {written}"))
+    for start, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        text = text[:start] + written + text[end:]
     return text
-
-
-def _in_place(field: FrontMatterField, value: object, newline: str) -> str:
-    if field.column >= 0 and isinstance(value, tuple):
-        return f"{newline}{' ' * field.column}".join(f"- {write_tag(str(item))}" for item in value)
-    return write_value(value)
 
 
 def write_field(name: str, value: object) -> str:
     """One line `key: value`."""
-    plain = _PLAIN_KEY.fullmatch(name) and name.lower() not in _RESERVED
-    return f"{name if plain else write_value(name)}: {write_value(value)}"
+    unquoted = _PLAIN_KEY.fullmatch(name) and name.lower() not in _RESERVED
+    return f"{name if unquoted else write_value(name)}: {write_value(value)}"
 
 
 def write_tag(tag: str) -> str:
@@ -247,37 +214,33 @@ def write_value(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
-        return _number(value)
+        return _write_float(value)
     if isinstance(value, tuple):
         return f"[{', '.join(write_tag(str(item)) for item in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_quoted(str(key))}: {write_value(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{_quote(str(key))}: {write_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, Sequence):
         return f"[{', '.join(write_value(item) for item in value)}]"
     raise Refused(f"front matter cannot hold {value!r}", hint="use words, numbers, lists or mappings")
 
 
-def _number(value: float) -> str:
+def _write_float(value: float) -> str:
     words = repr(value)
     return words if "." in words else words.replace("e", ".0e")
 
 
-def _quoted(words: str) -> str:
-    if any("\ud800" <= char <= "\udfff" or char == "\x00" for char in words):
+def _quote(text: str) -> str:
+    if any("\ud800" <= char <= "\udfff" or char == "\x00" for char in text):
         raise Refused(
             "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair",
             hint="remove it from the title, the tags or the other values",
         )
-    escaped = words.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{_UNPRINTABLE.sub(_escape, escaped)}"'
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
 
 
 KNOWLEDGE_LABEL = "knowledge"
@@ -285,7 +248,7 @@ TRUNCATED = "[truncated]"
 _KIND_KEYS = ("kind", "type")
 _STATUS = "status"
 """Somebody's own key, unless it says `retired`: then the entry is kept and no longer offered."""
-_OWN = frozenset({"title", "tags", "created_at", "updated_at"})
+_RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _TICKS = re.compile(r"`+")
 _LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fits everywhere
@@ -311,31 +274,33 @@ class KnowledgeDocument:
                 "a knowledge file holds one entry, and this one is not empty",
                 hint="write the entry to a file of its own, or replace this one",
             )
-        return self._checked(_bom(self.text) + render_knowledge(record), as_entry(record, self.slug))
+        return self._checked(
+            self.text[: self.text.startswith(BOM)] + render_knowledge(record), normalise_entry(record, self.slug)
+        )
 
     def replace(self, record_id: str, record: Record) -> "KnowledgeDocument":
         """The file with the values and the body that differ written anew."""
         old = find_entry(self.entries, record_id).record
-        wanted = as_entry(record, self.slug)
+        expected = normalise_entry(record, self.slug)
         text, newline = self.text, newline_of(self.text)
-        if self.matter is None or wanted == old:
+        if self.matter is None or expected == old:
             return self
-        if wanted.text != old.text:
-            text = text[: self.matter.body] + self._body(wanted.text, newline)
-        before, after = _values(old), _values(wanted)
-        key = next((name for name in _KIND_KEYS if _known(self.matter, name)), "kind")
+        if expected.text != old.text:
+            text = text[: self.matter.body] + self._body(expected.text, newline)
+        before, after = _field_values(old), _field_values(expected)
+        key = next((name for name in _KIND_KEYS if _kind_field(self.matter, name)), "kind")
         written = {
             key if name == "kind" else name: value
             for name, value in after.items()
             if name not in before or before[name] != value
         }
         removed = [key if name == "kind" else name for name in before if name not in after]
-        return self._checked(change_fields(text, self.matter, written, removed, newline), wanted)
+        return self._checked(change_fields(text, self.matter, written, removed, newline), expected)
 
     def remove(self, record_id: str) -> "KnowledgeDocument":
         """The empty file; a byte order mark stays."""
         find_entry(self.entries, record_id)
-        return parse_knowledge(_bom(self.text), self.slug)
+        return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
 
     def _body(self, words: str, newline: str) -> str:
         """A new body between the old one's blank line above and its line end below."""
@@ -349,9 +314,9 @@ class KnowledgeDocument:
             below = newline
         return above + words.replace("\n", newline) + below
 
-    def _checked(self, text: str, wanted: Record) -> "KnowledgeDocument":
+    def _checked(self, text: str, expected: Record) -> "KnowledgeDocument":
         after = parse_knowledge(text, self.slug)
-        if [entry.record for entry in after.entries] != [wanted]:
+        if [entry.record for entry in after.entries] != [expected]:
             raise Refused(
                 "this entry cannot be written so that it reads back the same",
                 hint="look for odd characters in its title, tags and text",
@@ -364,27 +329,27 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     matter = read_front_matter(text)
     if isinstance(matter, FrontMatterFlaw):
         return _no_entry(text, slug, matter.line, matter.what, "bad-front-matter")
-    title = _words(matter, "title")
+    title = _text_field(matter, "title")
     if not title:
         return _no_entry(text, slug, _line_of(text, matter, "title"), "the entry has no `title`", "no-title")
-    tags = _tags(matter)
+    tags = _tags_field(matter)
     if not tags:
         return _no_entry(text, slug, _line_of(text, matter, "tags"), "the entry has no `tags`", "no-tags")
     body = _split(text[matter.body :])[1].replace("\r\n", "\n")
-    start = len(_bom(text))
-    record = _record(matter, slug, title, tags, body)
+    start = len(BOM) if text.startswith(BOM) else 0
+    record = _build_record(matter, slug, title, tags, body)
     problems = tuple(sorted(_problems(text, matter, body), key=lambda problem: problem.line))
     return KnowledgeDocument(text, (Entry(record, start, len(text), 1),), problems, slug, matter)
 
 
 def render_knowledge(record: Record) -> str:
     """A record as a file."""
-    wanted = as_entry(record, "")
-    front = "".join(f"{write_field(name, value)}\n" for name, value in _values(wanted).items())
-    return f"---\n{front}---\n\n{wanted.text}\n"
+    expected = normalise_entry(record, "")
+    front = "".join(f"{write_field(name, value)}\n" for name, value in _field_values(expected).items())
+    return f"---\n{front}---\n\n{expected.text}\n"
 
 
-def as_entry(record: Record, slug: str) -> Record:
+def normalise_entry(record: Record, slug: str) -> Record:
     """What is left of a record in a knowledge file; Refused when it lacks a title, a tag or words."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="only memories are knowledge")
@@ -396,7 +361,7 @@ def as_entry(record: Record, slug: str) -> Record:
     label = " ".join(record.label.split()) if kind_of(record.label) is record.kind else record.kind.value
     if label == MemoryKind.CONTEXT.value and record.label != label:
         label = KNOWLEDGE_LABEL
-    extra = {name: value for name, value in record.extra.items() if name not in _OWN}
+    extra = {name: value for name, value in record.extra.items() if name not in _RECORD_KEYS}
     if label != KNOWLEDGE_LABEL:
         extra.pop("kind", None)
     if not extra.get("feature"):
@@ -426,9 +391,9 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
     """The name of a new entry's file; `taken` says which title each slug in use belongs to."""
     title = unicodedata.normalize("NFC", title)
-    plain = _fitting(ids.slug(title)) or ids.derived("entry", title)
+    plain = _fit_file_name(ids.slug(title)) or ids.derived("entry", title)
     slug, number = plain, 1
-    while slug in taken and _folded(taken[slug]) != _folded(title):
+    while slug in taken and _fold_title(taken[slug]) != _fold_title(title):
         number += 1
         suffix = f"-{number}"
         slug = plain[: 80 - len(suffix)].rstrip("-") + suffix
@@ -437,7 +402,7 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
 
 def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
     """Whether two entries are about the same: equal titles, or one within the other and most tags shared."""
-    one, other = sorted((_folded(title_a), _folded(title_b)), key=len)
+    one, other = sorted((_fold_title(title_a), _fold_title(title_b)), key=len)
     if one == other:
         return True
     first, second = set(clean_tags(tags_a)), set(clean_tags(tags_b))
@@ -463,17 +428,13 @@ def shorten(body: str, words: int = 500) -> str:
             line_end, closer = line.start + len(line.text), line.closer
     newline = newline_of(body)
     if block_end:
-        kept = body[:block_end].rstrip()
+        result = body[:block_end].rstrip()
     elif line_end:
-        kept = body[:line_end] + (newline + closer if closer else "")
+        result = body[:line_end] + (newline + closer if closer else "")
     else:
-        kept = body[: [found.end() for found in _first_words(body, words)][-1]]
-    return f"{kept}{newline}{newline}{TRUNCATED}"
-
-
-def _first_words(body: str, count: int) -> list[re.Match[str]]:
-    found = re.finditer(r"\S+", body)
-    return [word for _, word in zip(range(max(count, 1)), found, strict=False)]
+        matches = islice(re.finditer(r"\S+", body), max(words, 1))
+        result = body[: max(match.end() for match in matches)]
+    return f"{result}{newline}{newline}{TRUNCATED}"
 
 
 def links_in(body: str) -> tuple[str, ...]:
@@ -481,8 +442,8 @@ def links_in(body: str) -> tuple[str, ...]:
     titles: dict[str, str] = {}
     for line in scan_lines(body) if "[[" in body else ():
         if line.plain and "[[" in line.text:
-            for found in _LINK.findall(_without_code(line.text)):
-                title = " ".join(found.split())
+            for link in _LINK.findall(_without_code(line.text)):
+                title = " ".join(link.split())
                 if title:
                     titles.setdefault(title.casefold(), title)
     return tuple(titles.values())
@@ -509,22 +470,22 @@ def code_spans(line: str) -> list[tuple[int, int]]:
 
 def _without_code(line: str) -> str:
     """A line with its code spans blanked."""
-    out, begin = [], 0
+    pieces, begin = [], 0
     for start, end in code_spans(line):
-        out.append(line[begin:start])
+        pieces.append(line[begin:start])
         begin = end
-    return "`".join([*out, line[begin:]])
+    return "`".join([*pieces, line[begin:]])
 
 
 def _links(body: str) -> tuple[Link, ...]:
     return tuple(Link("links_to", title) for title in links_in(body))
 
 
-def _folded(title: str) -> str:
+def _fold_title(title: str) -> str:
     return " ".join(unicodedata.normalize("NFC", title).casefold().split())
 
 
-def _fitting(slug: str) -> str:
+def _fit_file_name(slug: str) -> str:
     """A slug whose file name every file system takes."""
     return slug.encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
 
@@ -535,10 +496,6 @@ def _split(body: str) -> tuple[str, str, str]:
     words = body[len(above) :]
     below = next((end for end in ("\r\n", "\n") if words.endswith(end)), "")
     return above, words[: len(words) - len(below)], below
-
-
-def _bom(text: str) -> str:
-    return BOM if text.startswith(BOM) else ""
 
 
 def _no_entry(text: str, slug: str, line: int, what: str, code: str) -> KnowledgeDocument:
@@ -552,8 +509,8 @@ def _line_of(text: str, matter: FrontMatter, name: str) -> int:
 
 
 def _problems(text: str, matter: FrontMatter, body: str) -> Iterable[Problem]:
-    for name, number in matter.doubled:
-        yield Problem(number, f"`{name}` stands here twice; the last one counts", "delete one", code="duplicate-key")
+    for name, number in matter.duplicates:
+        yield Problem(number, f"`{name}` occurs twice; the last one counts", "delete one", code="duplicate-key")
     if not body.strip():
         yield Problem(1, "the entry has no text", "write below the front matter what is known", code="no-text")
     above = text.count("\n", 0, matter.body)
@@ -563,25 +520,25 @@ def _problems(text: str, matter: FrontMatter, body: str) -> Iterable[Problem]:
             yield replace(problem, line=problem.line + above)
 
 
-def _known(matter: FrontMatter, name: str) -> MemoryKind | None:
+def _kind_field(matter: FrontMatter, name: str) -> MemoryKind | None:
     field = matter.get(name)
     return kind_of(field.raw) if field is not None and field.raw is not None else None
 
 
-def _words(matter: FrontMatter, name: str) -> str:
+def _text_field(matter: FrontMatter, name: str) -> str:
     field = matter.get(name)
     return " ".join(field.raw.split()) if field is not None and field.raw is not None else ""
 
 
-def _tags(matter: FrontMatter) -> tuple[str, ...]:
+def _tags_field(matter: FrontMatter) -> tuple[str, ...]:
     field = matter.get("tags")
     if field is None:
         return ()
     return clean_tags(field.items if field.items is not None else (field.raw or "").split(","))
 
 
-def _record(matter: FrontMatter, slug: str, title: str, tags: tuple[str, ...], body: str) -> Record:
-    named = next((name for name in _KIND_KEYS if _known(matter, name)), None)
+def _build_record(matter: FrontMatter, slug: str, title: str, tags: tuple[str, ...], body: str) -> Record:
+    named = next((name for name in _KIND_KEYS if _kind_field(matter, name)), None)
     extra: dict[str, object] = {}
     retired = False
     for field in matter.fields:
@@ -590,24 +547,24 @@ def _record(matter: FrontMatter, slug: str, title: str, tags: tuple[str, ...], b
                 extra["feature"] = field.raw
         elif field.name == _STATUS and (field.raw or "").strip().lower() == Status.RETIRED.value:
             retired = True
-        elif field.name not in _OWN and field.name != named:
+        elif field.name not in _RECORD_KEYS and field.name != named:
             extra[field.name] = field.value
     return Record(
         id=f"know-{slug}",
-        kind=(_known(matter, named) if named else None) or MemoryKind.CONTEXT,
+        kind=(_kind_field(matter, named) if named else None) or MemoryKind.CONTEXT,
         text=body,
-        label=_words(matter, named) if named else KNOWLEDGE_LABEL,
+        label=_text_field(matter, named) if named else KNOWLEDGE_LABEL,
         title=title,
         tags=tags,
         status=Status.RETIRED if retired else Status.ACCEPTED,
-        created_at=_words(matter, "created_at"),
-        updated_at=_words(matter, "updated_at"),
+        created_at=_text_field(matter, "created_at"),
+        updated_at=_text_field(matter, "updated_at"),
         links=_links(body),
         extra=extra,
     )
 
 
-def _values(record: Record) -> dict[str, object]:
+def _field_values(record: Record) -> dict[str, object]:
     """The front matter of a record, in the order in which a new file has it."""
     values: dict[str, object] = {"title": record.title, "tags": record.tags}
     if record.label != KNOWLEDGE_LABEL or record.kind is not MemoryKind.CONTEXT:
