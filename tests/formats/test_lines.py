@@ -38,7 +38,7 @@ def places(text: str) -> str:
         LineRole.UNCLOSED: "u",
         LineRole.CONFLICT: "x",
     }
-    return "".join(short[line.place] for line in scan_lines(text))
+    return "".join(short[line.role] for line in scan_lines(text))
 
 
 def found(text: str) -> list[str]:

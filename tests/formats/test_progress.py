@@ -16,7 +16,6 @@ from ralph.formats.progress import (
     as_progress_pattern,
     parse_progress,
     progress_template,
-    render_progress,
     searchable_entries,
     with_pointer,
     without_pointer,
@@ -102,14 +101,14 @@ def test_every_text_keeps_every_byte(text: str) -> None:
 @given(word, bodies, st.sampled_from(Outcome), st.sampled_from(["", "https://x.example/T-1"]))
 def test_a_written_block_reads_back_as_it_was(title: str, body: str, outcome: Outcome, thread: str) -> None:
     record = block(f"2026-01-02 - {title}", body, outcome, thread)
-    assert [entry.record for entry in parse_progress(render_progress(record)).entries] == [record]
+    assert [entry.record for entry in parse_progress("").add(record).entries] == [record]
     assert record.created_at == "2026-01-02"
 
 
 @given(word, st.lists(st.one_of(st.just(""), word, word.map("  - {}".format)), max_size=4), word)
 def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], last: str) -> None:
     record = pattern("\n".join([first, *body, last]))
-    assert [entry.record for entry in parse_progress(render_progress(record)).entries] == [record]
+    assert [entry.record for entry in parse_progress("").add(record).entries] == [record]
     assert (record.kind, record.status, record.scope) == (MemoryKind.PATTERN, Status.PROPOSED, Scope.TASK)
 
 
@@ -165,10 +164,10 @@ def test_a_block_is_appended_below_a_blank_line() -> None:
 
 
 def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
-    assert "Outcome:" not in render_progress(block("a", "all checks passed"))
-    assert "Outcome: failed\n" in render_progress(block("a", "all checks passed", Outcome.FAILED))
-    assert "Outcome: interrupted\n" in render_progress(block("a", "", Outcome.INTERRUPTED))
-    assert "Outcome:" not in render_progress(block("a", "stuck", Outcome.BLOCKED))
+    assert "Outcome:" not in parse_progress("").add(block("a", "all checks passed")).text
+    assert "Outcome: failed\n" in parse_progress("").add(block("a", "all checks passed", Outcome.FAILED)).text
+    assert "Outcome: interrupted\n" in parse_progress("").add(block("a", "", Outcome.INTERRUPTED)).text
+    assert "Outcome:" not in parse_progress("").add(block("a", "stuck", Outcome.BLOCKED)).text
 
 
 @pytest.mark.parametrize(

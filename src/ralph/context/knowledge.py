@@ -138,7 +138,7 @@ def _contained(body: str) -> str:
         found = parse_heading(line)
         lower = "#" * min(3, 6 - found[0]) if found is not None else ""
         out.append(lower + line.text)
-        if line.place is LineRole.UNCLOSED:
+        if line.role is LineRole.UNCLOSED:
             closer = closer or fence_mark(line.text.lstrip())
     return "\n".join([*out, *filter(None, [closer])])
 

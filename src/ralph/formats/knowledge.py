@@ -441,7 +441,7 @@ def links_in(body: str) -> tuple[str, ...]:
     """The titles in `[[...]]`, each once, in order; not those in code or comments."""
     titles: dict[str, str] = {}
     for line in scan_lines(body) if "[[" in body else ():
-        if line.plain and "[[" in line.text:
+        if line.is_markdown and "[[" in line.text:
             for link in _LINK.findall(_without_code(line.text)):
                 title = " ".join(link.split())
                 if title:

@@ -163,7 +163,7 @@ def _shown(text: str, tags: list[_Tag]) -> list[_Tag]:
         while number < len(tags) and tags[number].start < line.end:
             number += 1
         goes_on = here > 0 and tags[here - 1].end > line.start  # then the line's `>` is a tag's end
-        if line.plain and (goes_on or not line.text.lstrip().startswith(">")):
+        if line.is_markdown and (goes_on or not line.text.lstrip().startswith(">")):
             kept += _outside_code(line.text, line.start, tags[here:number])
     return kept
 

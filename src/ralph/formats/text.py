@@ -117,7 +117,7 @@ _NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
 
 
 class LineRole(Enum):
-    """What a line is part of, before anybody looks at its words."""
+    """What a line is part of, whatever its text is."""
 
     TEXT = "text"
     OPENS = "opens"  # the line that opens a fence or a comment (or is a whole comment)
@@ -133,13 +133,13 @@ class Line(NamedTuple):
     start: int
     end: int
     text: str
-    place: LineRole
+    role: LineRole
     closer: str
 
     @property
-    def plain(self) -> bool:
-        """Whether the line is markdown, not an example or a marker."""
-        return self.place is LineRole.TEXT or self.place is LineRole.UNCLOSED
+    def is_markdown(self) -> bool:
+        """Whether the line is markdown, not an example or a conflict marker."""
+        return self.role in (LineRole.TEXT, LineRole.UNCLOSED)
 
     @property
     def blank(self) -> bool:
@@ -153,9 +153,9 @@ class _Fences:
     def __init__(self, text: str) -> None:
         self._starts: dict[str, list[int]] = {"`": [], "~": []}
         self._longest: dict[str, list[int]] = {"`": [], "~": []}
-        for found in _CLOSER.finditer(text):
-            self._starts[found[1][0]].append(found.start())
-            self._longest[found[1][0]].append(len(found[1]))
+        for closer in _CLOSER.finditer(text):
+            self._starts[closer[1][0]].append(closer.start())
+            self._longest[closer[1][0]].append(len(closer[1]))
         for lengths in self._longest.values():
             for at in range(len(lengths) - 2, -1, -1):
                 lengths[at] = max(lengths[at], lengths[at + 1])
@@ -175,25 +175,25 @@ class _Tracker:
         self._conflict = False
         self.closer = ""
 
-    def place(self, line: str, start: int, end: int) -> LineRole:
-        """What this line is part of; moves the state past it."""
+    def next_role(self, line: str, start: int, end: int) -> LineRole:
+        """Return what this line is part of, and move the state past it."""
         if self.closer:
-            self._inside(line)
+            self._pass_inside(line)
             return LineRole.INSIDE
         if line[:1] not in _SPECIAL:
             return LineRole.TEXT
-        bare = line.lstrip(BLANK)
-        if not bare:
+        content = line.lstrip(BLANK)
+        if not content:
             return LineRole.TEXT
-        if bare[0] == "<" and bare.startswith("<!--") and len(line) - len(bare) <= 3:
-            return self._comment(bare, end)
+        if content.startswith("<!--") and len(line) - len(content) <= 3:
+            return self._comment_role(content, end)
         if self._marks_conflict(line):
             return LineRole.CONFLICT
         if self._fences is None:
             return LineRole.TEXT
-        if bare[:2] in MARKERS:
-            bare = bare[2:].lstrip(BLANK)
-        mark = fence_mark(bare)
+        if content[:2] in MARKERS:
+            content = content[2:].lstrip(BLANK)
+        mark = fence_mark(content)
         if not mark:
             return LineRole.TEXT
         if not self._fences.closed_after(mark, start):
@@ -201,17 +201,14 @@ class _Tracker:
         self.closer = mark
         return LineRole.OPENS
 
-    def _inside(self, line: str) -> None:
-        if self.closer == "-->":
-            if "-->" in line:
-                self.closer = ""
-            return
-        bare = line.strip(BLANK)
-        if bare.startswith(self.closer) and not bare.strip(self.closer[0]):
+    def _pass_inside(self, line: str) -> None:
+        content = line.strip(BLANK)
+        is_comment = self.closer == "-->"
+        if "-->" in line if is_comment else content.startswith(self.closer) and not content.strip(self.closer[0]):
             self.closer = ""
 
-    def _comment(self, bare: str, end: int) -> LineRole:
-        if bare.find("-->", 2) >= 0:
+    def _comment_role(self, content: str, end: int) -> LineRole:
+        if content.find("-->", 2) >= 0:
             return LineRole.OPENS
         if self._last_comment_end < end:
             return LineRole.UNCLOSED
@@ -237,28 +234,26 @@ def scan_lines(text: str) -> Iterator[Line]:
     last = len(text)
     for number, raw in enumerate(text[position:].split("\n"), 1):
         end = min(position + len(raw) + 1, last)
-        words = raw[:-1] if raw.endswith("\r") else raw
-        place = tracker.place(words, position, end)
-        yield Line(number, position, end, words, place, tracker.closer)
+        content = raw.removesuffix("\r")
+        role = tracker.next_role(content, position, end)
+        yield Line(number, position, end, content, role, tracker.closer)
         position = end
 
 
-def fence_mark(bare: str) -> str:
-    """The run of backticks or tildes that opens a fence on a line without its indentation, or ""."""
-    if not bare.startswith(("```", "~~~")):
+def fence_mark(content: str) -> str:
+    """The run of backticks or tildes that opens a fence on an unindented line, or ""."""
+    if not content.startswith(("```", "~~~")):
         return ""
-    info = bare.lstrip(bare[0])
-    if bare[0] == "`" and "`" in info:
-        return ""
-    return bare[: len(bare) - len(info)]
+    info = content.lstrip(content[0])
+    return "" if content[0] == "`" and "`" in info else content[: len(content) - len(info)]
 
 
 def line_problem(line: Line) -> Problem | None:
     """The Problem that a line is by its place alone, if it is one."""
-    if line.place is LineRole.CONFLICT and line.text.startswith("<"):
+    if line.role is LineRole.CONFLICT and line.text.startswith("<"):
         what = "git conflict markers: both sides are read"
         return Problem(line.number, what, "resolve the merge in this file", "error", "conflict")
-    if line.place is LineRole.UNCLOSED:
+    if line.role is LineRole.UNCLOSED:
         kind = "HTML comment" if line.text.lstrip(BLANK).startswith("<") else "code fence"
         what = f"this {kind} is never closed: what follows is read as if it were not there"
         return Problem(line.number, what, f"close the {kind}", "warning", "unclosed")
@@ -267,16 +262,16 @@ def line_problem(line: Line) -> Problem | None:
 
 def parse_heading(line: Line) -> tuple[int, str] | None:
     """Level and words of a heading that starts in the first column, else None."""
-    if not line.text.startswith("#") or not line.plain:
+    if not line.text.startswith("#") or not line.is_markdown:
         return None
-    bare = line.text.lstrip("#")
-    level = len(line.text) - len(bare)
-    if level > 6 or (bare and bare[0] not in BLANK):
+    content = line.text.lstrip("#")
+    level = len(line.text) - len(content)
+    if level > 6 or (content and content[0] not in BLANK):
         return None
-    title = bare.strip(BLANK)
-    opened = title.rstrip("#")
-    if opened != title and (not opened or opened[-1] in BLANK):
-        title = opened.rstrip(BLANK)
+    title = content.strip(BLANK)
+    without_closing = title.rstrip("#")
+    if without_closing != title and (not without_closing or without_closing[-1] in BLANK):
+        title = without_closing.rstrip(BLANK)
     return level, title
 
 
@@ -292,16 +287,16 @@ def is_footer(line: Line) -> bool:
     """Whether a line is `_Last updated: ..._`, in the first column."""
     if line.text[:1] not in ("_", "*"):
         return False
-    bare = line.text.lstrip("_*")
-    return line.plain and bare != line.text and bare[:13].lower() == "last updated:"
+    content = line.text.lstrip("_*")
+    return line.is_markdown and content[:13].lower() == "last updated:"
 
 
 def continues_paragraph(line: Line) -> bool:
     """Whether an unindented line may go on with the paragraph above it: no heading, rule, table or label."""
-    bare = line.text.strip(BLANK)
-    if bare in ("-", "*", "+") or bare.startswith(("**", "__", ">", "|", "+ ")) or is_footer(line):
+    content = line.text.strip(BLANK)
+    if content in ("-", "*", "+") or content.startswith(("**", "__", ">", "|", "+ ")) or is_footer(line):
         return False
-    return parse_heading(line) is None and not is_rule(bare) and _NUMBERED.match(bare) is None
+    return parse_heading(line) is None and not is_rule(content) and _NUMBERED.match(content) is None
 
 
 def blank_line_before(before: str, newline: str) -> str:
@@ -441,17 +436,17 @@ def indentation(text: str) -> int:
 
 def bullet_marker(text: str) -> tuple[int, int, int] | None:
     """(indentation, column of the words, index of the words) of a bullet's first line, else None."""
-    bare = text.lstrip(BLANK)
-    if bare[:2] not in MARKERS or is_rule(bare):
+    item = text.lstrip(BLANK)
+    if item[:2] not in MARKERS or is_rule(item):
         return None
-    words = bare[1:].lstrip(BLANK)
-    if not words:
+    content = item[1:].lstrip(BLANK)
+    if not content:
         return None
     indent = indentation(text)
-    if bare[1] == " " and len(words) == len(bare) - 2:
-        return indent, indent + 2, len(text) - len(words)
-    gap = indentation(" " * ((indent + 1) % _TAB) + bare[1 : len(bare) - len(words)]) - (indent + 1) % _TAB
-    return indent, indent + 1 + (gap if gap <= _TAB else 1), len(text) - len(words)
+    if item[1] == " " and len(content) == len(item) - 2:
+        return indent, indent + 2, len(text) - len(content)
+    gap = indentation(" " * ((indent + 1) % _TAB) + item[1 : len(item) - len(content)]) - (indent + 1) % _TAB
+    return indent, indent + 1 + (gap if gap <= _TAB else 1), len(text) - len(content)
 
 
 def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
@@ -487,13 +482,13 @@ class BulletReader:
         if self._first is not None and self._goes_on(line):
             return None
         done = self.close()
-        found = bullet_marker(line.text) if line.place is not LineRole.INSIDE else None
+        found = bullet_marker(line.text) if line.role is not LineRole.INSIDE else None
         if found is not None and found[0] <= self._deepest:
             self._first, self._end = line, line.end
             self._indent, self._pad = found[0], found[1]
             self._parts = [line.text[found[2] :]]
-            self._paragraph = line.plain
-            self._holds = line.place is LineRole.OPENS
+            self._paragraph = line.is_markdown
+            self._holds = line.role is LineRole.OPENS
         return done
 
     def close(self) -> Bullet | None:
@@ -506,9 +501,9 @@ class BulletReader:
         return Bullet(first.start, self._end, first.number, self._indent, self._pad, text)
 
     def _goes_on(self, line: Line) -> bool:
-        if line.place is LineRole.CONFLICT:
+        if line.role is LineRole.CONFLICT:
             return False
-        if line.place is LineRole.INSIDE:
+        if line.role is LineRole.INSIDE:
             if self._holds:
                 self._take(line)
             return self._holds
@@ -520,14 +515,14 @@ class BulletReader:
         inside = indent >= self._indent + 2 or indent > self._deepest
         lazy = (
             self._paragraph
-            and line.place is LineRole.TEXT
+            and line.role is LineRole.TEXT
             and bullet_marker(line.text) is None
             and continues_paragraph(line)
         )
         if not inside and not lazy:
             return False
-        self._holds = line.place is LineRole.OPENS
-        self._paragraph = line.plain
+        self._holds = line.role is LineRole.OPENS
+        self._paragraph = line.is_markdown
         self._take(line)
         return True
 
@@ -553,3 +548,12 @@ def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> st
     first, *rest = text.split("\n")
     indent = " " * pad
     return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])
+
+
+def rewrite_bullet(text: str, entry: Entry, content: str) -> str:
+    """The bullet of an entry with other content, its own marker and indentation; no line end at the end of a file."""
+    first = text[entry.start : entry.end].partition("\n")[0]
+    marker = bullet_marker(first)
+    lead, pad = (first[: marker[2]], marker[1]) if marker is not None else ("- ", 2)
+    written = render_bullet(content, newline_of(text), lead, pad)
+    return written if text[: entry.end].endswith("\n") else written.rstrip("\r\n")

@@ -223,9 +223,9 @@ def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
     """Yield each marker line: whether it is no example, and the non-empty lines before and after it."""
     shown, unclosed = [], False
     for line in scan_lines(text):
-        unclosed = unclosed or (line.place is LineRole.UNCLOSED and not line.text.lstrip().startswith("<"))
+        unclosed = unclosed or (line.role is LineRole.UNCLOSED and not line.text.lstrip().startswith("<"))
         if line.text.strip():
-            shown.append((line.text.strip(), line.plain and not unclosed))
+            shown.append((line.text.strip(), line.is_markdown and not unclosed))
     for at, (words, is_text) in enumerate(shown):
         if words == marker or words.strip("*") == marker:
             before = shown[at - 1][0] if at else ""
