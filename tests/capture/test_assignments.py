@@ -3,7 +3,7 @@
 import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, uuid
 
-from ralph.capture.assignments import holder
+from ralph.capture.assignments import secret_name
 from ralph.capture.privacy import find_secrets, redact
 
 PASSWORD_PLACES = """\
@@ -165,7 +165,7 @@ def test_a_very_long_value_goes_whole() -> None:
      "authtoken", "privateKey", "passphrase", "credentials", "user.password"],
 )  # fmt: skip
 def test_keys_that_hold_a_secret(key: str) -> None:
-    assert holder(key) is not None
+    assert secret_name(key) is not None
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_keys_that_hold_a_secret(key: str) -> None:
      "secret_arn", "csrf_token", "key", "private_key_path", "api_key_env"],
 )  # fmt: skip
 def test_keys_that_hold_none(key: str) -> None:
-    assert holder(key) is None
+    assert secret_name(key) is None
 
 
 LOOK_ALIKES = r"""

@@ -1,16 +1,14 @@
 """A secret behind a copied colour, or split by what nobody sees, is one all the same, for rules and screen."""
 
-import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS
 
-from ralph.capture.privacy import redact, strip_private
-from ralph.capture.redactor import Redactor
-from ralph.capture.veils import view
-from ralph.hooks.screen import suspicious
+from ralph.capture.invisible_characters import view_text
+from ralph.capture.prefilter import needs_rules
+from ralph.capture.privacy import Redactor, redact, strip_private
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0bC3dE6"  # made up
 VEILS = ("[32m", "[1;31m", "^[[32m", "\\e[0;1m", "\\u003d", "\\u0027", "\\x27", "\\x3D")
@@ -27,9 +25,7 @@ def test_a_token_behind_a_veil_is_found(veil: str) -> None:
     text = f"access{veil}{TOKEN}[39m done"
     assert TOKEN not in redact(text).text
     assert redact(text).text.startswith(f"access{veil}")
-    for ascii_only in (True, False):
-        assert suspicious(json.dumps({"session_id": "a", "x": text}, ensure_ascii=ascii_only).encode())
-        assert suspicious(json.dumps({"x": json.dumps({"y": text}, ensure_ascii=ascii_only)}).encode())
+    assert needs_rules(text)
 
 
 def test_colours_without_a_secret_are_left_alone() -> None:
@@ -48,16 +44,14 @@ def test_a_token_that_is_split_is_found_whole(split: str, before: str) -> None:
         assert second not in told
         assert third not in told
         assert told.endswith(" done")
-    for ascii_only in (True, False):
-        assert suspicious(json.dumps({"x": text}, ensure_ascii=ascii_only).encode())
-        assert suspicious(json.dumps({"x": json.dumps({"y": text}, ensure_ascii=ascii_only)}).encode())
+    assert needs_rules(text)
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_name_that_is_split_still_tells(split: str) -> None:
     for text in (f"PASS{split}WORD=hunter2!x9", f"PASSWORD={split}hunter2!x9", f"PASSWORD{split}=hun{split}ter2!x9"):
         assert "ter2!x9" not in Redactor(())(text)
-        assert suspicious(json.dumps({"x": text}, ensure_ascii=False).encode())
+        assert needs_rules(text)
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -67,7 +61,7 @@ def test_a_tag_that_is_split_still_hides(split: str) -> None:
         assert strip_private(text) == ("before  after", 1)
         assert Redactor(())(text) == "before  after"
         assert strip_private(f"before {opening}marmalade") == ("before ", 1)
-        assert suspicious(json.dumps({"x": text}, ensure_ascii=False).encode())
+        assert needs_rules(text)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +96,11 @@ def test_what_hides_nothing_stays_as_it_was(text: str) -> None:
 @given(st.lists(st.one_of(st.sampled_from(SPLITS), st.text(max_size=5), st.sampled_from(["a", "priv", "\x1b]"]))))
 def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)
-    seen = view(text)
+    seen = view_text(text)
+    if seen is None:
+        return
     for at, sign in enumerate(seen.text):
-        start, end = seen.place(at, at + 1)
+        start, end = seen.locate(at, at + 1)
         assert text[start:end] == sign
     assert all(0 <= joint <= len(seen.text) for joint in seen.joints)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.capture.samples import TOKENS
 
 from ralph.capture.pipeline import interpret
-from ralph.capture.redactor import Astray, Redactor, mapped, named_secrets
+from ralph.capture.privacy import AstrayTag, Redactor, map_texts, redact_members
 from ralph.formats.log import encode_record
 
 PRIVATE = "marmalade"
@@ -46,10 +46,10 @@ def test_an_event_is_not_kept_when_nobody_can_say_what_stood_between_its_tags() 
 
 
 def test_a_part_that_is_closed_without_an_opening_hides_what_stands_before_it() -> None:
-    redactor = Redactor((), bear=True)
+    redactor = Redactor((), tolerant=True)
     assert redactor(f"{PRIVATE}</private> after") == " after"
     assert redactor.astray
-    with pytest.raises(Astray):
+    with pytest.raises(AstrayTag):
         Redactor(())(f"{PRIVATE}</private> after")
 
 
@@ -84,8 +84,8 @@ def work(call: object) -> int:
 
 @pytest.mark.parametrize("piece", ["<private>", "<private>x</private>", "</private>"])
 def test_a_million_tags_are_as_much_work_as_the_first_thousands(piece: str) -> None:
-    few = work(lambda: Redactor((), bear=True)(piece * 40_000))
-    assert work(lambda: Redactor((), bear=True)(piece * 1_000_000)) <= few + 2_000
+    few = work(lambda: Redactor((), tolerant=True)(piece * 40_000))
+    assert work(lambda: Redactor((), tolerant=True)(piece * 1_000_000)) <= few + 2_000
 
 
 def test_beyond_the_most_tags_all_is_private() -> None:
@@ -107,7 +107,7 @@ def test_of_very_many_members_the_first_and_the_last_are_looked_at(value: object
         seen.append(text)
         return text
 
-    kept = named_secrets(mapped(value, words))
+    kept = redact_members(map_texts(value, words))
     assert len(seen) < 20_000
     assert "left out" in str(kept)
     ends = list(value.items()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
@@ -123,7 +123,7 @@ def test_a_part_that_is_opened_in_what_is_left_out_hides_what_follows(count: int
     value[count // 2] = {"text": f"x {tag}"}
     value[-1] = {"text": f"{PRIVATE} </private> fine"}
     value[-2] = PRIVATE
-    found = mapped(value, Redactor(()))
+    found = map_texts(value, Redactor(()))
     assert PRIVATE not in str(found)
     assert isinstance(found, list)
     assert found[0] == "row 0"
@@ -133,7 +133,7 @@ def test_a_part_that_is_opened_in_what_is_left_out_hides_what_follows(count: int
 def test_tags_in_what_is_left_out_that_belong_together_hide_nothing_else() -> None:
     value: list[object] = [f"row {number} <private>x</private>" for number in range(30_000)]
     redactor = Redactor(())
-    found = mapped(value, redactor)
+    found = map_texts(value, redactor)
     assert isinstance(found, list)
     assert redactor.open == 0 or found[-1] == ""
 
@@ -142,7 +142,7 @@ def test_a_value_that_is_all_branches_is_dropped() -> None:
     value: object = "x"
     for _ in range(16):
         value = [value, value]
-    assert mapped(value, str.upper) is None
+    assert map_texts(value, str.upper) is None
 
 
 def test_of_very_many_long_texts_the_first_are_kept_and_the_rest_is_not() -> None:

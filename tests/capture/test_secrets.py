@@ -16,7 +16,7 @@ from tests.capture.samples import (
 )
 
 from ralph.capture.privacy import find_secrets, redact
-from ralph.capture.secrets import rules
+from ralph.capture.secret_rules import token_rules
 
 EVERY_TOKEN = [(kind, token) for kind, tokens in TOKENS.items() for token in tokens]
 PLACES = [
@@ -248,9 +248,8 @@ def test_a_session_cookie_is_found() -> None:
     )
 
 
-def test_every_rule_of_the_table_compiles_and_has_a_readable_kind() -> None:
-    assert len(rules()) > 250
-    for rule in rules():
-        assert rule.kind == rule.kind.lower().strip()
-        assert len(rule.kind) <= 40
-        find_secrets(f" {rule.anchor}{made(40)} ")
+def test_every_token_rule_compiles_and_has_a_readable_kind() -> None:
+    for kind, prefixes, _, _ in token_rules():
+        assert kind == kind.lower().strip()
+        for prefix in prefixes:
+            find_secrets(f" {prefix}{made(40)} ")

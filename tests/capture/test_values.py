@@ -3,36 +3,39 @@
 import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 
-from ralph.capture.values import (
-    Strength,
-    cased_password,
-    login_password,
-    placeholder,
-    plain_password,
-    plausible,
-    reference,
-    scrambled,
-    strength,
-    wordy,
+from ralph.capture.secret_values import (
+    FAIR,
+    NONE,
+    STRONG,
+    WEAK,
+    grade,
+    is_cased_password,
+    is_login_password,
+    is_placeholder,
+    is_plain_password,
+    is_random,
+    is_reference,
+    is_scrambled,
+    is_wordy,
 )
 
 
 @pytest.mark.parametrize("value", STRONG_VALUES)
 def test_what_a_machine_made_is_strong(value: str) -> None:
-    assert strength(value) is Strength.STRONG
-    assert plausible(value)
+    assert grade(value) == STRONG
+    assert is_random(value)
 
 
 @pytest.mark.parametrize("value", HUMAN_PASSWORDS)
 def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
-    assert strength(value) is Strength.STRONG
+    assert grade(value) == STRONG
 
 
 @pytest.mark.parametrize(
     "value", ["hunter2", "Summer2024", "letmein99", "correct-horse-battery-staple", "Abcd1234", "Blue-Horse-77"]
 )
 def test_a_password_made_of_words_is_weak(value: str) -> None:
-    assert strength(value) is Strength.WEAK
+    assert grade(value) == WEAK
 
 
 @pytest.mark.parametrize(
@@ -44,8 +47,8 @@ def test_a_password_made_of_words_is_weak(value: str) -> None:
      "fs.s3.cse.kms.keyId", "^[A-Za-z0-9]{8,}$", "two words9!", "aaaaaaaa1111", "abcdef123456",
      "[redacted: password]"],
 )  # fmt: skip
-def test_what_is_no_secret_has_no_strength(value: str) -> None:
-    assert strength(value) is Strength.NONE
+def test_what_is_no_secret_has_no_grade(value: str) -> None:
+    assert grade(value) == NONE
 
 
 @pytest.mark.parametrize(
@@ -57,14 +60,14 @@ def test_what_is_no_secret_has_no_strength(value: str) -> None:
      "sha256-abc", "{cipher}abc1"],
 )  # fmt: skip
 def test_a_reference_is_known(value: str) -> None:
-    assert reference(value)
+    assert is_reference(value)
 
 
 @pytest.mark.parametrize(
     "value", ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"]
 )
 def test_a_placeholder_is_known(value: str) -> None:
-    assert placeholder(value)
+    assert is_placeholder(value)
 
 
 @pytest.mark.parametrize(
@@ -72,39 +75,39 @@ def test_a_placeholder_is_known(value: str) -> None:
     ["my-app-secret", "camelCaseName", "SNAKE_CASE_NAME", "version2", "path/to/thing", "gpt-large-v2"],
 )
 def test_words_are_known_by_their_parts(value: str) -> None:
-    assert wordy(value)
+    assert is_wordy(value)
 
 
 def test_a_login_needs_a_password_that_is_not_the_user_nor_a_default() -> None:
-    assert login_password("app", "swordfish")
-    assert not login_password("ralph", "ralph")
-    assert not login_password("postgres", "postgres")
-    assert not login_password("user", "my_password")
+    assert is_login_password("app", "swordfish")
+    assert not is_login_password("ralph", "ralph")
+    assert not is_login_password("postgres", "postgres")
+    assert not is_login_password("user", "my_password")
 
 
 def test_any_text_can_be_judged() -> None:
     for value in ("\udc80" * 20, "\x00" * 20, "é" * 20 + "1", "a" * 100_000, "🔥9aB" * 10):
-        assert strength(value) in Strength
-        assert plausible(value) in (True, False)
+        assert grade(value) in range(4)
+        assert is_random(value) in (True, False)
 
 
 def test_a_uuid_that_counts_upwards_is_a_stand_in_unless_it_is_a_random_one_by_its_digits() -> None:
-    assert strength("12345678-abcd-4bcd-8def-1234567890ab") is Strength.FAIR
+    assert grade("12345678-abcd-4bcd-8def-1234567890ab") == FAIR
     for value in ("12345678-abcd-1bcd-1def-1234567890ab", "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
                   "11111111-1111-4111-8111-111111111111"):  # fmt: skip
-        assert strength(value) is Strength.NONE
+        assert grade(value) == NONE
 
 
 def test_a_short_word_may_be_a_password_but_no_default_state_or_product() -> None:
-    assert plain_password("rootpw")
-    assert not any(map(plain_password, ("postgres", "required", "wordpress", "mypass", "testing", "short", "Rootpw")))
+    assert is_plain_password("rootpw")
+    assert not any(map(is_plain_password, ("postgres", "required", "wordpress", "mypass", "testing", "short", "Rootpw")))
 
 
 def test_two_cases_may_be_a_password_but_no_variable_of_that_name() -> None:
-    assert cased_password("BlueHorse")
-    assert not any(map(cased_password, ("userName", "dbPassword", "bluehorse", "Blue", "ConfigValue", "Blue7Horse")))
+    assert is_cased_password("BlueHorse")
+    assert not any(map(is_cased_password, ("userName", "dbPassword", "bluehorse", "Blue", "ConfigValue", "Blue7Horse")))
 
 
 def test_a_short_value_is_scrambled_when_its_signs_form_no_word() -> None:
-    assert scrambled("Zx9kLm")
-    assert not any(map(scrambled, ("Summer2024", "zx9klm", "Abcd1234", "Foo")))
+    assert is_scrambled("Zx9kLm")
+    assert not any(map(is_scrambled, ("Summer2024", "zx9klm", "Abcd1234", "Foo")))

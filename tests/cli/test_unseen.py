@@ -30,7 +30,7 @@ def test_a_text_with_such_a_sign_is_refused_and_nothing_is_written(
 ) -> None:
     said = ralph(*(word.format(sign) for word in words))
     assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("error: the text holds a ")
+    assert said.err.startswith("error: the text contains a ")
     assert "nothing was stored" in said.err
     assert "U+" in said.err
     assert sign not in said.err

@@ -299,10 +299,10 @@ def _private_in_tags(tags: Sequence[str], allow_secret: bool, patterns: Sequence
 
 def _public(text: str, what: str, allow_secret: bool, patterns: Sequence[str]) -> tuple[str, int]:
     """The text without its private parts, and how many they were; Refused when it holds a secret or no text."""
-    from ralph.capture import privacy, unseen  # noqa: PLC0415  (its rules are compiled only when something is written)
+    from ralph.capture import invisible_characters, privacy  # noqa: PLC0415  (its rules are compiled only when something is written)
 
     bare, private = privacy.strip_private(text)
-    unseen.check(bare)
+    invisible_characters.check_text(bare)
     findings = () if allow_secret else privacy.find_secrets(bare, patterns)
     if findings:
         kinds = ", ".join(sorted({finding.kind for finding in findings}))

@@ -17,10 +17,9 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import index, sight
-from ralph.capture.privacy import redact
-from ralph.capture.redactor import mapped, named_secrets
+from ralph.capture.invisible_characters import clean_text
+from ralph.capture.privacy import map_texts, redact, redact_members
 from ralph.capture.trim import trim
-from ralph.capture.unseen import cleaned
 from ralph.context import journal as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
 from ralph.formats.log import (
@@ -119,9 +118,9 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     """The entry as it may be kept."""
 
     def words(text: str) -> str:
-        return rows.safe(redact(cleaned(text), patterns).text)
+        return rows.safe(redact(clean_text(text), patterns).text)
 
-    extra = named_secrets(mapped(dict(entry.extra), words), patterns)
+    extra = redact_members(map_texts(dict(entry.extra), words), patterns)
     kept = dict(extra) if isinstance(extra, dict) else {}
     if len(entry.files) > FILES:
         kept["files_in_all"] = len(entry.files)

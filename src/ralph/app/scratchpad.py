@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.capture import privacy, unseen
+from ralph.capture import invisible_characters, privacy
 from ralph.context import budget as budgets
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
@@ -86,6 +86,6 @@ def _clean(text: str, patterns: Sequence[str]) -> privacy.Clean:
     cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
     if not cleaned.text.strip():
         raise Refused("the text is empty", hint="`ralph scratchpad clear` empties the scratchpad")
-    unseen.check(cleaned.text)
+    invisible_characters.check_text(cleaned.text)
     end = "" if cleaned.text.endswith("\n") else "\n"
     return privacy.Clean(cleaned.text + end, cleaned.findings, cleaned.private)

@@ -18,8 +18,8 @@ from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.app.worktrees import worktree
 from ralph.capture.alike import Shelf
+from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import redact
-from ralph.capture.unseen import cleaned
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Refused
 from ralph.formats.log import journal_id
@@ -263,7 +263,7 @@ def append(
     """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
 
     def clean(text: str) -> str:
-        return rows.safe(redact(cleaned(text), patterns).text)
+        return rows.safe(redact(clean_text(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
     known = [with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned]

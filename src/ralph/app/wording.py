@@ -8,7 +8,7 @@ that a prompt can bear. A title is one line. `tests/app/test_task.py` looks for 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ralph.capture import privacy, unseen
+from ralph.capture import invisible_characters, privacy
 from ralph.errors import Refused
 
 NOTE = 4000
@@ -44,7 +44,7 @@ def text(words: str, what: str, *, allow_secret: bool = False, patterns: Sequenc
 
 def note(words: str, patterns: Sequence[str] = ()) -> str:
     """What an agent or a check said, redacted and cut in the middle when it is long."""
-    bare = privacy.redact(unseen.cleaned(words), patterns).text.strip()
+    bare = privacy.redact(invisible_characters.clean_text(words), patterns).text.strip()
     bare = bare.encode("utf-8", "replace").decode("utf-8")
     if len(bare) <= NOTE:
         return bare
@@ -54,7 +54,7 @@ def note(words: str, patterns: Sequence[str] = ()) -> str:
 def foreign(value: object, patterns: Sequence[str] = ()) -> object:
     """Somebody's JSON value with every text in it redacted and without signs that nobody sees."""
     if isinstance(value, str):
-        return privacy.redact(unseen.cleaned(value), patterns).text
+        return privacy.redact(invisible_characters.clean_text(value), patterns).text
     if isinstance(value, list | tuple):
         return [foreign(each, patterns) for each in value]
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def foreign(value: object, patterns: Sequence[str] = ()) -> object:
 
 def _public(words: str, what: str, allow_secret: bool, patterns: Sequence[str]) -> tuple[str, int]:
     bare, private = privacy.strip_private(words.replace("\r\n", "\n").replace("\r", "\n"))
-    unseen.check(bare)
+    invisible_characters.check_text(bare)
     findings = () if allow_secret else privacy.find_secrets(bare, patterns)
     if findings:
         kinds = ", ".join(sorted({finding.kind for finding in findings}))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ralph.capture.distinct import are_two
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.search.terms import STOP_WORDS, is_cjk, split_words, unaccented, word_terms
 

@@ -7,11 +7,11 @@ when they fail. No sign of failure is a success. Viewers (`cat test.log`) are ne
 `tests/capture/test_classify.py` holds the commands and outputs.
 """
 
+import re
 from dataclasses import dataclass
 
 from ralph.capture.commands import Check, check_of, programs
 from ralph.capture.event import Action, Event, Happening
-from ralph.capture.values import regex, words_of
 from ralph.model.record import ObservationKind
 
 _REACH = 40_000
@@ -43,16 +43,16 @@ _PLAIN_FAILURE = r"""(?mx)
     |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
 """
 """What also other commands say only when they fail."""
-_VIEWERS = words_of(
+_VIEWERS = frozenset(
     """cat bat less more head tail grep rg ag sed awk jq yq echo printf ls find fd tree diff git gh journalctl docker
-    kubectl wc sort uniq cut strings xxd curl wget history man"""
+    kubectl wc sort uniq cut strings xxd curl wget history man""".split()
 )
 
 
 def failure_line(output: str, *, check: bool = True) -> str:
     """The first line with which an output says that something failed, or ""."""
     text = output if len(output) <= 2 * _REACH else f"{output[:_REACH]}\n{output[-_REACH:]}"
-    found = regex(_FAILURE if check else _PLAIN_FAILURE).search(text)
+    found = re.compile(_FAILURE if check else _PLAIN_FAILURE).search(text)
     if found is None:
         return ""
     start = text.rfind("\n", 0, found.start()) + 1

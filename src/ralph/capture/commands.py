@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 
 
 class Check(StrEnum):

@@ -8,7 +8,7 @@ it quite differently are left to the measure. Whoever is in doubt keeps both: a 
 person, one that was left out is gone. `tests/capture/test_distinct.py` has pairs.
 """
 
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 from ralph.search.terms import STOP_WORDS, is_cjk, split_words, stem, unaccented
 
 _MOST = 0.55

@@ -8,7 +8,7 @@ them is what it is about: "never ship broken code, it blocks the others" has not
 
 import re
 
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 
 _ENGLISH = """
     test tests testing tested tester code codes coding coded codebase quality clean cleaner good better best practice

@@ -30,9 +30,9 @@ from ralph.capture.complaints import (
 )
 from ralph.capture.reasons import details, said_in, said_near, sets_a_constant, slips
 from ralph.capture.runs import Run, answered, run_of
+from ralph.capture.secret_values import words_of
 from ralph.capture.statements import particular
 from ralph.capture.trim import first_line
-from ralph.capture.values import words_of
 from ralph.model.record import ObservationKind, Record
 
 _CALL, _HOW = 120, 200

@@ -9,7 +9,7 @@ is about one command or one text; what they mean together, with what was done ab
 import re
 
 from ralph.capture.commands import Words
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 
 _LOOKING = words_of(
     """grep egrep fgrep zgrep rg ag ack ls cat bat less more head tail find fd test [ [[ diff cmp colordiff which type

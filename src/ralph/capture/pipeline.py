@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ralph.capture.commands import programs
-from ralph.capture.event import Action, Change, Event, Happening, whole_number
-from ralph.capture.hidden import touches
+from ralph.capture.event import Action, Change, Event, Happening, outline, whole_number
 from ralph.capture.hosts import event_of
+from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.observation import record_of, when
-from ralph.capture.privacy import redact
-from ralph.capture.redactor import Redactor, mapped, named_secrets, plain, secretive
+from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
 from ralph.model.marks import INJECTED, NOTE
 from ralph.model.record import Record
 
@@ -91,7 +90,7 @@ def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, ob
         "ended_at": at if ended else "",
         "reason": event.reason if ended else "",
     }
-    cleaned = {key: redact(plain(text), patterns).text for key, text in said.items()}
+    cleaned = {key: redact(remove_codes(text), patterns).text for key, text in said.items()}
     return {key: text for key, text in cleaned.items() if text} if cleaned["id"] else None
 
 
@@ -105,24 +104,28 @@ def only_what_happened(event: Event, _rules: Rules) -> Event | None:
 
 def no_hidden_files(event: Event, rules: Rules) -> Event | None:
     """A tool's use that touches or shows a file of `privacy.paths` is not recorded."""
-    return None if rules.paths and event.happening in _TOLD and touches(event, rules.paths) else event
+    if not rules.paths or event.happening not in _TOLD:
+        return event
+    names = (*event.files, *(change.path for change in event.changes))
+    texts = (outline(dict(event.parameters)), event.response, event.error)
+    return None if PrivatePaths(rules.paths).named_in(texts, names, event.cwd) else event
 
 
 def redacted(event: Event, rules: Rules) -> Event | None:
     """Every text of the event without its private parts and secrets."""
 
     def alone(text: str) -> str:
-        return redact(plain(text), rules.patterns).text
+        return redact(remove_codes(text), rules.patterns).text
 
     shown = (replace(change, before="", after="") if _hides(change) else change for change in event.changes)
-    words = Redactor(rules.patterns, bear=True)
+    words = Redactor(rules.patterns, tolerant=True)
     event = _each_text(replace(event, changes=tuple(shown)), words)
     if words.astray and words.open:
         # Opened in one text and closed in one that we read before it: nobody can say what the host told between them.
         event = _each_text(event, lambda _: "")
     return replace(
         event,
-        parameters=_members(named_secrets(event.parameters, rules.patterns)),
+        parameters=_members(redact_members(event.parameters, rules.patterns)),
         session=alone(event.session),
         at=alone(event.at),
         cwd=alone(event.cwd),
@@ -135,7 +138,7 @@ def redacted(event: Event, rules: Rules) -> Event | None:
 
 def _hides(change: Change) -> bool:
     """Whether a change stands in a file with private parts or a key, or makes something private that was not."""
-    return any(map(secretive, (change.whole, change.before, change.after)))
+    return any(map(has_private_parts, (change.whole, change.before, change.after)))
 
 
 def without_our_words(event: Event, _rules: Rules) -> Event | None:
@@ -206,7 +209,7 @@ _MACHINE = re.compile(
 
 def _each_text(event: Event, words: Callable[[str], str]) -> Event:
     """The event with a function applied to everything that was said in it, in the order of telling."""
-    parameters = _members(mapped(dict(event.parameters), words))
+    parameters = _members(map_texts(dict(event.parameters), words))
     changes = tuple(Change(words(change.path), words(change.before), words(change.after)) for change in event.changes)
     return replace(
         event,

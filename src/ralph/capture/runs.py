@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import Part, Words, kind_of, parts, programs
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 from ralph.model.record import ObservationKind, Record
 
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")

@@ -1,247 +1,256 @@
-r"""Secrets that show themselves: by a prefix, a header, a block or the user part of a URL.
+r"""Find secrets in a text by the rules of `secret_rules`.
 
-Each rule names the literal that every such secret holds (the anchor), so that `str.find` does
-the searching and a regular expression is compiled and run only where the anchor stands. An
-anchor counts only when no letter, digit, `-` or `_` stands before it; therefore a run of token
-characters is looked at once per anchor and hostile text cannot make the search quadratic. What
-could reach further (blocks, command lines) is bounded. Lengths are lower bounds on purpose: a
-vendor that lengthens its tokens stays covered, and `values.plausible` keeps manuals out.
-`tests/capture/test_secrets.py` holds an example and a look-alike for the kinds.
+Every rule names literals that its matches contain, so `str.find` does the search and a regex is compiled and run
+only at a keyword. A token counts only when no letter, digit, `-` or `_` precedes it; blocks, command lines and names
+are bounded, so hostile text cannot make the search quadratic. `assignments` judges values by the name of their key,
+`find_secrets` runs all rules until nothing more is found. Lengths are lower bounds: longer tokens stay covered.
 """
 
-from ralph.capture.values import basic_login, digits_in_base64, login_password, plausible, regex, strength
+import re
+
+from ralph.capture import secret_rules as rules
+from ralph.capture.assignments import assigned_secrets, table_secrets
+from ralph.capture.invisible_characters import blank_splitters, lower, view_text
+from ralph.capture.secret_values import (
+    MARKER,
+    encodes_digits,
+    has_both_cases,
+    is_login_password,
+    is_random,
+    is_token_body,
+    meets,
+)
+from ralph.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
+_ROUNDS = 16
+"""More than any text needs; only a user's pattern that looks at its neighbours asks for a second round."""
 
 
-class Rule:
-    """One kind of token: the literal to look for, what follows it and, for a few, what stands before it."""
+class Finding:
+    """A secret's kind and position: `text[start:end]`, on `line` (from 1)."""
 
-    __slots__ = ("anchor", "body", "kind", "lead")
+    __slots__ = ("end", "kind", "line", "start")
 
-    def __init__(self, kind: str, anchor: str, body: str, lead: str = "") -> None:
+    def __init__(self, kind: str, start: int, end: int, line: int) -> None:
         self.kind = kind
-        self.anchor = anchor
-        self.body = body
-        self.lead = lead
+        self.start = start
+        self.end = end
+        self.line = line
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Finding) and self._members() == other._members()
+
+    def __hash__(self) -> int:
+        return hash(self._members())
+
+    def __repr__(self) -> str:
+        return f"Finding{self._members()!r}"
+
+    def _members(self) -> tuple[str, int, int, int]:
+        return self.kind, self.start, self.end, self.line
+
+
+def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ...]:
+    """Return every secret in the text, sorted and without overlaps; `patterns` are the user's own."""
+    compiled = _compile_patterns(patterns)
+    spans = _scan(text, compiled)
+    for _ in range(_ROUNDS if spans else 0):
+        more = _scan(replace_spans(text, spans), compiled)
+        if not more:
+            break
+        spans = _merge([*spans, *_original_spans(spans, more)])
+    findings, line, at = [], 1, 0
+    for start, end, kind in spans:
+        line += text.count("\n", at, start)
+        at = start
+        findings.append(Finding(kind, start, end, line))
+    return tuple(findings)
+
+
+def replace_spans(text: str, spans: "Sequence[Span]") -> str:
+    """Return the text with a marker in place of each span."""
+    pieces, at = [], 0
+    for start, end, kind in spans:
+        pieces += [text[at:start], f"[redacted: {kind}]"]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _compile_patterns(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":
+    compiled = []
+    for pattern in patterns:
+        try:
+            compiled.append(re.compile(pattern))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ConfigError(
+                f"privacy.patterns: {pattern!r} is not a regular expression: {error}",
+                hint="write it as Python's re module reads it, and quote it with single quotes in YAML",
+            ) from error
+    return tuple(compiled)
+
+
+def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
+    """Search once, outside of earlier markers: the text, without its splitters, and with blanks in their place."""
+    markers = _find_markers(text)
+    spans = _apply_rules(text)
+    blank = _blank_escapes(text)
+    view = view_text(text)
+    if view is not None:
+        blank = blank_splitters(blank)
+        hidden = _apply_rules(view.text, frozenset(view.joints))
+        hidden += _custom_spans(view.text, custom, _find_markers(view.text))
+        spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
+    if blank != text:
+        spans += _apply_rules(blank)
+    outside = [span for span in spans if not _touches(markers, span)] if markers else spans
+    return _merge([*outside, *_custom_spans(text, custom, markers)])
+
+
+def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
+    lowered = lower(text)
+    spans = list(_vendor_tokens(text, joints))
+    if any(header in text for header in rules.KEY_HEADERS):
+        spans += [*_key_blocks(text), *_key_tails(text)]
+    spans += [*_url_passwords(text), *_phrases(text, lowered), *_piped_passwords(text, lowered)]
+    spans += assigned_secrets(text, lowered)
+    if any(mark in text for mark in rules.TABLE_MARKS):
+        spans += table_secrets(text)
+    return spans
+
+
+_ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
+
+
+def _blank_escapes(text: str) -> str:
+    """Replace a copied colour (`[32m`) or an escaped character by blanks: a secret may follow directly."""
+    if ("[" not in text or "m" not in text) and "\\u00" not in text and "\\x" not in text:
+        return text
+    return re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text)
+
+
+def _find_markers(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.compile(MARKER).finditer(text)] if "[redacted: " in text else []
+
+
+def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]", markers: list[tuple[int, int]]) -> list[Span]:
+    """Return what the user's patterns match between the markers, so that nothing is redacted twice."""
+    edges = [0, *(edge for marker in markers for edge in marker), len(text)]
+    return [
+        (match.start(), match.end(), "custom")
+        for pattern in custom
+        for start, end in zip(edges[::2], edges[1::2], strict=True)
+        for match in pattern.finditer(text, start, end)
+        if match.end() > match.start()
+    ]
+
+
+def _touches(markers: list[tuple[int, int]], span: Span) -> bool:
+    """Check whether a span overlaps a marker: only the last one that begins before the span's end can."""
+    from bisect import bisect_left  # noqa: PLC0415 - few texts have markers
+
+    last = bisect_left(markers, (span[1], 0)) - 1
+    return last >= 0 and span[0] < markers[last][1]
+
+
+def _merge(spans: list[Span]) -> list[Span]:
+    """Sort spans and join overlapping ones; the first rule names the result."""
+    merged: list[tuple[int, int, str, int]] = []
+    for number in sorted(range(len(spans)), key=lambda number: spans[number][0]):
+        start, end, kind = spans[number]
+        if merged and start < merged[-1][1]:
+            first, last, name, rank = merged.pop()
+            merged.append((first, max(last, end), *((name, rank) if rank < number else (kind, number))))
+        else:
+            merged.append((start, end, kind, number))
+    return [(start, end, kind) for start, end, kind, _ in merged]
+
+
+def _original_spans(spans: "Sequence[Span]", later: "Sequence[Span]") -> "Iterator[Span]":
+    """Map spans of the replaced text to positions in the text before."""
+    growth, number = 0, 0
+    for start, end, kind in later:
+        while number < len(spans) and spans[number][0] + growth <= start:
+            first, last, name = spans[number]
+            growth += len(f"[redacted: {name}]") - (last - first)
+            number += 1
+        yield start - growth, end - growth, kind
+
+
+# --- tokens of vendors --------------------------------------------------------------------------
 
 _WORD = r"[A-Za-z0-9_-]"
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
-
-_TABLE = rf"""
-aws access key      | AKIA ASIA ABIA ACCA                              | [A-Z0-9]{{16}}(?![A-Za-z0-9_-])
-aws session token   | IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz           | [A-Za-z0-9+/=]{{60,}}
-aws api key         | ABSK bedrock-api-key-                            | [A-Za-z0-9+/=]{{60,}}
-aws mws token       | amzn.mws.                                        | {_UUID}
-google api key      | AIza                                             | {_WORD}{{33,}}
-google oauth token  | ya29.                                            | [A-Za-z0-9_.-]{{20,}}
-google oauth token  | 1//0                                             | {_WORD}{{36,}}
-google oauth secret | GOCSPX-                                          | {_WORD}{{20,}}
-firebase key        | AAAA                                             | {_WORD}{{7}}:{_WORD}{{100,}}
-github token        | ghp_ gho_ ghu_ ghs_ ghr_                         | [A-Za-z0-9_]{{30,}}
-github token        | github_pat_                                      | [A-Za-z0-9_]{{30,}}
-gitlab token        | glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- | [A-Za-z0-9_.-]{{18,}}
-gitlab token        | GR1348941                                        | {_WORD}{{20,}}
-bitbucket token     | ATBB                                             | [A-Za-z0-9]{{24,}}
-atlassian token     | ATATT3 ATCTT3 ATSTT3                             | [A-Za-z0-9_=-]{{40,}}
-trello token        | ATTA                                             | [0-9a-f]{{60,}}
-slack token         | xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe.xoxp- xoxe.xoxb- xapp- xwfp- | [A-Za-z0-9%/+.-]{{16,}}
-slack webhook       | hooks.slack.com/                                 | (?:services|workflows|triggers)/[A-Za-z0-9/+_-]{{20,}}
-discord webhook     | discord.com/api/ discordapp.com/api/             | (?:v\d+/)?webhooks/\d{{10,}}/{_WORD}{{40,}}
-teams webhook       | webhook.office.com/ outlook.office.com/          | webhook[a-z0-9]*/[^\s"'<>]{{40,}}
-telegram token      | :AA                                              | {_WORD}{{31,}} | (?:bot)?\d{{8,11}}
-twitter token       | AAAAAAAAAAAAAAAAAAAA                             | [A-Za-z0-9%]{{40,}}
-facebook token      | EAA                                              | [A-Za-z0-9]{{80,}}
-instagram token     | IGQ IGAA                                         | {_WORD}{{60,}}
-twilio key          | SK                                               | [0-9a-f]{{32}}(?![A-Za-z0-9_-])
-sendgrid key        | SG.                                              | {_WORD}{{16,}}\.{_WORD}{{16,}}
-mailgun key         | key- pubkey-                                     | [0-9a-f]{{32}}(?![A-Za-z0-9_-])
-mailchimp key       | -us                                              | \d{{1,2}}(?![A-Za-z0-9_-]) | [0-9a-f]{{32}}
-brevo key           | xkeysib- xsmtpsib-                               | [0-9a-f]{{40,}}-[A-Za-z0-9]{{10,}}
-resend key          | re_                                              | [A-Za-z0-9]{{6,}}_[A-Za-z0-9]{{16,}}
-stripe key          | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | [A-Za-z0-9_]{{16,}}
-webhook secret      | whsec_                                           | [A-Za-z0-9+/=]{{24,}}
-square token        | sq0atp- sq0csp- EAAA                             | {_WORD}{{22,}}
-shopify token       | shpat_ shpca_ shppa_ shpss_ shpua_ shptka_       | [0-9a-fA-F]{{30,}}
-braintree token     | access_token$production$ access_token$sandbox$   | [0-9a-z]{{16}}\$[0-9a-f]{{32}}
-plaid token         | access-production- access-development- access-sandbox- | {_UUID}
-flutterwave key     | FLWSECK_TEST- FLWSECK-                           | [0-9a-zA-Z]{{12,}}-X
-payment key         | shippo_live_ shippo_test_ duffel_live_ duffel_test_ EZAK EZTK | {_WORD}{{38,}}
-openai key          | sk-proj- sk-svcacct- sk-admin- sk-None-          | {_WORD}{{20,}}
-anthropic key       | sk-ant-                                          | [a-z0-9]+-{_WORD}{{20,}}
-openrouter key      | sk-or-                                           | v\d-{_WORD}{{30,}}
-api key             | sk-                                              | [A-Za-z0-9_-]{{24,}}
-api key             | sk_                                              | [0-9a-f]{{40,}}(?![A-Za-z0-9_-])
-groq key            | gsk_                                             | [A-Za-z0-9]{{40,}}
-xai key             | xai-                                             | [A-Za-z0-9]{{60,}}
-perplexity key      | pplx-                                            | [A-Za-z0-9]{{40,}}
-replicate token     | r8_                                              | [A-Za-z0-9]{{30,}}
-hugging face token  | hf_ api_org_                                     | [A-Za-z0-9]{{30,}}
-langsmith key       | lsv2_pt_ lsv2_sk_ ls__                           | [0-9a-f_]{{32,}}
-model api key       | pcsk_ tgp_v1_ tvly-dev- tvly-prod- tvly- nvapi- csk- fw_ jina_ e2b_ wandb_v1_ voyage- pa- BSA | {_WORD}{{24,}}
-firecrawl key       | fc-                                              | [0-9a-f]{{32}}(?![A-Za-z0-9_-])
-npm token           | npm_                                             | [A-Za-z0-9]{{30,}}
-pypi token          | pypi-                                            | {_WORD}{{50,}}
-rubygems key        | rubygems_                                        | [0-9a-f]{{40,}}
-crates token        | cio                                              | [A-Za-z0-9]{{32}}(?![A-Za-z0-9_-])
-nuget key           | oy2                                              | [a-z0-9]{{43}}(?![A-Za-z0-9_-])
-clojars token       | CLOJARS_                                         | [0-9a-f]{{50,}}
-docker token        | dckr_pat_ dckr_oat_                              | {_WORD}{{20,}}
-docker credentials  | eyJhdXRocyI6                                     | [A-Za-z0-9+/=]{{20,}}
-artifactory key     | AKCp                                             | [A-Za-z0-9]{{60,}}
-artifactory key     | cmVmdGtuOj                                       | [A-Za-z0-9]{{40,}}
-digitalocean token  | dop_v1_ doo_v1_ dor_v1_                          | [0-9a-f]{{40,}}
-heroku key          | HRKU-                                            | {_WORD}{{36,}}
-databricks token    | dapi dkea dose                                   | [0-9a-f]{{32}}(?:-\d)?(?![A-Za-z0-9_-])
-vault token         | hvs. hvb. hvr.                                   | {_WORD}{{20,}}
-terraform token     | .atlasv1.                                        | {_WORD}{{40,}} | [A-Za-z0-9]{{14}}
-pulumi token        | pul-                                             | [0-9a-f]{{40}}(?![A-Za-z0-9_-])
-linear key          | lin_api_ lin_oauth_                              | [A-Za-z0-9]{{30,}}
-notion token        | secret_ ntn_                                     | [A-Za-z0-9]{{40,}}
-figma token         | figd_ figh_ figo_ figu_ figr_                    | {_WORD}{{36,}}
-airtable token      | pat                                              | [A-Za-z0-9]{{14}}\.[0-9a-f]{{40,}}
-asana token         | 0/ 1/ 2/                                         | \d{{10,}}[/:][0-9a-f/:]{{32,}}
-clickup token       | pk_                                              | \d{{5,}}_[A-Z0-9]{{30,}}
-typeform token      | tfp_                                             | [A-Za-z0-9_.-]{{40,}}
-contentful token    | CFPAT-                                           | {_WORD}{{40,}}
-readme key          | rdme_                                            | [a-z0-9]{{60,}}
-hubspot token       | pat-na1- pat-na2- pat-eu1- pat-ap1-              | {_UUID}
-postman key         | PMAK-                                            | [0-9a-f]{{24}}-[0-9a-f]{{30,}}
-sentry token        | sntrys_ sntryu_ sntrya_ sntryi_                  | [A-Za-z0-9+/=_-]{{40,}}
-doppler token       | dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.   | [A-Za-z0-9_.-]{{36,}}
-infisical token     | st.                                              | [0-9a-f]{{24}}\.[0-9a-f]{{32}}\.[0-9a-f]{{32}}
-one password token  | ops_eyJ                                          | [A-Za-z0-9+/=_-]{{100,}}
-one password key    | A3-                                              | [A-Z0-9]{{6}}-(?:[A-Z0-9]{{5,11}}-){{3,5}}[A-Z0-9]{{5}}
-grafana token       | glsa_ glc_ eyJrIjoi                              | [A-Za-z0-9+/=_-]{{32,}}
-cloudflare key      | v1.0-                                            | [0-9a-f]{{24}}-[0-9a-f]{{100,}}
-cloudflare token    | cfk_ cfut_ cfat_                                 | {_WORD}{{36,}}
-fly token           | fo1_ fm1r_ fm1a_ fm2_                            | [A-Za-z0-9+/=_-]{{40,}}
-vercel token        | vcp_ vci_ vca_ vcr_ vck_ vercel_blob_rw_         | [A-Za-z0-9_]{{24,}}
-netlify token       | nfp_ nfc_ nfo_ nfu_ nfb_                         | [A-Za-z0-9]{{36,}}
-supabase key        | sbp_ sb_secret_ sbp_v0_ sbp_oauth_               | {_WORD}{{20,}}
-planetscale token   | pscale_tkn_ pscale_pw_ pscale_oauth_ pscale_pat_ | [A-Za-z0-9_.=-]{{30,}}
-neon key            | napi_ npg_                                       | [A-Za-z0-9]{{12,}}
-render key          | rnd_                                             | [A-Za-z0-9]{{26,}}
-xata key            | xau_                                             | [A-Za-z0-9]{{30,}}
-tailscale key       | tskey-                                           | [a-z]+-[A-Za-z0-9]{{8,}}(?:-[A-Za-z0-9]{{16,}})?
-age key             | AGE-SECRET-KEY-1 AGE-PLUGIN-                     | [A-Z0-9-]{{50,}}
-dropbox token       | sl. sl.u. sl.B.                                  | {_WORD}{{60,}}
-dynatrace token     | dt0c01. dt0s01. dt0s16.                          | [A-Z0-9]{{20,}}\.[A-Z0-9]{{60,}}
-new relic key       | NRAK- NRII- NRIQ- NRRA- NRSP-                    | [A-Za-z0-9_-]{{24,}}
-new relic key       | NRAL                                             | (?![A-Za-z0-9_-]) | [0-9a-f]{{36}}
-honeycomb key       | hcaik_ hcbik_ hcalk_ hcamk_                      | [a-z0-9]{{26,}}
-datadog key         | ddapp_ ddapi_ pub_dd_                            | [A-Za-z0-9]{{30,}}
-posthog key         | phx_ phs_                                        | [A-Za-z0-9]{{30,}}
-sonar token         | sqp_ squ_ sqa_                                   | [0-9a-f]{{40}}(?![A-Za-z0-9_-])
-sourcegraph token   | sgp_ slk_                                        | [A-Za-z0-9_]{{40,}}
-circleci token      | CCIPAT_ CCIPRJ_                                  | {_WORD}{{40,}}
-buildkite token     | bkua_ bkct_ bkaj_                                | [A-Za-z0-9]{{36,}}
-launchdarkly key    | sdk- api-                                        | {_UUID}
-harness token       | pat.                                             | {_WORD}{{22}}\.[0-9a-f]{{24}}\.[A-Za-z0-9]{{20}}
-octopus key         | API-                                             | [A-Z0-9]{{25,}}(?![A-Za-z0-9_-])
-prefect key         | pnu_ pnb_                                        | [A-Za-z0-9]{{30,}}
-mapbox token        | sk.eyJ                                           | {_WORD}{{20,}}\.{_WORD}{{16,}}
-linkedin token      | WPL_AP1.                                         | [A-Za-z0-9.=+/]{{16,}}
-alibaba key         | LTAI                                             | [A-Za-z0-9]{{16,30}}(?![A-Za-z0-9_-])
-tencent key         | AKID                                             | [A-Za-z0-9]{{32}}(?![A-Za-z0-9_-])
-yandex token        | AQVN t1.                                         | {_WORD}{{36,}}
-infracost key       | ico-                                             | [A-Za-z0-9]{{32}}(?![A-Za-z0-9_-])
-service token       | dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_ | {_WORD}{{32,}}
-azure secret        | Q~                                               | [A-Za-z0-9_~.-]{{30,}} | [A-Za-z0-9_~.]{{3}}\d
-azure key           | AzFu AzSe AzCa JQQJ9                            | [A-Za-z0-9+/=_-]{{6,}} | [A-Za-z0-9_-]{{40,56}}
-jwt                 | eyJ                                              | {_WORD}{{8,}}\.{_WORD}{{8,}}\.{_WORD}{{8,}}(?:\.{_WORD}+)*
-private key         | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE | [A-Za-z0-9+/=]{{40,}}
-signed url          | X-Amz-Signature= X-Goog-Signature=               | [0-9a-f]{{64,}}
-"""  # noqa: E501 - one row a kind, so that the table can be read and sorted as a table
-
-
-_RULES: list[Rule] = []
-
-
-def rules() -> tuple[Rule, ...]:
-    """Every rule that has an anchor, one for each anchor."""
-    if not _RULES:
-        for row in _TABLE.strip().splitlines():
-            # A pipe inside a body stands without spaces around it.
-            kind, anchors, body, *lead = (cell.strip() for cell in row.split(" | "))
-            _RULES.extend(Rule(kind, anchor, body, lead[0] if lead else "") for anchor in anchors.split())
-    return tuple(_RULES)
-
-
-_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in ".$-"})
-"""The signs of anchors that mean something in an expression."""
-
-
-def _anchored(anchor: str, body: str) -> "re.Pattern[str]":
-    r"""The anchor first, then the look behind it: a pattern that begins with a literal is found fast.
-
-    A token may follow any sign, an escaped `\\n` or a `%3D`, but no letter, digit, `-` or `_`.
-    """
-    name = anchor.translate(_SIGNS)
-    begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
-    return regex(rf"{name}{begins}(?:{body})")
-
-
 _RUN = r"[A-Za-z0-9_.~+/=:%$@-]{16,}"
-_DIGIT = r"[0-9]"
 _BASE64 = r"[A-Za-z0-9+/]{24}"
 _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
+_DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
 
 
-def _long_runs(text: str) -> str:
-    """The few parts of a text that could hold a token, so that 300 anchors are not sought in the whole of it."""
-    runs = regex(_RUN).findall(text)
-    return "\n".join(run for run in runs if not (run.islower() or run.isupper()) or regex(_DIGIT).search(run))
+def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
+    """Yield the tokens of the table; at a joint a token may begin, whatever precedes it."""
+    runs = [run for run in re.compile(_RUN).findall(text) if _may_be_token(run)]
+    if not runs:
+        return
+    searched = "\n".join(runs)
+    for kind, prefixes, body, lead in rules.token_rules():
+        body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
+        for prefix in prefixes:
+            if prefix not in searched:
+                continue
+            for start, end in _after_lead(text, prefix, body, lead) if lead else _after_prefix(text, prefix, body):
+                if not _is_inside_other(text, start):
+                    yield start, end, kind
+            for match in re.compile(re.escape(prefix) + f"(?:{body})").finditer(text) if joints and not lead else ():
+                if match.start() in joints and is_token_body(match[0][len(prefix) :]):
+                    yield *match.span(), kind
+    if any(run.count(".") > 1 for run in runs):
+        for match in re.compile(_DISCORD).finditer(text):
+            if encodes_digits(text[match.start() : match.end("id")]):
+                yield match.start(), match.end(), "discord token"
 
 
-def tokens(text: str, joints: "Collection[int]" = ()) -> "Iterator[Span]":
-    """Everything that a rule of the table recognises; at a joint a token may begin, whatever stands before it."""
-    runs = _long_runs(text)
-    for rule in rules() if runs else ():
-        if rule.anchor not in runs:
-            continue
-        for start, end in _led(text, rule) if rule.lead else _plain(text, rule):
-            if not _inside_other(text, start):
-                yield start, end, rule.kind
-        for match in regex(f"{rule.anchor.translate(_SIGNS)}(?:{rule.body})").finditer(text) if joints else ():
-            if match.start() in joints and not rule.lead and plausible(match[0][len(rule.anchor) :]):
-                yield *match.span(), rule.kind
+def _may_be_token(run: str) -> bool:
+    return not (run.islower() or run.isupper()) or any(map(str.isdigit, run))
 
 
-def _inside_other(text: str, start: int) -> bool:
-    """Whether a checksum or a long base64 text (an image, a module) happens to hold an anchor."""
+def _is_inside_other(text: str, start: int) -> bool:
+    """Check whether a checksum or a long base64 text (an image, a module) happens to contain a prefix."""
     before = text[max(0, start - 24) : start]
-    if before[-1:] in ("+", "/") and regex(_BASE64).fullmatch(before) and not (before.islower() or before.isupper()):
-        return regex(_DIGIT).search(before) is not None
-    return regex(_CHECKSUM).search(before) is not None
+    if before[-1:] in ("+", "/") and re.compile(_BASE64).fullmatch(before) and has_both_cases(before):
+        return any(map(str.isdigit, before))
+    return before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before) is not None
 
 
-def _plain(text: str, rule: Rule) -> "Iterator[tuple[int, int]]":
-    """Tokens that begin with their anchor."""
-    for match in _anchored(rule.anchor, rule.body).finditer(text):
-        if plausible(match[0][len(rule.anchor) :]):
+def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int]]":
+    r"""Yield tokens that begin with their prefix: after any character, `\n` or `%3D`, but not inside a word."""
+    name = re.escape(prefix)
+    begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
+    check = is_token_body if len(prefix) > 3 else is_random
+    for match in re.compile(f"{name}{begins}(?:{body})").finditer(text):
+        if check(match[0][len(prefix) :]):
             yield match.span()
 
 
-def _led(text: str, rule: Rule) -> "Iterator[tuple[int, int]]":
-    """Tokens whose anchor stands inside them."""
-    lead, body = regex(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){rule.lead}\Z"), regex(rule.body)
-    at = text.find(rule.anchor)
+def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
+    """Yield tokens that contain their literal in the middle."""
+    before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
+    at = text.find(prefix)
     while at >= 0:
         first = max(0, at - 64)
-        before = lead.search(text[first:at])
-        after = body.match(text, at + len(rule.anchor)) if before else None
-        if before and after and plausible(before[0] + after[0]):
+        before = before_it.search(text[first:at])
+        after = after_it.match(text, at + len(prefix)) if before else None
+        if before and after and is_random(before[0] + after[0]):
             yield first + before.start(), after.end()
-        at = text.find(rule.anchor, after.end() if after else at + 1)
+        at = text.find(prefix, after.end() if after else at + 1)
 
+
+# --- private keys -------------------------------------------------------------------------------
 
 _GAP = r"""(?:\s|\\{1,4}[nrt]|["',;>|\#]|[+*][ ])"""
 _BEGIN = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -253,119 +262,137 @@ _BODY = rf"""(?x){_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){
 """Headers, lines of base64, and a last line that was cut off; there is no end marker."""
 _PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)"
 _LONG_LINE = r"[A-Za-z0-9+/]{24,}"
+_LONGEST_KEY = 20_000
+_BASE64_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
-def key_blocks(text: str) -> "Iterator[Span]":
-    """PEM, OpenSSH, PGP and PuTTY private keys, whole or cut off, also flattened into one string."""
-    begins = list(regex(_BEGIN).finditer(text)) if "PRIVATE KEY" in text else []
+def _key_blocks(text: str) -> "Iterator[Span]":
+    """Yield PEM, OpenSSH, PGP and PuTTY private keys, complete or cut off, also flattened into one string."""
+    begins = list(re.compile(_BEGIN).finditer(text)) if "PRIVATE KEY" in text else []
     for number, begin in enumerate(begins):
         limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
-        end = regex(_END).search(text, begin.end(), min(limit, begin.end() + 20_000))
+        end = re.compile(_END).search(text, begin.end(), min(limit, begin.end() + _LONGEST_KEY))
         if end:
-            inside = "".join(regex(_LONG_LINE).findall(text, begin.end(), end.start()))
-            if len(inside) >= 40 and plausible(inside[-400:]):
+            inside = "".join(re.compile(_LONG_LINE).findall(text, begin.end(), end.start()))
+            if len(inside) >= 40 and is_random(inside[-400:]):
                 yield begin.start(), end.end(), "private key"
         else:
-            body = regex(_BODY).match(text, begin.end(), limit)
-            if body and len(body["body"]) >= 40 and plausible(body["body"][-400:]):
+            body = re.compile(_BODY).match(text, begin.end(), limit)
+            if body and len(body["body"]) >= 40 and is_random(body["body"][-400:]):
                 yield begin.start(), body.end(), "private key"
-    for match in regex(_PUTTY).finditer(text) if "Private-Lines: " in text else ():
+    for match in re.compile(_PUTTY).finditer(text) if "Private-Lines: " in text else ():
         yield match.start("body"), match.end(), "private key"
 
+
+def _key_tails(text: str) -> "Iterator[Span]":
+    """Yield the lines of base64 before an END line, however much of the key was cut off."""
+    floor = 0
+    for end in re.compile(_END).finditer(text) if "PRIVATE KEY" in text else ():
+        start = at = end.start()
+        lines: list[str] = []
+        lowest = max(floor, at - _LONGEST_KEY)
+        while at > lowest:
+            gap, line = _line_before(text, at, lowest)
+            if not line or (len(line) < 16 and len(lines) > 1):  # only the last two lines may be short
+                break
+            at = start = gap - len(line)
+            lines.append(line)
+        body = "".join(reversed(lines))
+        if len(body) >= 40 and is_random(body[-400:]):
+            yield start, end.end(), "private key"
+        floor = end.end()
+
+
+def _line_before(text: str, at: int, floor: int) -> tuple[int, str]:
+    r"""Return where the last line before a position ends, and that line; a line end may also be written `\n`."""
+    while at > floor and (
+        text[at - 1] in " \t\r\n\"',;>|#*\\" or (text[at - 1] in "nr" and text[at - 2 : at - 1] == "\\")
+    ):
+        at -= 1
+    first = at
+    while first > floor and text[first - 1] in _BASE64_LETTERS:
+        first -= 1
+    if first > floor and text[first - 1] == "\\" and text[first : first + 1] in ("n", "r"):
+        first += 1
+    return at, text[first:at]
+
+
+# --- URLs, headers and command lines ------------------------------------------------------------
 
 _LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
 _RAW_LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{1,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
-_STORES = ("postgres", "mysql", "mariadb", "mongodb", "redis", "amqp", "mssql", "sqlserver", "oracle", "cockroach",
-           "clickhouse", "cassandra", "neo4j", "nats", "ldap", "kafka", "rediss", "couchbase", "snowflake", "asyncpg",
-           "psycopg", "pymysql", "srv", "libsql", "amqps", "bolt", "db2", "ldaps", "memcached")  # fmt: skip
+_CURL = r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
+_PIPED = (
+    r"(?i)\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?"
+    r"(?P<s>\"[^\"\n]{1,256}\"|'[^'\n]{1,256}'|\\\"[^\"\n\\]{1,256}\\\"|[^\s\"'|;&]{1,256})[ \t]*\|[^|;\n]{0,200}\Z"
+)
+_HERE = r"<<<[ \t]*(?P<s>\"[^\"\n]{1,256}\"|'[^'\n]{1,256}'|[^\s\"'|;&]{1,256})"
+_FAR = 500
 
 
-def url_logins(text: str) -> "Iterator[Span]":
-    """The password in `scheme://user:password@host`; databases allow signs in it that other URLs do not."""
-    at = text.find("://")
+def _url_passwords(text: str) -> "Iterator[Span]":
+    """Yield the password of `scheme://user:password@host`; databases allow characters that other URLs do not."""
+    at = text.find("://") if "@" in text else -1
     while at >= 0:
-        store = text[max(0, at - 12) : at].lower().endswith(_STORES)
-        match = regex(_LOGIN).match(text, at) or (regex(_RAW_LOGIN).match(text, at) if store else None)
-        if match and login_password(match["user"], match["password"]):
-            yield (
-                match.start("password"),
-                match.end("password"),
-                "connection string" if store else "url password",
-            )
+        database = text[max(0, at - 12) : at].lower().endswith(rules.DATABASES)
+        match = re.compile(_LOGIN).match(text, at) or (re.compile(_RAW_LOGIN).match(text, at) if database else None)
+        if match and is_login_password(match["user"], match["password"]):
+            yield *match.span("password"), "connection string" if database else "url password"
         at = text.find("://", match.end() if match else at + 3)
 
 
-def _graded(least: int) -> "Callable[[str], bool]":
-    def check(value: str) -> bool:
-        return strength(value) >= least and plausible(value)
-
-    return check
-
-
-def _login_value(value: str) -> bool:
-    return login_password("", value) and not value.isdigit()
-
-
-_QUOTE = r"[\"'\\]{0,2}"
-_LINES: "tuple[tuple[str, str, str, Callable[[str], bool]], ...]" = (
-    ("bearer token", "bearer", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", _graded(2)),
-    ("basic login", "basic ", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", basic_login),
-    ("password", "login ", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", _login_value),
-    ("password", "requirepass ", r"requirepass\s+[\"']?(?P<s>[^\s\"']{4,128})", _graded(1)),
-    ("password", "sshpass ", r"sshpass\s+-p\s*[\"']?(?P<s>[^\s\"']{4,128})", _login_value),
-    ("password", "mysql", r"mysql(?:dump|admin|sh)?\b[^\n|;]{0,160}?\s-p[\"']?(?P<s>[^\s\"']{4,128})", _login_value),
-    ("password", "redis-cli", r"redis-cli\b[^\n|;]{0,160}?\s(?:-a|--pass)[ =][\"']?(?P<s>[^\s\"']{4,128})",
-     _login_value),
-    ("password", " login ", r" login [^\n|;]{0,160}?\s-p[ =]?[\"']?(?P<s>[^\s\"']{4,128})", _graded(1)),
-    ("password", "pass:", r"pass:(?P<s>[^\s\"',;]{6,128})", _graded(1)),
-    ("password", "identified ", r"identified\s+(?:with\s+\S+\s+)?by\s+[\"'](?P<s>[^\s\"']{4,128})", _login_value),
-    ("password", "convertto-securestring ", r"convertto-securestring\s+[\"'](?P<s>[^\s\"']{6,128})", _login_value),
-    ("password", ":543", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", _graded(1)),
-    ("seed phrase", "mnemonic", r"mnemonic[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
-     bool),
-    ("seed phrase", "seed", r"seed[ _-]?phrase[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
-     bool),
-    ("private key", '"d"', r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", _graded(3)),
-    ("azure signature", "sig=", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", plausible),
-    ("session cookie", "cookie",
-     rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
-     r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})", _graded(3)),
-)  # fmt: skip
+def _phrases(text: str, lowered: str) -> "Iterator[Span]":
+    """Yield values of headers, netrc, SQL and command lines that take a password without naming it."""
+    for kind, keywords, _, body, condition in rules.PHRASES:
+        for keyword in keywords:
+            at = lowered.find(keyword)
+            while at >= 0:
+                match = re.compile(f"(?i){body}").match(text, at)
+                if match and meets(condition, match["s"]):
+                    yield *match.span("s"), kind
+                at = lowered.find(keyword, max(at + 1, match.end() if match else 0))
+    if "curl" in text:
+        for match in re.compile(_CURL).finditer(text):
+            before = text[max(0, match.start() - 400) : match.start()]
+            if "curl" in before and is_login_password(match["user"], match["s"]) and not match["s"].isdigit():
+                yield *match.span("s"), "password"
 
 
-def header_and_command_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """Headers, netrc, SQL and the command lines that take a password without naming it."""
-    for kind, anchor, body, check in _LINES:
-        pattern = None
-        at = lowered.find(anchor)
+def _piped_passwords(text: str, lowered: str) -> "Iterator[Span]":
+    """Yield the word of `echo secret | docker login --password-stdin`, and of `<<< secret` behind it."""
+    for receiver in rules.RECEIVERS:
+        floor, at = 0, lowered.find(receiver)
         while at >= 0:
-            pattern = pattern or regex(f"(?i){body}")
-            match = pattern.match(text, at)
-            if match and check(match["s"]):
-                yield match.start("s"), match.end("s"), kind
-            at = lowered.find(anchor, max(at + 1, match.end() if match else 0))
-    yield from _curl_logins(text)
-    yield from _discord_tokens(text)
+            line = max(floor, at - _FAR, lowered.rfind("\n", max(0, at - _FAR), at) + 1)
+            end = lowered.find("\n", at)
+            matches = [_last_echo(text, line, at)]
+            here = re.compile(_HERE).search(text, at, min(at + 200, end if end >= 0 else len(text)))
+            matches += [(here.start("s"), here["s"])] if here else []
+            for start, value in filter(None, matches):
+                if receiver != "sudo -s" or text.startswith("sudo -S", at):
+                    yield from _piped_value(start, value, with_user=receiver == "chpasswd")
+            floor = at + len(receiver)
+            at = lowered.find(receiver, floor)
 
 
-_CURL = r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
+def _last_echo(text: str, start: int, end: int) -> tuple[int, str] | None:
+    """Return what the last `echo` or `printf` before a position prints."""
+    piece = text[start:end]
+    for command in ("echo", "printf"):
+        at = piece.lower().rfind(command)
+        match = re.compile(_PIPED).match(piece, at) if at >= 0 else None
+        if match:
+            return start + match.start("s"), match["s"]
+    return None
 
 
-def _curl_logins(text: str) -> "Iterator[Span]":
-    if "curl" not in text:
-        return
-    for match in regex(_CURL).finditer(text):
-        before = text[max(0, match.start() - 400) : match.start()]
-        if "curl" in before and login_password(match["user"], match["s"]) and not match["s"].isdigit():
-            yield match.start("s"), match.end("s"), "password"
-
-
-_DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
-
-
-def _discord_tokens(text: str) -> "Iterator[Span]":
-    for match in regex(_DISCORD).finditer(text):
-        if digits_in_base64(text[match.start() : match.end("id")]):
-            yield match.start(), match.end(), "discord token"
+def _piped_value(start: int, value: str, *, with_user: bool) -> "Iterator[Span]":
+    password = value.strip("\"'\\")
+    start += value.index(password) if password else 0
+    if with_user and ":" in password:
+        name, _, password = password.partition(":")
+        start += len(name) + 1
+    if is_login_password("", password) and " " not in password:
+        yield start, start + len(password), "password"

@@ -27,7 +27,7 @@ from ralph.capture.chatter import (
 )
 from ralph.capture.everybodys import SIGNS as EVERYBODYS_SIGNS
 from ralph.capture.everybodys import WORDS as EVERYBODYS
-from ralph.capture.values import words_of
+from ralph.capture.secret_values import words_of
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.search.terms import STOP_WORDS, is_cjk, split_words
 

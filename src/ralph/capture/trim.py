@@ -7,9 +7,10 @@ half a pair of private tags, is no longer known as one.
 `tests/capture/test_trim.py` proves the bounds for any text.
 """
 
+import re
 from itertools import groupby
 
-from ralph.capture.values import MARKER, regex
+from ralph.capture.secret_values import MARKER
 
 LIMIT = 2_000
 """Characters of text in one observation."""
@@ -67,7 +68,7 @@ def _tail(text: str, start: int) -> int:
 
 def _outside(text: str, at: int, *, last: bool) -> int:
     """A place to cut that is in no marker: in front of it, or behind it."""
-    for marker in regex(MARKER).finditer(text, max(0, at - 64), at + 64):
+    for marker in re.compile(MARKER).finditer(text, max(0, at - 64), at + 64):
         if marker.start() < at < marker.end():
             return marker.end() if last else marker.start()
     return at

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.capture import unseen
+from ralph.capture import invisible_characters
 from ralph.errors import Refused
 
 CONTROLS = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))]
@@ -17,44 +17,44 @@ FINE = [
 
 @pytest.mark.parametrize("text", FINE)
 def test_what_people_write_in_any_language_stays(text: str) -> None:
-    unseen.check(text)
-    assert unseen.cleaned(text) == text
+    invisible_characters.check_text(text)
+    assert invisible_characters.clean_text(text) == text
 
 
 @pytest.mark.parametrize("sign", CONTROLS, ids=lambda sign: f"{ord(sign):02x}")
 def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_away(sign: str) -> None:
     with pytest.raises(Refused, match=rf"control character \(.*U\+00{ord(sign):02X}\) in line 2") as caught:
-        unseen.check(f"one\ntw{sign}o")
+        invisible_characters.check_text(f"one\ntw{sign}o")
     assert sign not in str(caught.value)
-    unseen.check(unseen.cleaned(f"one\ntw{sign}o three"))
+    invisible_characters.check_text(invisible_characters.clean_text(f"one\ntw{sign}o three"))
 
 
 @pytest.mark.parametrize("sign", [*OPENING, *sorted(set(CLOSING))], ids=lambda sign: f"{ord(sign):04x}")
 def test_a_mark_that_turns_the_writing_and_stands_alone_is_refused(sign: str) -> None:
-    with pytest.raises(Refused, match="turns the direction"):
-        unseen.check(f"access{sign} granted")
-    assert unseen.cleaned(f"access{sign} granted") == "access granted"
+    with pytest.raises(Refused, match="direction mark"):
+        invisible_characters.check_text(f"access{sign} granted")
+    assert invisible_characters.clean_text(f"access{sign} granted") == "access granted"
     with pytest.raises(Refused):
-        unseen.check(f"\u202e{sign}" if sign != "\u202c" else f"\u2066{sign}")
+        invisible_characters.check_text(f"\u202e{sign}" if sign != "\u202c" else f"\u2066{sign}")
 
 
 @pytest.mark.parametrize(("opening", "closing"), list(zip(OPENING, CLOSING, strict=True)))
 def test_a_mark_that_is_closed_on_its_line_stays_and_one_that_is_closed_on_the_next_does_not(
     opening: str, closing: str
 ) -> None:
-    unseen.check(f"{opening}x{closing}")
+    invisible_characters.check_text(f"{opening}x{closing}")
     with pytest.raises(Refused):
-        unseen.check(f"{opening}x\ny{closing}")
-    assert unseen.cleaned(f"{opening}x\ny{closing}") == "x\ny"
+        invisible_characters.check_text(f"{opening}x\ny{closing}")
+    assert invisible_characters.clean_text(f"{opening}x\ny{closing}") == "x\ny"
 
 
 def test_colours_go_as_a_whole_and_words_about_them_stay() -> None:
-    assert unseen.cleaned("\x1b[31mred\x1b[0m") == "red"
-    assert unseen.cleaned(r"\x1b[0m ends the colour") == r"\x1b[0m ends the colour"
+    assert invisible_characters.clean_text("\x1b[31mred\x1b[0m") == "red"
+    assert invisible_characters.clean_text(r"\x1b[0m ends the colour") == r"\x1b[0m ends the colour"
     both = "\x1b[1mbold\x1b[0m is \x1b]8;;http://x\x07printed\x1b]8;;\x07 by " + r"\033[1m and \u001b[0m"
-    assert unseen.cleaned(both) == r"bold is printed by \033[1m and \u001b[0m"
+    assert invisible_characters.clean_text(both) == r"bold is printed by \033[1m and \u001b[0m"
 
 
 @given(st.text(st.sampled_from([*OPENING, *CLOSING, *CONTROLS, "a", "\n", "\t", " "])))
 def test_what_was_cleaned_is_never_refused(text: str) -> None:
-    unseen.check(unseen.cleaned(text))
+    invisible_characters.check_text(invisible_characters.clean_text(text))

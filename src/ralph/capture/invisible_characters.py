@@ -1,0 +1,192 @@
+r"""Characters that nobody sees: those that split a word, and those that a terminal or a model obeys.
+
+Terminal codes, control and zero-width characters, a soft hyphen, a lone carriage return and the `\` at the end of a
+continued line can split a token, a name or a tag. `View` is the text without them and maps positions back, so that
+the rules search both. `check_text` refuses control characters and unclosed direction marks in what people add;
+`clean_text` removes them from what agents said. Regexes are compiled at their first use: hooks load this module.
+"""
+
+import re
+from bisect import bisect_right
+
+from ralph.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NUMBERS = r"(?:<(?=[0-9])|[=>?])?[0-9;:]{0,64}"
+_ESCAPED = r"\\{1,8}(?:u001[bB]|x1[bB]|033)"
+_TERMINAL = (
+    r"(?P<string>(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
+    r"(?P<inner>[^\x07\x1b\n\x90\x98\x9c-\x9f]{0,4000}+)(?:\x07|\x1b\\(?!u00[23]|x[23])|\x9c))"
+    rf"|(?:\x1b\[|\x9b){_NUMBERS}[ !\"#$'*+,-]{{0,4}}[@-\[\]-~]"
+    rf"|{_ESCAPED}\[{_NUMBERS}[A-Za-z]"
+    r"|\x1b(?:[()#][0-;=-\[\]-~]|%[@G]| [FGLMN])|\x1b(?:\\(?![uxnrt0e\\\r\n]))?"
+)
+"""Strings with their end, codes with numbers, character sets, and an escape that begins nothing else."""
+_ZERO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_SPLITTER = (
+    rf"{_TERMINAL}|(?:\\e|\^\[)\[{_NUMBERS}[A-Za-z]"
+    r"|(?<==)\\\r?\n[ \t]*|\\\r?\n|(?<!\\)\\{3}n|\r(?!\n)"
+    rf"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f{_ZERO_WIDTH}]"
+    r"|(?<![\u2100-\u2bff\u3000-\ufdff\U00010000-\U0010ffff])[\ufe00-\ufe0f]"
+    r"|\\{1,8}u(?:200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF][fF]"
+    r"|00(?:0[0-8bcefBCEF]|1[0-9a-fA-F]|7[fF]|[aA][dD]))"
+)
+_MARKS = (
+    *map(chr, (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0x85), *range(0x86, 0xA0), 0xAD, 0x34F, 0x61C,
+               0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
+               *range(0xFE00, 0xFE10), 0xFEFF)),
+    "\\\n", "\\\r", "\\\\\\n", "\\u", "\\x1", "\\033", "\\e[", "^[[",
+)  # fmt: skip
+"""What every splitter begins with or contains."""
+_CODES = ("\x1b", "\x9b", "\x90", "\x98", "\x9d", "\x9e", "\x9f", "\\u001", "\\x1", "\\033")
+_CONTROLS = frozenset(map(chr, (*range(9), 11, 12, *range(14, 32), *range(127, 160))))
+_REMOVED = {ord(character): None for character in _CONTROLS if character != "\x85"}
+_SURROGATE = "[\ud800-\udfff]"
+_LOOKALIKES = {"İ": "i", "ı": "i", "＜": "<", "＞": ">", "﹤": "<", "﹥": ">", "／": "/"}
+_WIDE = {number: number - 0xFEE0 for number in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+
+
+class View:
+    """A text without its splitters; `joints` are the positions where one was."""
+
+    __slots__ = ("_removed", "joints", "text")
+
+    def __init__(self, text: str, joints: list[int], removed: list[int]) -> None:
+        self.text = text
+        self.joints = joints
+        self._removed = removed
+
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a part of this text, which is not empty, is in the original text."""
+        return self._position(start), self._position(end - 1) + 1
+
+    def _position(self, at: int) -> int:
+        number = bisect_right(self.joints, at)
+        return at + self._removed[number - 1] if number else at
+
+
+def view_text(text: str) -> View | None:
+    """Return the text without what splits words, or None when it has nothing of that kind."""
+    if not may_have_splitters(text):
+        return None
+    pieces, joints, removed = [], list[int](), list[int]()
+    at = length = gone = 0
+    splitter = re.compile(_SPLITTER).search(text)
+    while splitter:
+        start, end = splitter.start(), splitter.start("inner") if _may_contain_tag(splitter) else splitter.end()
+        pieces.append(text[at:start])
+        length, gone, at = length + start - at, gone + end - start, end
+        joints.append(length)
+        removed.append(gone)
+        splitter = re.compile(_SPLITTER).search(text, end)
+    return View("".join([*pieces, text[at:]]), joints, removed) if joints else None
+
+
+def may_have_splitters(text: str) -> bool:
+    """Check quickly whether anything invisible can be in a text."""
+    if text.isascii() and text.isprintable() and "\\" not in text and "^[[" not in text:
+        return False
+    return "\r" in text.replace("\r\n", "") or any(mark in text for mark in _MARKS)
+
+
+def blank_splitters(text: str) -> str:
+    """Replace what splits words by blanks: a secret may follow it directly."""
+    return re.compile(_SPLITTER).sub(lambda splitter: " " * len(splitter[0]), text)
+
+
+def _may_contain_tag(code: "re.Match[str]") -> bool:
+    """Check for a terminal string that could contain a tag: then only its beginning is removed."""
+    return bool(code["string"]) and "private" in "".join(filter(str.isalpha, lower(fold(code["inner"]))))
+
+
+def lower(text: str) -> str:
+    """Return the text in lower case with every character at its position (`İ` alone would become two)."""
+    return text.replace("İ", "i").lower()
+
+
+def fold(text: str) -> str:
+    """Replace characters that look like those of a tag, each at its position."""
+    if text.isascii():
+        return text
+    for character, meaning in _LOOKALIKES.items():
+        text = text.replace(character, meaning)
+    wide = any(character in text for character in "ｐｒｉｖａｔｅＰＲＩＶＡＴＥ")
+    return text.translate(_WIDE) if wide else text
+
+
+def remove_codes(text: str) -> str:
+    """Remove terminal codes, control characters and lone surrogates, which could separate a secret from its key."""
+    if any(code in text for code in _CODES):
+        text = re.compile(_TERMINAL).sub(lambda code: code["inner"] if _may_contain_tag(code) else "", text)
+    if not text.isprintable():
+        text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_REMOVED)
+    return text if text.isascii() else re.compile(_SURROGATE).sub("\ufffd", text)
+
+
+# --- what people and agents may add -----------------------------------------------------------
+
+_CODE = (
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4000}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]{0,4}[0-~]"
+)
+_CLOSED_BY = {
+    **dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c"),
+    **dict.fromkeys("\u2066\u2067\u2068", "\u2069"),
+}
+_DIRECTIONS = frozenset((*_CLOSED_BY, *_CLOSED_BY.values()))
+_NAMES = {"\x1b": "ESC", "\x07": "BEL", "\x08": "backspace", "\x7f": "DEL", "\x00": "NUL", "\x0c": "form feed"}
+
+
+def check_text(text: str) -> None:
+    """Refuse a text with a control character, an unclosed direction mark or invalid UTF-8, and name the line."""
+    characters = set(text)
+    if any("\ud800" <= character <= "\udfff" for character in characters):
+        raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
+    if controls := characters & _CONTROLS:
+        at = next(position for position, character in enumerate(text) if character in controls)
+        raise _refusal("a control character", text, at)
+    if characters & _DIRECTIONS and (at := next(_unclosed(text), -1)) >= 0:
+        raise _refusal("a direction mark that is not closed", text, at)
+
+
+def clean_text(text: str) -> str:
+    """Return a text without such characters and without terminal colours; surrogates become U+FFFD."""
+    text = re.compile(_SURROGATE).sub("\ufffd", text)
+    if set(text) & _CONTROLS:
+        text = re.compile(_CODE).sub("", text)
+        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n").translate(_REMOVED)
+    if not set(text) & _DIRECTIONS:
+        return text
+    unclosed = set(_unclosed(text))
+    return "".join(character for position, character in enumerate(text) if position not in unclosed)
+
+
+def _unclosed(text: str) -> "Iterator[int]":
+    """Yield the positions of direction marks that are not closed on their line, or close nothing."""
+    start = 0
+    for line in text.splitlines(keepends=True):
+        stack: list[int] = []
+        for at, character in enumerate(line, start):
+            if character in _CLOSED_BY:
+                stack.append(at)
+            elif character in _DIRECTIONS:
+                if stack and _CLOSED_BY[text[stack[-1]]] == character:
+                    stack.pop()
+                else:
+                    yield at
+        yield from stack
+        start += len(line)
+
+
+def _refusal(what: str, text: str, at: int) -> Refused:
+    character = text[at]
+    name = f"{_NAMES[character]}, " if character in _NAMES else ""
+    line = text.count("\n", 0, at) + 1
+    return Refused(
+        f"the text contains {what} ({name}U+{ord(character):04X}) in line {line}: nothing was stored",
+        hint="remove it; programs usually print no such characters when their output is piped (NO_COLOR=1)",
+    )

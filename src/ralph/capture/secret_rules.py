@@ -1,0 +1,303 @@
+r"""The rules by which secrets are recognised: one table, data only.
+
+A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`. Prefixes are case-sensitive
+and are the keywords of the pre-filter (`prefilter`); one of fewer than four characters counts only at the start of
+a run of token characters. The other rules name their keywords, at least four characters, one of which every match
+contains in lower case. `secrets` applies the rules; `secret_values` judges values by the named conditions.
+"""
+
+TOKENS = r"""
+aws access key | AKIA ASIA ABIA ACCA | [A-Z0-9]{16}(?![A-Za-z0-9_-])
+aws session token | IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz | [A-Za-z0-9+/=]{60,}
+aws api key | ABSK bedrock-api-key- | [A-Za-z0-9+/=]{60,}
+aws mws token | amzn.mws. | <uuid>
+google api key | AIza | <word>{33,}
+google oauth token | ya29. | [A-Za-z0-9_.-]{20,}
+google oauth token | 1//0 | <word>{36,}
+google oauth secret | GOCSPX- | <word>{20,}
+firebase key | AAAA | <word>{7}:<word>{100,}
+github token | ghp_ gho_ ghu_ ghs_ ghr_ | [A-Za-z0-9_]{30,}
+github token | github_pat_ | [A-Za-z0-9_]{30,}
+gitlab token | glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- | [A-Za-z0-9_.-]{18,}
+gitlab token | GR1348941 | <word>{20,}
+bitbucket token | ATBB | [A-Za-z0-9]{24,}
+atlassian token | ATATT3 ATCTT3 ATSTT3 | [A-Za-z0-9_=-]{40,}
+trello token | ATTA | [0-9a-f]{60,}
+slack token | xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe.xoxp- xoxe.xoxb- xapp- xwfp- | [A-Za-z0-9%/+.-]{16,}
+slack webhook | hooks.slack.com/ | (?:services|workflows|triggers)/[A-Za-z0-9/+_-]{20,}
+discord webhook | discord.com/api/ discordapp.com/api/ | (?:v\d+/)?webhooks/\d{10,}/<word>{40,}
+teams webhook | webhook.office.com/ outlook.office.com/ | webhook[a-z0-9]*/[^\s"'<>]{40,}
+telegram token | :AA | <word>{31,} | (?:bot)?\d{8,11}
+twitter token | AAAAAAAAAAAAAAAAAAAA | [A-Za-z0-9%]{40,}
+facebook token | EAA | [A-Za-z0-9]{80,}
+instagram token | IGQ IGAA | <word>{60,}
+twilio key | SK | [0-9a-f]{32}(?![A-Za-z0-9_-])
+sendgrid key | SG. | <word>{16,}\.<word>{16,}
+mailgun key | key- pubkey- | [0-9a-f]{32}(?![A-Za-z0-9_-])
+mailchimp key | -us | \d{1,2}(?![A-Za-z0-9_-]) | [0-9a-f]{32}
+brevo key | xkeysib- xsmtpsib- | [0-9a-f]{40,}-[A-Za-z0-9]{10,}
+resend key | re_ | [A-Za-z0-9]{6,}_[A-Za-z0-9]{16,}
+stripe key | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | [A-Za-z0-9_]{16,}
+webhook secret | whsec_ | [A-Za-z0-9+/=]{24,}
+square token | sq0atp- sq0csp- EAAA | <word>{22,}
+shopify token | shpat_ shpca_ shppa_ shpss_ shpua_ shptka_ | [0-9a-fA-F]{30,}
+braintree token | access_token$production$ access_token$sandbox$ | [0-9a-z]{16}\$[0-9a-f]{32}
+plaid token | access-production- access-development- access-sandbox- | <uuid>
+flutterwave key | FLWSECK_TEST- FLWSECK- | [0-9a-zA-Z]{12,}-X
+payment key | shippo_live_ shippo_test_ duffel_live_ duffel_test_ EZAK EZTK | <word>{38,}
+openai key | sk-proj- sk-svcacct- sk-admin- sk-None- | <word>{20,}
+anthropic key | sk-ant- | [a-z0-9]+-<word>{20,}
+openrouter key | sk-or- | v\d-<word>{30,}
+api key | sk- | [A-Za-z0-9_-]{24,}
+api key | sk_ | [0-9a-f]{40,}(?![A-Za-z0-9_-])
+groq key | gsk_ | [A-Za-z0-9]{40,}
+xai key | xai- | [A-Za-z0-9]{60,}
+perplexity key | pplx- | [A-Za-z0-9]{40,}
+replicate token | r8_ | [A-Za-z0-9]{30,}
+hugging face token | hf_ api_org_ | [A-Za-z0-9]{30,}
+langsmith key | lsv2_pt_ lsv2_sk_ ls__ | [0-9a-f_]{32,}
+model api key | pcsk_ tgp_v1_ tvly-dev- tvly-prod- tvly- nvapi- csk- fw_ jina_ e2b_ wandb_v1_ voyage- pa- BSA | <word>{24,}
+firecrawl key | fc- | [0-9a-f]{32}(?![A-Za-z0-9_-])
+npm token | npm_ | [A-Za-z0-9]{30,}
+pypi token | pypi- | <word>{50,}
+rubygems key | rubygems_ | [0-9a-f]{40,}
+crates token | cio | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
+nuget key | oy2 | [a-z0-9]{43}(?![A-Za-z0-9_-])
+clojars token | CLOJARS_ | [0-9a-f]{50,}
+docker token | dckr_pat_ dckr_oat_ | <word>{20,}
+docker credentials | eyJhdXRocyI6 | [A-Za-z0-9+/=]{20,}
+artifactory key | AKCp | [A-Za-z0-9]{60,}
+artifactory key | cmVmdGtuOj | [A-Za-z0-9]{40,}
+digitalocean token | dop_v1_ doo_v1_ dor_v1_ | [0-9a-f]{40,}
+heroku key | HRKU- | <word>{36,}
+databricks token | dapi dkea dose | [0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9_-])
+vault token | hvs. hvb. hvr. | <word>{20,}
+terraform token | .atlasv1. | <word>{40,} | [A-Za-z0-9]{14}
+pulumi token | pul- | [0-9a-f]{40}(?![A-Za-z0-9_-])
+linear key | lin_api_ lin_oauth_ | [A-Za-z0-9]{30,}
+notion token | secret_ ntn_ | [A-Za-z0-9]{40,}
+figma token | figd_ figh_ figo_ figu_ figr_ | <word>{36,}
+airtable token | pat | [A-Za-z0-9]{14}\.[0-9a-f]{40,}
+asana token | 0/ 1/ 2/ | \d{10,}[/:][0-9a-f/:]{32,}
+clickup token | pk_ | \d{5,}_[A-Z0-9]{30,}
+typeform token | tfp_ | [A-Za-z0-9_.-]{40,}
+contentful token | CFPAT- | <word>{40,}
+readme key | rdme_ | [a-z0-9]{60,}
+hubspot token | pat-na1- pat-na2- pat-eu1- pat-ap1- | <uuid>
+postman key | PMAK- | [0-9a-f]{24}-[0-9a-f]{30,}
+sentry token | sntrys_ sntryu_ sntrya_ sntryi_ | [A-Za-z0-9+/=_-]{40,}
+doppler token | dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. | [A-Za-z0-9_.-]{36,}
+infisical token | st. | [0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}
+one password token | ops_eyJ | [A-Za-z0-9+/=_-]{100,}
+one password key | A3- | [A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){3,5}[A-Z0-9]{5}
+grafana token | glsa_ glc_ eyJrIjoi | [A-Za-z0-9+/=_-]{32,}
+cloudflare key | v1.0- | [0-9a-f]{24}-[0-9a-f]{100,}
+cloudflare token | cfk_ cfut_ cfat_ | <word>{36,}
+fly token | fo1_ fm1r_ fm1a_ fm2_ | [A-Za-z0-9+/=_-]{40,}
+vercel token | vcp_ vci_ vca_ vcr_ vck_ vercel_blob_rw_ | [A-Za-z0-9_]{24,}
+netlify token | nfp_ nfc_ nfo_ nfu_ nfb_ | [A-Za-z0-9]{36,}
+supabase key | sbp_ sb_secret_ sbp_v0_ sbp_oauth_ | <word>{20,}
+planetscale token | pscale_tkn_ pscale_pw_ pscale_oauth_ pscale_pat_ | [A-Za-z0-9_.=-]{30,}
+neon key | napi_ npg_ | [A-Za-z0-9]{12,}
+render key | rnd_ | [A-Za-z0-9]{26,}
+xata key | xau_ | [A-Za-z0-9]{30,}
+tailscale key | tskey- | [a-z]+-[A-Za-z0-9]{8,}(?:-[A-Za-z0-9]{16,})?
+age key | AGE-SECRET-KEY-1 AGE-PLUGIN- | [A-Z0-9-]{50,}
+dropbox token | sl. sl.u. sl.B. | <word>{60,}
+dynatrace token | dt0c01. dt0s01. dt0s16. | [A-Z0-9]{20,}\.[A-Z0-9]{60,}
+new relic key | NRAK- NRII- NRIQ- NRRA- NRSP- | [A-Za-z0-9_-]{24,}
+new relic key | NRAL | (?![A-Za-z0-9_-]) | [0-9a-f]{36}
+honeycomb key | hcaik_ hcbik_ hcalk_ hcamk_ | [a-z0-9]{26,}
+datadog key | ddapp_ ddapi_ pub_dd_ | [A-Za-z0-9]{30,}
+posthog key | phx_ phs_ | [A-Za-z0-9]{30,}
+sonar token | sqp_ squ_ sqa_ | [0-9a-f]{40}(?![A-Za-z0-9_-])
+sourcegraph token | sgp_ slk_ | [A-Za-z0-9_]{40,}
+circleci token | CCIPAT_ CCIPRJ_ | <word>{40,}
+buildkite token | bkua_ bkct_ bkaj_ | [A-Za-z0-9]{36,}
+launchdarkly key | sdk- api- | <uuid>
+harness token | pat. | <word>{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}
+octopus key | API- | [A-Z0-9]{25,}(?![A-Za-z0-9_-])
+prefect key | pnu_ pnb_ | [A-Za-z0-9]{30,}
+mapbox token | sk.eyJ | <word>{20,}\.<word>{16,}
+linkedin token | WPL_AP1. | [A-Za-z0-9.=+/]{16,}
+alibaba key | LTAI | [A-Za-z0-9]{16,30}(?![A-Za-z0-9_-])
+tencent key | AKID | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
+yandex token | AQVN t1. | <word>{36,}
+infracost key | ico- | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
+service token | dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_ | <word>{32,}
+azure secret | Q~ | [A-Za-z0-9_~.-]{30,} | [A-Za-z0-9_~.]{3}\d
+azure key | AzFu AzSe AzCa JQQJ9 | [A-Za-z0-9+/=_-]{6,} | [A-Za-z0-9_-]{40,56}
+jwt | eyJ | <word>{8,}\.<word>{8,}\.<word>{8,}(?:\.<word>+)*
+private key | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE | [A-Za-z0-9+/=]{40,}
+signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
+"""  # noqa: E501 - one row for each kind
+"""`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
+
+_QUOTE = r"[\"'\\]{0,2}"
+_SEED = r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
+PHRASES = (
+    ("bearer token", ("bearer",), "", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", "fair"),
+    ("basic login", ("basic ",), "", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", "basic login"),
+    ("password", ("login ",), "password", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", "login"),
+    ("password", ("requirepass ",), "", r"requirepass\s+[\"']?(?P<s>[^\s\"']{4,128})", "weak"),
+    ("password", ("sshpass ",), "-p", r"sshpass\s+-p\s*[\"']?(?P<s>[^\s\"']{4,128})", "login"),
+    (
+        "password",
+        ("mysql",),
+        "-p",
+        r"mysql(?:dump|admin|sh)?\b[^\n|;]{0,160}?\s-p[\"']?(?P<s>[^\s\"']{4,128})",
+        "login",
+    ),
+    (
+        "password",
+        ("redis-cli",),
+        "-",
+        r"redis-cli\b[^\n|;]{0,160}?\s(?:-a|--pass)[ =][\"']?(?P<s>[^\s\"']{4,128})",
+        "login",
+    ),
+    ("password", (" login ",), "-p", r" login [^\n|;]{0,160}?\s-p[ =]?[\"']?(?P<s>[^\s\"']{4,128})", "weak"),
+    ("password", ("pass:",), "", r"pass:(?P<s>[^\s\"',;]{6,128})", "weak"),
+    ("password", ("identified ",), "by", r"identified\s+(?:with\s+\S+\s+)?by\s+[\"'](?P<s>[^\s\"']{4,128})", "login"),
+    ("password", ("convertto-securestring ",), "", r"convertto-securestring\s+[\"'](?P<s>[^\s\"']{6,128})", "login"),
+    ("password", (":543",), "", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", "weak"),
+    ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
+    (
+        "seed phrase",
+        ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"),
+        "",
+        rf"seed[ _-]?phrase{_SEED}",
+        "any",
+    ),
+    ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
+    ("azure signature", ("sig=",), "", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", "random"),
+    (
+        "session cookie",
+        ("cookie",),
+        "=",
+        rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
+        r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})",
+        "strong",
+    ),
+)
+"""Headers and command lines: kind, keywords, what must follow in the same text, regex, condition of the value `s`."""
+
+
+NAMES = (
+    (
+        "password",
+        "weak",
+        "password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass smtppass"
+        " mailpass passwort pswd psswd",
+    ),
+    ("aws secret key", "fair", "secretaccesskey awssecretkey awssecret"),
+    (
+        "api key",
+        "fair",
+        "apikey appkey applicationkey subscriptionkey integrationkey ingestkey servicerolekey functionskey functionkey"
+        " servicekey apisecret",
+    ),
+    (
+        "secret key",
+        "fair",
+        "accesskey secretkey privatekey signingkey encryptionkey masterkey accountkey sharedkey authkey webhookkey"
+        " deploykey hmackey jwtkey sessionkey cookiekey cryptkey adminkey clientkey licensekey presharedkey noncekey"
+        " loggedinkey authsalt noncesalt loggedinsalt cipherkey aeskey decryptionkey securekey",
+    ),
+    ("secret", "fair", "secret secrets"),
+    ("token", "fair", "token jwt bearer"),
+    ("credential", "strong", "credential credentials auth authorization connectionkey creds"),
+)
+"""Names of keys by their last words, joined: kind, weakest value that counts, endings."""
+
+NAME_KEYWORDS = ("pass", "passwd", "psswd", "pswd", "secret", "token", "credential", "creds", "auth", "bearer", "salt")
+SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "_pw")
+"""Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
+AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789"
+
+NEUTRAL_WORDS = (
+    "value val prod production dev development staging stage test testing live sandbox local old new previous primary"
+    " secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text ro rw read"
+    " write readonly admin root v"
+)
+"""Words at the end of a name that do not change what it means."""
+BEFORE_TOKEN = (
+    "next page continuation eos bos pad unk sep cls mask cancellation cancel stop design sync resume lexer syntax key"  # noqa: S105 - words of names
+    " separator delimiter image start end special lookahead csrf xsrf sentinel per first last prev peek change update"
+    " client lock verification idempotency request action caller etag snapshot revision input output prompt completion"
+    " current starting"
+)
+BEFORE_KEY = (
+    "public cache primary foreign partition sort hash object row idempotency translation i18n lookup index group dedupe"
+    " feature storage composite natural unique candidate config registry reg site publishable anon map dict json record"
+    " message label query state react order host search header env arrow pub gpg s3 bucket routing tag shift ctrl alt"
+    " hot short metric trace region asset lock kms file entry store item column data param session redis"
+)
+BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without by public max min num"
+"""Words before `token`, before `key` and before any name that make it no secret."""
+NOT_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "trespass", "encompass")
+CONSTANT_WORDS = (
+    "reset change forgot forgotten update wrong incorrect invalid weak confirm show grant error field label enter allow"
+    " empty random use with enable enabled disable disabled require required type route action event message title"
+    " screen view msg err code page form has is no"
+)
+"""Words of constants: `RESET_PASSWORD: resetting` is no environment line."""
+
+LABELS = "번호 비번 패스워드 암호 密 口令 パスワード 暗証 пароль contraseña 토큰 令牌 トークン 키 キー 金鑰"
+"""Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
+
+RECEIVERS = (
+    "password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token",
+    "sudo -s", "chpasswd", "pass stdin", "vault login -", "passphrase-fd 0",
+)  # fmt: skip
+"""How programs are told to read a password from standard input."""
+KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
+TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
+"""One of these is in every table that a database or Markdown draws."""
+DATABASES = ("postgres", "mysql", "mariadb", "mongodb", "redis", "amqp", "mssql", "sqlserver", "oracle", "cockroach",
+             "clickhouse", "cassandra", "neo4j", "nats", "ldap", "kafka", "rediss", "couchbase", "snowflake", "asyncpg",
+             "psycopg", "pymysql", "srv", "libsql", "amqps", "bolt", "db2", "ldaps", "memcached")  # fmt: skip
+
+PLACEHOLDERS = (
+    "xxxx", "***", "...", "…", "____", "----", "00000000", "your", "example", "sample", "dummy", "placeholder",
+    "redacted", "replace", "insert", "todo", "fixme", "fake", "mocked", "removed", "hidden", "lorem", "foobar",
+    "12345678", "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis",
+    "changeit", "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal",
+)  # fmt: skip
+EXAMPLE_UUIDS = (
+    "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
+    "3fa85f64-5717-", "12345678-1234-", "01234567-89ab-", "xxxxxxxx-",
+)  # fmt: skip
+DEFAULT_PASSWORDS = (
+    "admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass pwd"
+    " pw secret token test testing example changeme default foo bar baz qux hello world none null true false key creds"
+    " credentials host port name minio elastic neo4j oracle sa db database app dev local docker string xxx yyy"
+)
+STATES_AND_PRODUCTS = (
+    "required optional missing unset empty enabled disabled auto automatic generated rotated prompt prompted ask masked"
+    " hashed encrypted encoded plaintext stdin interactive keyring keychain vault inherit inherited external internal"
+    " managed unknown invalid valid boolean number object undefined unused anonymous nobody nothing provided deprecated"
+    " ignored supported unsupported accepted rejected expired correct incorrect wrong stored removed changed updated"
+    " created deleted private public protected sensitive confidential credential variable environment mandatory absent"
+    " present yes no always never manual later elsewhere config settings configured server client mismatch wordpress"
+    " airflow keycloak grafana laravel django nextcloud gitea gitlab github drupal joomla magento odoo sonar sonarqube"
+    " zabbix superset metabase hasura strapi directus umami sentry jenkins nexus kibana logstash elasticsearch"
+    " clickhouse cassandra mariadb sqlserver influxdb couchdb couchbase timescale supabase prisma symfony rails"
+    " minioadmin postgis pgadmin openldap kafka vagrant ubuntu debian raspberry website backend frontend development"
+    " production staging localhost"
+)
+"""What an environment line has instead of a password: a state, a place, or the name of a product."""
+NOTICE_WORDS = (
+    "use the this that with from not set get enter error required invalid label name app prod dev service config long"
+    " generated random strong for and your put new must may should can database server client production staging local"
+    " version release build step phase chapter section page figure table issue ticket model type level group team room"
+)
+"""Words of a name or a notice, which a passphrase of random words does not have."""
+
+
+def token_rules() -> list[tuple[str, list[str], str, str]]:
+    """Return the rows of `TOKENS`: kind, prefixes, regex of the rest, regex before the prefix."""
+    rows = []
+    for line in TOKENS.strip().splitlines():
+        kind, prefixes, body, *lead = line.split(" | ")
+        rows.append((kind, prefixes.split(), body, lead[0] if lead else ""))
+    return rows
