@@ -41,7 +41,7 @@ BELOW["testing"] = {"model", "formats", "store", "search", "agents"}  # for test
 EVERYBODY = {"__version__"}
 STARTS_PROCESSES = {"cli", "agents", "loop", "paths"}
 CONFIG_LOADERS = {"cli", "hooks", "mcp", "web", "app/config.py", "app/hook.py", "config.py"}
-"""The adapters; and the handling of an event, which must look at the files before it loads them (`hook_settings`)."""
+"""The adapters; and the handling of an event, which must look at the files before it loads them (`hook_state`)."""
 BROAD_EXCEPT = {"cli", "hooks", "mcp", "web"}
 
 WRITING_METHODS = set(
@@ -60,23 +60,19 @@ WRITING_FUNCTIONS = {
     *(f"tempfile.{name}" for name in "mkstemp mkdtemp NamedTemporaryFile TemporaryFile SpooledTemporaryFile".split()),
     *("open", "io.open", "codecs.open", "shutil.make_archive", "shutil.unpack_archive", "fileinput.input"),
 }
-WRITERS = {"store/files.py", "store/light.py"}
-"""Who writes files; `light` does what `files` does for a hook, which may load next to nothing."""
+WRITERS = {"store/files.py", "store/hook_files.py"}
+"""Who writes files; `hook_files` does what `files` does for a hook, which may load next to nothing."""
 
 HARMLESS: dict[str, set[str]] = {
     "discovery.py": {"os.open", "os.write", "os.makedirs", "os.link", "os.unlink"},  # reads; writes the machine's id
     "cli/main.py": {"os.open"},  # of /dev/null, for a closed pipe
     "store/db.py": {"os.open"},  # of a database that only its owner may read
     "store/locks.py": {"os.open"},  # of what is locked
-    "hooks/place.py": {"posix.open"},  # for reading; there is no pathlib in a hook
-    "hooks/twice.py": {"posix.open"},  # the same
-    "hooks/answer.py": {"open"},  # the same
-    "hooks/fast.py": {"posix.write"},  # to standard output
+    "hooks/run.py": {"os.write"},  # to standard output
 }
 """Calls that could write and do not."""
 
-OPENS_SQLITE = {"store/db.py", "store/reading.py"}
-"""Who opens databases; `reading` does so for a hook, without the Python part of sqlite3."""
+OPENS_SQLITE = {"store/db.py", "store/hook_files.py"}
 
 SQLITE_WORDS = set(
     "Connection Cursor Row Error DatabaseError OperationalError complete_statement sqlite_version".split()
@@ -289,110 +285,33 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
             assert names <= {"collections", "dataclasses", "enum", "types", "typing", "ralph"} | values, path
 
 
-LIGHT = {
-    *(f"hooks/{name}.py" for name in "run load fast screen place anchors named twice answer".split()),
-    *(f"store/{name}.py" for name in "light lookup reading".split()),
-    *(f"search/{name}.py" for name in "rank question terms".split()),
-    *(f"context/{name}.py" for name in "lessons recall render injection_guard stale tokens".split()),
+HOOK_MODULES = {
+    *(f"hooks/{name}.py" for name in ("run", "record", "answer")),
+    *(f"store/{name}.py" for name in ("hook_files", "lookup")),
+    *(f"search/{name}.py" for name in ("rank", "question", "terms")),
+    *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "stale", "tokens")),
+    *(f"capture/{name}.py" for name in ("prefilter", "privacy", "secrets", "secret_rules", "secret_values")),
+    *(f"capture/{name}.py" for name in ("assignments", "invisible_characters")),
+    "discovery.py",
     "model/marks.py",
 }
-"""What a hook loads before it knows that it needs more: these import each other and next to nothing else."""
-
-CHEAP = {"_frozen_importlib_external", "_json", "_sqlite3", "fcntl", "gc", "marshal", "math", "posix", "sys", "time"}
-"""Of the standard library: built in, or loaded before anything else, or a small shared library."""
-
-LATER: dict[str, set[str]] = {
-    "hooks/fast.py": {"site", "os", "ralph.hooks.full", "ralph.hooks.careful", "ralph.hooks.own"},  # where need be
-    "hooks/answer.py": {"ralph.model.ids"},  # for session ids that the full path brings
-    "search/terms.py": {"re", "unicodedata"},  # for texts that few questions are like
-    "context/tokens.py": {"zlib"},  # for texts that are longer than what a hook shows
-}
-"""What a light module may import inside of a function, when it comes to that."""
+"""What hooks load; `tests/hooks/test_modules.py` has the modules of each event."""
+HEAVY = {"dataclasses", "typing", "pathlib", "enum", "inspect", "contextlib"}
+"""Each of these costs more than recording an event."""
 
 
-def light_imports(tree: ast.Module, name: str) -> Broken:
-    """Imports that a light module must not have; what stands under `if TYPE_CHECKING` is never run."""
-    unread = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for each in node.body
-        for inner in ast.walk(each)
-    }
-    inside = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Import | ast.ImportFrom)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) and node not in unread:
-            later = LATER.get(name, set()) if node in inside else set()
-            for full_name, line in imports(ast.Module([node], [])):
-                if not _is_light(full_name) and not _begins_with(full_name, CHEAP | later):
-                    yield full_name, line
+@pytest.mark.parametrize("name", sorted(HOOK_MODULES))
+def test_what_hooks_load_imports_nothing_heavy(name: str) -> None:
+    heavy = []
+    for node in tree_of(SOURCE / name).body:  # what is inside of a function or a TYPE_CHECKING block is not run
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            heavy += [module for module, _ in imports(ast.Module([node], [])) if module.split(".")[0] in HEAVY]
+    assert heavy == []
 
 
-def _is_light(name: str) -> bool:
-    """Whether a name is that of a light module, or stands in one."""
-    words = name.split(".")
-    if words[0] != "ralph":
-        return False
-    return any("/".join(words[1:end]) + ".py" in LIGHT for end in range(2, len(words) + 1))
-
-
-def _begins_with(name: str, modules: set[str]) -> bool:
-    return any(name == module or name.startswith(f"{module}.") for module in modules)
-
-
-@pytest.mark.parametrize("name", sorted(LIGHT))
-def test_what_a_hook_loads_is_light(name: str) -> None:
-    path = SOURCE / name
-    assert not told(path, light_imports(tree_of(path), name))
-
-
-@pytest.mark.parametrize("package", sorted({Path(name).parent.as_posix() for name in LIGHT}))
-def test_the_packages_of_light_modules_load_nothing(package: str) -> None:
+@pytest.mark.parametrize("package", sorted({Path(name).parent.as_posix() for name in HOOK_MODULES} - {"."}))
+def test_the_packages_of_hook_modules_load_nothing(package: str) -> None:
     assert not list(imports(tree_of(SOURCE / package / "__init__.py")))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import re",
-        "import os.path",
-        "from typing import TYPE_CHECKING",
-        "from dataclasses import dataclass",
-        "from ralph.store import files",
-        "from ralph.store import light, rows",
-        "from ralph.search.engine import search",
-        "import ralph.model.record",
-        "from . import light",
-        "def f():\n    import json",
-        "try:\n    import json\nexcept ImportError:\n    pass",
-        "if not TYPE_CHECKING:\n    import json",
-        "if TYPE_CHECKING:\n    pass\nelse:\n    import json",
-        "import sysconfig",
-    ],
-)
-def test_a_heavy_import_is_caught(code: str) -> None:
-    assert list(light_imports(ast.parse(code), "store/light.py"))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import posix, sys",
-        "import time as clock",
-        "from ralph.store import light, lookup",
-        "from ralph.hooks.place import Place as Where",
-        "if TYPE_CHECKING:\n    from collections.abc import Mapping",
-        "def f():\n    from zlib import adler32",
-    ],
-)
-def test_a_light_import_passes(code: str) -> None:
-    assert not list(light_imports(ast.parse(code), "context/tokens.py"))
 
 
 def test_the_fakes_are_for_tests_alone() -> None:
@@ -493,8 +412,8 @@ def test_a_rule_lets_honest_code_pass(rule: Callable[[ast.Module], Broken], code
         ("cli", "from ralph import testing"),
         ("testing", "from ralph.app import memory"),
         ("hooks", "from ralph.cli import main"),
-        ("cli", "from ralph.hooks import full"),
-        ("app", "from ralph.hooks.place import place"),
+        ("cli", "from ralph.hooks import run"),
+        ("app", "from ralph.hooks.record import Payload"),
         ("formats", "from . import lines"),
         ("model", "import ralph"),
     ],

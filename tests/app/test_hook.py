@@ -10,7 +10,7 @@ from tests.cli.runner import Block, page
 from tests.conftest import ordinary_user
 from tests.hooks.world import SESSION, World, world
 
-from ralph.app import hook, hook_settings, index, ledger, pause
+from ralph.app import hook, hook_state, index, ledger
 from ralph.capture.event import Happening
 from ralph.context import render
 from ralph.errors import Unreadable
@@ -43,7 +43,7 @@ def put(path: Path, text: str) -> None:
 
 def handled(here: World, event: str, session: str = SESSION, **members: object) -> str:
     said = {"session_id": session, "hook_event_name": event, **SHY, **members}
-    return hook.handle(here.root, "claude", event, json.dumps(said).encode(), env=here.env)
+    return hook.handle_event(str(here.root), "claude", event, json.dumps(said).encode(), env=here.env)
 
 
 def started(here: World, source: str = "startup", session: str = SESSION) -> str:
@@ -164,11 +164,11 @@ def test_a_session_that_was_killed_after_a_stop_is_told_as_it_stood_then(here: W
 
 
 def test_failures_of_hooks_are_told_in_one_line(here: World) -> None:
-    hook_settings.count_failure(here.root, "Stop", "OSError: no")
+    hook_state.count_failure(here.root, "Stop", "OSError: no")
     (line,) = [line for line in started(here).split("\n") if line.startswith(NOTE) and "failure" in line]
     assert line.startswith(f"{NOTE}1 hook failures so far, the last at ")
     assert "failure" not in started(here, "resume")
-    hook_settings.count_failure(here.root, "Stop", "OSError: no")
+    hook_state.count_failure(here.root, "Stop", "OSError: no")
     assert "2 hook failures" in started(here, "resume")
 
 
@@ -297,7 +297,7 @@ def test_a_store_larger_than_a_host_takes_is_cut_at_whole_entries(here: World) -
 def test_the_cache_for_the_other_hooks_is_written(here: World) -> None:
     put(here.root / "ralph.yml", "memories: {inject: manual}")
     ask(here, "x")
-    assert "inject manual\n" in hook_settings.cache_file(here.root).read_text(encoding="utf-8")
+    assert "inject manual\n" in hook_state.cache_file(here.root).read_text(encoding="utf-8")
 
 
 def test_settings_that_cannot_be_read_stop_the_recording_and_say_so(here: World) -> None:
@@ -311,7 +311,7 @@ def test_settings_that_cannot_be_read_stop_the_recording_and_say_so(here: World)
 
 
 def test_while_paused_nothing_happens(here: World) -> None:
-    pause.pause(here.root)
+    hook_state.pause_capture(here.root)
     assert started(here) == ""
     ask(here, "x")
     assert not here.log.exists()
@@ -324,10 +324,10 @@ def test_outside_of_projects_only_those_are_recorded_who_want_it(tmp_path: Path)
     sent = json.dumps({"session_id": "s", "prompt": "x", **SHY}).encode()
     for text in ("capture: {everywhere: false}", "nonsense: ["):
         put(home / ".config" / "ralph" / "config.yml", text)
-        assert hook.handle(root, "claude", "UserPromptSubmit", sent, env=env, project=False) == ""
+        assert hook.handle_event(str(root), "claude", "UserPromptSubmit", sent, env=env, project=False) == ""
         assert list(root.iterdir()) == []
     put(home / ".config" / "ralph" / "config.yml", "capture: {everywhere: true}")
-    hook.handle(root, "claude", "UserPromptSubmit", sent, env=env, project=False)
+    hook.handle_event(str(root), "claude", "UserPromptSubmit", sent, env=env, project=False)
     assert (root / ".ralph" / "log" / "sessions" / "s.jsonl").exists()
 
 
@@ -337,13 +337,16 @@ def test_outside_of_projects_only_those_are_recorded_who_want_it(tmp_path: Path)
 @pytest.mark.parametrize("payload", [b"", b"{", b"null", b"[]", b"\xff", b"[" * 100_000])
 def test_what_is_no_payload_is_an_error_for_the_caller_to_count(here: World, payload: bytes) -> None:
     with pytest.raises(Unreadable, match="the host's payload is no JSON"):
-        hook.handle(here.root, "claude", "Stop", payload, env=here.env)
+        hook.handle_event(str(here.root), "claude", "Stop", payload, env=here.env)
 
 
 @pytest.mark.parametrize("said", [{}, {"session_id": ""}, {"session_id": 7}, {"session_id": None}])
 def test_an_event_of_no_session_is_none(here: World, said: dict[str, object]) -> None:
-    assert hook.handle(here.root, "claude", "SessionStart", json.dumps(said).encode(), env=here.env) == ""
-    assert hook.handle(here.root, "claude", "Unheard", json.dumps({"session_id": "s"}).encode(), env=here.env) == ""
+    assert hook.handle_event(str(here.root), "claude", "SessionStart", json.dumps(said).encode(), env=here.env) == ""
+    assert (
+        hook.handle_event(str(here.root), "claude", "Unheard", json.dumps({"session_id": "s"}).encode(), env=here.env)
+        == ""
+    )
 
 
 def test_an_odd_session_id_becomes_no_path(here: World) -> None:

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from ralph.app import briefing, hook, memory
+from ralph.app import briefing, memory
+from ralph.hooks.run import run_event
 from ralph.model.record import MemoryKind
 from ralph.settings import Config
 
@@ -15,9 +16,9 @@ def test_many_prompts_alike_do_not_crowd_a_memory_out(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
     for number in range(12):
         said = {"session_id": f"0000-{number}", "cwd": str(tmp_path), "prompt": "fix the JWT refresh token bug"}
-        hook.handle(tmp_path, "claude", "UserPromptSubmit", json.dumps(said).encode(), env=env)
+        run_event("claude", "UserPromptSubmit", json.dumps(said).encode(), env)
         said["last_assistant_message"] = "ok"
-        hook.handle(tmp_path, "claude", "Stop", json.dumps(said).encode(), env=env)
+        run_event("claude", "Stop", json.dumps(said).encode(), env)
     assert "rotate the token" in briefing.for_prompt(tmp_path, Config(), "fix the JWT refresh token bug").text
 
 
@@ -25,7 +26,7 @@ def test_what_an_edit_makes_private_is_not_kept_as_it_was_before(tmp_path: Path)
     memory.init(tmp_path)
     change = {"file_path": "a.md", "old_string": "Bob was fired", "new_string": "<private>Bob was fired</private>"}
     said = {"session_id": "0000-1", "cwd": str(tmp_path), "tool_name": "Edit", "tool_input": change}
-    hook.handle(tmp_path, "claude", "PostToolUse", json.dumps(said).encode(), env={"HOME": str(tmp_path)})
+    run_event("claude", "PostToolUse", json.dumps(said).encode(), {"HOME": str(tmp_path)})
     logs = list((tmp_path / ".ralph" / "log" / "sessions").iterdir())
     assert logs
     assert all("fired" not in log.read_text(encoding="utf-8") for log in logs)

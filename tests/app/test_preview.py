@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, page
 
-from ralph.app import briefing, insight, ledger, memory, pause, preview, task, task_memory
+from ralph.app import briefing, hook_state, insight, ledger, memory, preview, task, task_memory
 from ralph.app.ledger import Injection
 from ralph.app.preview import Event, Preview
 from ralph.errors import NotFound, UsageError
@@ -105,7 +105,7 @@ class TestPrompt:
 
     def test_what_is_switched_off_is_said(self, root: Path) -> None:
         remember(root, REDIS)
-        pause.pause(root)
+        hook_state.pause_capture(root)
         notes = asked(root, with_memories(inject=Inject.NONE)).notes
         assert notes[0].startswith("hooks are paused here")
         assert notes[1] == "memories.inject is none: no hook hands over memories by itself"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
 
-from ralph.capture.privacy import Clean, Finding, find_secrets, redact, strip_private
 from ralph.capture.invisible_characters import lower
+from ralph.capture.privacy import Clean, Finding, find_secrets, redact, strip_private
 from ralph.errors import ConfigError
 
 SECRET_WORD = "marmalade"

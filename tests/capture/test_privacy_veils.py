@@ -1,6 +1,5 @@
 """A secret behind a copied colour, or split by what nobody sees, is one all the same, for rules and screen."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -100,7 +100,9 @@ def test_a_uuid_that_counts_upwards_is_a_stand_in_unless_it_is_a_random_one_by_i
 
 def test_a_short_word_may_be_a_password_but_no_default_state_or_product() -> None:
     assert is_plain_password("rootpw")
-    assert not any(map(is_plain_password, ("postgres", "required", "wordpress", "mypass", "testing", "short", "Rootpw")))
+    assert not any(
+        map(is_plain_password, ("postgres", "required", "wordpress", "mypass", "testing", "short", "Rootpw"))
+    )
 
 
 def test_two_cases_may_be_a_password_but_no_variable_of_that_name() -> None:

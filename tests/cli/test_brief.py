@@ -9,8 +9,8 @@ from tests.app.test_session import about, line
 from tests.cli.runner import Block, Project
 
 from ralph import config
-from ralph.app import hook, hook_settings, index
-from ralph.hooks import fast
+from ralph.app import hook_state, index
+from ralph.hooks.run import run_event
 from ralph.model.marks import INJECTED
 
 REDIS = "mem-1705751401-a001"
@@ -39,11 +39,8 @@ def handed(project: Project, event: str, **members: object) -> str:
     sent = json.dumps({"session_id": "s-new", "cwd": "/nowhere", **members}, separators=(",", ":")).encode()
     before = {path: path.read_bytes() for path in project.files()}
     index.sync(project.root)
-    if event == "SessionStart":
-        printed = hook.handle(project.root, "claude", event, sent, env=env)
-    else:
-        hook_settings.write(project.root, config.load(project.root, env=env), env=env)
-        printed = fast.event("claude", event, sent, env).decode()
+    hook_state.write_settings(project.root, config.load(project.root, env=env), env=env)
+    printed = run_event("claude", event, sent, env).decode()
     for path in project.files():
         if path in before:
             path.write_bytes(before[path])

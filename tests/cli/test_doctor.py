@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, Project, page
 
-from ralph.app import hook_settings
+from ralph.app import hook_state
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")
@@ -325,7 +325,7 @@ def test_fix_leaves_a_file_with_an_open_merge_alone(ralph: Project) -> None:
 
 def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Project) -> None:
     ralph.put("ralph.yml", "")
-    hook_settings.count_failure(ralph.root, "PostToolUse", "cannot append: No space left on device")
+    hook_state.count_failure(ralph.root, "PostToolUse", "cannot append: No space left on device")
     said = ralph("doctor")
     assert said.code == 1
     (line,) = [each for each in said.out.splitlines() if "hook-failures" in each]

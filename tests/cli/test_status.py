@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.runner import Project, command
 
-from ralph.app import hook_settings
+from ralph.app import hook_state
 from ralph.formats.log import encode_record
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
@@ -111,8 +111,8 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
     Path(os.environ["HOME"]).mkdir()
     ralph.put("ralph.yml", "")
     ralph("install", "claude")
-    hook_settings.count_failure(ralph.root, "Stop", "disk full")
-    ralph("capture", "off")
+    hook_state.count_failure(ralph.root, "Stop", "disk full")
+    ralph("pause")
     said = ralph("status")
     assert "hooks:        claude (user); 0 event(s) recorded, 1 failure(s), the last " in said.out
     assert "capture:      paused since 20" in said.out

@@ -18,7 +18,7 @@ from ralph.context.tokens import estimate
 from ralph.formats.log import encode_record
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
-from ralph.store import reading
+from ralph.store import hook_files
 from ralph.store.index import Index
 from ralph.store.lookup import Row
 
@@ -65,7 +65,7 @@ def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowle
 
 def asked(root: Path, prompt: str, wanted: Wanted | None = None) -> Told:
     """What a prompt is answered with."""
-    connection = reading.read_only(f"{root}/.ralph/ralph.db")
+    connection = hook_files.open_index(f"{root}/.ralph/ralph.db")
     assert connection is not None
     with closing(connection):
         return recall.related(connection, prompt, wanted or Wanted(TODAY, "s-new"))
@@ -74,7 +74,7 @@ def asked(root: Path, prompt: str, wanted: Wanted | None = None) -> Told:
 def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
              wanted: Wanted | None = None) -> Told:  # fmt: skip
     """What is told before an action, or with an error after it."""
-    connection = reading.read_only(f"{root}/.ralph/ralph.db")
+    connection = hook_files.open_index(f"{root}/.ralph/ralph.db")
     assert connection is not None
     wanted = wanted or Wanted(TODAY, "s-new")
     with closing(connection):

@@ -1,4 +1,4 @@
-"""The program that the crash test starts and kills: it records events through the fast path until it is killed.
+"""The program that the crash test starts and kills: it records events through a hook until it is killed.
 
 For each event it says `did <token>` when the append returned its full length, `not <token>` when it failed
 and was counted. While a file `full` stands in the folder above the project, its files may grow to a page
@@ -12,8 +12,7 @@ import resource
 import sys
 from pathlib import Path
 
-from ralph.hooks import fast
-from ralph.hooks import place as places
+from ralph.hooks.record import Payload, Project, append_event
 
 SESSIONS = 4
 LIMIT = 4096
@@ -24,7 +23,7 @@ def token(number: int) -> str:
 
 
 def event(name: str) -> tuple[int, dict[str, object]]:
-    """An event of one of a few sessions, of any size that the fast path takes."""
+    """An event of one of a few sessions, of any size that hooks store as it came."""
     session = random.randrange(SESSIONS)
     size = random.choice([0, 20, 200, 200, 3000, 9000])
     return session, {
@@ -36,8 +35,7 @@ def event(name: str) -> tuple[int, dict[str, object]]:
 
 
 def main(root: Path) -> None:
-    found = places.place(str(root), {"HOME": str(root.parent / "home")})
-    assert found is not None
+    project = Project(str(root))
     number = 0
     while True:
         number += 1
@@ -45,7 +43,7 @@ def main(root: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT if full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         name = token(number)
         _, said = event(name)
-        kept = fast.record("claude", "PostToolUse", json.dumps(said, separators=(",", ":")).encode(), said, found, {})
+        kept = append_event("claude", "PostToolUse", Payload(json.dumps(said).encode()), project, {})
         os.write(1, f"{'did' if kept else 'not'} {name}\n".encode())
 
 

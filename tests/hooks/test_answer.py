@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, page
 from tests.context.test_recall import observed
-from tests.hooks.world import SESSION, World, hook, payload, world
+from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
 from ralph.app import index, ledger
 from ralph.context import render
 from ralph.formats.log import encode_record
-from ralph.hooks import fast
-from ralph.hooks import place as places
-from ralph.hooks.answer import answer
 from ralph.model.marks import INJECTED
-from ralph.store import db, reading
+from ralph.store import db, hook_files
 from ralph.store.lookup import SCHEMA_VERSION
 
 JWT = "mem-1705751401-a001"
@@ -50,7 +47,7 @@ def configure(here: World, text: str) -> None:
 
 def said(here: World, event: str, **members: object) -> str:
     """What the fast path answers to an event, as the host understands it; "" for nothing."""
-    return text_of(fast.event("claude", event, payload(event, **members), here.env), event)
+    return text_of(handled(here.env, event, payload(event, **members)), event)
 
 
 def text_of(printed: bytes, event: str) -> str:
@@ -160,7 +157,7 @@ def test_a_patch_of_codex_names_its_files(here: World) -> None:
     patch = "*** Begin Patch\n*** Update File: src/pay.ts\n@@\n-a\n+b\n*** End Patch"
     for number, given in enumerate(({"command": patch}, {"input": patch}, patch)):
         sent = payload("PreToolUse", tool_name="apply_patch", tool_input=given, session_id=f"s-{number}")
-        assert PAY in text_of(fast.event("codex", "PreToolUse", sent, here.env), "PreToolUse")
+        assert PAY in text_of(handled(here.env, "PreToolUse", sent, "codex"), "PreToolUse")
 
 
 @pytest.mark.parametrize(
@@ -198,10 +195,8 @@ def test_large_and_odd_prompts_are_answered_too(here: World) -> None:
 
 def test_a_session_with_an_odd_id_knows_what_it_was_told(here: World) -> None:
     sent = payload("UserPromptSubmit", prompt="jwt refresh tokens", session_id="../../odd id")
-    place = places.place(str(here.root), here.env)
-    assert place is not None
-    assert JWT in text_of(answer("gemini", "UserPromptSubmit", sent, place), "UserPromptSubmit")
-    assert answer("gemini", "UserPromptSubmit", sent, place) == b""
+    assert JWT in text_of(handled(here.env, "UserPromptSubmit", sent), "UserPromptSubmit")
+    assert handled(here.env, "UserPromptSubmit", sent) == b""
     assert ledger.seen(here.root, "../../odd id") == {JWT}
     assert sorted(path.name for path in here.root.parent.iterdir()) == ["home", "proj"]
 
@@ -364,7 +359,7 @@ def test_a_folder_with_signs_that_an_address_would_obey_is_read(tmp_path: Path) 
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("CREATE TABLE t (a)")
     (folder / "ralph.db-seal").write_text("x", encoding="utf-8")
-    found = reading.read_only(os.fspath(folder / "ralph.db"))
+    found = hook_files.open_index(os.fspath(folder / "ralph.db"))
     assert found is not None
     with closing(found), pytest.raises(sqlite3.OperationalError, match="readonly"):
         found.execute("INSERT INTO t VALUES (1)")

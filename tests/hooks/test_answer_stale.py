@@ -10,7 +10,7 @@ from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.hooks.world import World, hook, payload
 
 from ralph import config
-from ralph.app import check, hook_settings, index
+from ralph.app import check, hook_state, index
 
 GONE = "(cited file is gone: src/pay.ts)"
 
@@ -59,7 +59,7 @@ def test_what_went_away_since_is_told_with_what_cites_it(here: World, event: str
 def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> None:
     git(here.root, "worktree", "add", "-q", str(tmp_path / "side"))
     side = World(tmp_path / "side", here.home)
-    assert hook_settings.write(side.root, config.load(side.root, env=side.env), env=side.env)
+    assert hook_state.write_settings(side.root, config.load(side.root, env=side.env), env=side.env)
     prepared(side)
     (side.root / "src/pay.ts").unlink()
     told = {}

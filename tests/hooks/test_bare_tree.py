@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.hooks.test_answer import text_of
-from tests.hooks.test_modules import CHEAP, OWN, loaded
 from tests.hooks.world import SESSION, World, hook, payload
 
 from ralph.app import memory, project
@@ -59,15 +58,9 @@ def test_an_event_is_recorded_in_the_main_checkout_and_the_worktree_stays_clean(
     for _ in range(2):
         done = hook("PostToolUse", payload(), tree.env)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert len(log_of(main)) == 3  # the first one told of the session as well
+    assert len(log_of(main)) == 2
     assert git(tree.root, "status", "--porcelain") == ""
     assert not (tree.root / ".ralph").exists()
-
-
-def test_after_the_first_event_the_fast_path_does_it(main: Path) -> None:
-    tree = beside(kept(main))
-    hook("PostToolUse", payload(), tree.env)
-    assert loaded(tree, "PostToolUse", payload()) == OWN | CHEAP
 
 
 @pytest.mark.parametrize("place", ["../side", ".worktrees/t-000001"])
@@ -91,7 +84,7 @@ def test_a_folder_below_is_of_the_same_project(main: Path) -> None:
     inner = World(tree.root / "src", tree.home, tree.more)
     for _ in range(2):
         hook("PostToolUse", payload(), inner.env)
-    assert len(log_of(main)) == 3
+    assert len(log_of(main)) == 2
 
 
 def test_a_project_in_a_folder_of_the_repository_is_found_in_that_folder_alone(main: Path) -> None:
@@ -99,7 +92,7 @@ def test_a_project_in_a_folder_of_the_repository_is_found_in_that_folder_alone(m
     tree = beside(main)
     for folder in (tree.root, tree.root / "src"):
         hook("PostToolUse", payload(), World(folder, tree.home, tree.more).env)
-    assert len(log_of(main / "src")) == 2
+    assert len(log_of(main / "src")) == 1
     assert not (main / ".ralph").exists()
 
 
@@ -143,7 +136,7 @@ def test_a_link_out_of_the_main_checkout_is_not_followed(main: Path, tmp_path: P
     assert {str(each): each.stat().st_mtime_ns for each in (tmp_path / "away").rglob("*")} == before
 
 
-def test_a_link_on_the_way_to_the_main_checkout_is_for_the_full_path(main: Path, tmp_path: Path) -> None:
+def test_a_link_on_the_way_to_the_main_checkout_is_followed(main: Path, tmp_path: Path) -> None:
     tree = beside(kept(main))
     (tmp_path / "link").symlink_to(main)
     pointer = tree.root / ".git"
@@ -151,7 +144,7 @@ def test_a_link_on_the_way_to_the_main_checkout_is_for_the_full_path(main: Path,
     own = main / ".git" / "worktrees" / "side"
     (own / "commondir").write_text(f"{tmp_path}/link/.git\n", encoding="utf-8")
     hook("PostToolUse", payload(), tree.env)
-    assert len(log_of(main)) == 2
+    assert len(log_of(main)) == 1
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: \n", "gitdir: /nowhere/at/all\n", "\udcff"])

@@ -26,7 +26,7 @@ def quiet(done: subprocess.CompletedProcess[bytes]) -> None:
 @pytest.mark.parametrize("event", ["PostToolUse", "SubagentStop", "SessionEnd"])
 @pytest.mark.parametrize("host", ["claude", "codex"])
 def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, event: str, host: str) -> None:
-    sent = payload(event, note="안녕 \x1b[1m", odd='quo"te')
+    sent = payload(event, note="안녕 ✓", odd='quo"te')
     quiet(hook(event, sent + b"\n", here.env, host=host))
     line = here.log.read_bytes()
     head, _, rest = line.partition(b', "at": "')
@@ -69,12 +69,11 @@ def test_an_iteration_is_a_number_of_a_sensible_size(here: World, value: str) ->
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
-def test_numbers_that_json_does_not_have_are_left_to_the_full_path(here: World, number: str) -> None:
+def test_numbers_that_json_does_not_have_become_null(here: World, number: str) -> None:
     sent = payload(tool_input={"command": "x", "n": 7}).replace(b":7", f":{number}".encode())
     quiet(hook("PostToolUse", sent, here.env))
-    for line in here.log.read_text(encoding="utf-8").splitlines():
-        said = json.loads(line, parse_constant=pytest.fail)
-        assert said["type"] in ("observation", "session")
+    (line,) = here.log.read_text(encoding="utf-8").splitlines()
+    assert json.loads(line, parse_constant=pytest.fail)["payload"]["tool_input"]["n"] is None
 
 
 def test_the_words_for_such_numbers_are_nothing_special(here: World) -> None:
@@ -183,7 +182,7 @@ def test_while_paused_nothing_is_written(here: World) -> None:
 
 
 @pytest.mark.parametrize("part", [".ralph/log/sessions", f".ralph/log/sessions/{SESSION}.jsonl"])
-def test_a_link_is_not_followed_by_the_fast_path(here: World, tmp_path: Path, part: str) -> None:
+def test_a_link_is_not_followed(here: World, tmp_path: Path, part: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     link = here.root / part
@@ -215,3 +214,116 @@ def test_a_write_that_does_not_fit_is_taken_back_and_counted(here: World) -> Non
     assert here.failures() == 1
     quiet(hook("PostToolUse", sent, here.env))
     assert len(here.lines()) == 2
+
+
+# --- the plugin beside the settings ------------------------------------------------------------
+
+STUB = str(HOOKS / "run.py")
+
+
+def started(here: World, *more: str, **env: str) -> None:
+    quiet(hook("PostToolUse", payload(), here.env | env, more=more))
+
+
+def hooked(
+    path: Path, runner: str, *, indent: int | None = 2, interpreter: str = sys.executable, event: str = "PostToolUse"
+) -> None:
+    """Settings with our hook, among other things."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hook = {"type": "command", "command": interpreter, "args": ["-I", "-S", "-c", "x", runner, "claude", event]}
+    settings = {"model": "x", "hooks": {event: [{"hooks": [{"command": "other.sh"}, hook]}]}, "z": "é" * 20_000}
+    path.write_text(json.dumps(settings, indent=indent), encoding="utf-8")
+
+
+def settings_files(here: World) -> list[Path]:
+    project = here.root / ".claude"
+    return [here.home / ".claude" / "settings.json", project / "settings.json", project / "settings.local.json"]
+
+
+def test_the_plugin_alone_handles_an_event(here: World) -> None:
+    started(here, "--plugin")
+    assert len(here.lines()) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_with_a_hook_in_the_settings_each_event_is_recorded_once(here: World, number: int) -> None:
+    hooked(settings_files(here)[number], STUB, indent=number or None)
+    started(here, "--plugin")
+    assert here.lines() == []
+    started(here)
+    assert len(here.lines()) == 1
+
+
+def test_the_folder_of_the_hosts_settings_may_be_another(here: World, tmp_path: Path) -> None:
+    hooked(tmp_path / "conf" / "settings.json", STUB)
+    started(here, "--plugin", CLAUDE_CONFIG_DIR=str(tmp_path / "conf"))
+    assert here.lines() == []
+    hooked(settings_files(here)[0], STUB)
+    started(here, "--plugin", CLAUDE_CONFIG_DIR=str(tmp_path / "none"))
+    assert len(here.lines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("runner", "interpreter", "event"),
+    [
+        ("/nowhere/ralph/hooks/run.py", sys.executable, "PostToolUse"),
+        ("other/hooks/run.py", sys.executable, "PostToolUse"),
+        (STUB, "/nowhere/bin/python", "PostToolUse"),
+        (STUB, "/a\0b", "PostToolUse"),
+        (STUB, sys.executable, "Stop"),
+    ],
+)
+def test_a_hook_that_starts_nothing_at_this_event_does_not_count(
+    here: World, runner: str, interpreter: str, event: str
+) -> None:
+    for path in settings_files(here):
+        hooked(path, runner, interpreter=interpreter, event=event)
+    started(here, "--plugin")
+    assert len(here.lines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", 'ralph/hooks/run.py"', '"\\x ralph/hooks/run.py"'])
+def test_settings_that_cannot_be_read_do_not_count(here: World, text: str) -> None:
+    settings_files(here)[0].parent.mkdir()
+    settings_files(here)[0].write_text(text, encoding="utf-8")
+    settings_files(here)[1].parent.mkdir()
+    settings_files(here)[1].mkdir()
+    started(here, "--plugin")
+    assert len(here.lines()) == 1
+
+
+# --- the app and the settings cache ------------------------------------------------------------
+
+
+def test_a_changed_config_is_read_before_the_event_is_recorded(here: World) -> None:
+    (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
+    quiet(hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), here.env))
+    assert "[redacted: custom] only" in here.log.read_text(encoding="utf-8")
+
+
+def test_with_a_broken_config_nothing_is_recorded_and_it_is_counted(here: World) -> None:
+    (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['(']\n  nonsense: 1\n", encoding="utf-8")
+    quiet(hook("PostToolUse", payload(), here.env))
+    assert here.lines() == []
+    assert here.failures() == 1
+
+
+def test_an_event_about_a_private_path_is_not_recorded(here: World) -> None:
+    (here.root / "ralph.yml").write_text("privacy:\n  paths: ['secrets/**', '*.pem']\n", encoding="utf-8")
+    here.cached()
+    quiet(hook("PostToolUse", payload(tool_input={"command": "cat ./secrets/x"}), here.env))
+    quiet(hook("PostToolUse", payload(tool_response={"stdout": "a/certs/key.PEM:3: x"}), here.env))
+    assert here.lines() == []
+    quiet(hook("PostToolUse", payload(tool_input={"command": "cat README.md"}), here.env))
+    assert len(here.lines()) == 1
+
+
+def test_gemini_events_are_recorded_under_their_own_names(here: World) -> None:
+    quiet(hook("AfterTool", payload(tool_name="run_shell_command"), here.env, host="gemini"))
+    assert [(line["host"], line["event"]) for line in here.lines()] == [("gemini", "AfterTool")]
+
+
+def test_a_session_id_inside_a_tool_is_not_taken(here: World) -> None:
+    sent = b' {"tool_response" : {"session_id" : "evil"},\n "cwd": "/nowhere",\n "session_id" : "%s" }\n'
+    quiet(hook("PostToolUse", sent % SESSION.encode(), here.env))
+    assert [line["payload"]["session_id"] for line in here.lines()] == [SESSION]  # type: ignore[index]

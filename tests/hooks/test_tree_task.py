@@ -12,9 +12,7 @@ from tests.hooks.test_answer import text_of
 from tests.hooks.world import World, hook, payload, world
 
 from ralph import config, paths
-from ralph.app import hook_settings, index, sight
-from ralph.hooks import fast
-from ralph.hooks import place as places
+from ralph.app import hook_state, index, sight
 
 
 def git(root: Path, *words: str) -> None:
@@ -38,7 +36,7 @@ def both(here: World) -> Both:
     git(here.root, "commit", "-q", "-m", "first")
     git(here.root, "worktree", "add", "-q", f".worktrees/{made.two}")
     tree = tree_of(made)
-    assert hook_settings.write(tree, config.load(tree, env=here.env), env=here.env)
+    assert hook_state.write_settings(tree, config.load(tree, env=here.env), env=here.env)
     index.sync(tree)
     return made
 
@@ -76,30 +74,6 @@ def test_what_is_recorded_there_has_the_task(here: World, both: Both, event: str
         assert any(f'"{task}"' in json.dumps(line) for line in lines), lines
 
 
-def test_the_light_way_and_the_whole_one_know_the_same_task(both: Both) -> None:
-    inner = tree_of(both) / "src"
-    inner.mkdir()
-    found = places.project(str(inner))
-    assert found is not None
-    assert found.task == both.two == paths.task_of(tree_of(both))
-    main = places.project(str(both.root))
-    assert main is not None
-    assert main.task == "" == paths.task_of(both.root)
+def test_the_environment_comes_before_the_folder(both: Both) -> None:
     assert sight.own(tree_of(both), {}) == both.two
     assert sight.own(tree_of(both), {"RALPH_TASK": "t-x"}) == "t-x"
-
-
-@pytest.mark.parametrize(("name", "task"), [("mine", ""), ("task-001", "task-001"), ("t-0a0a0a", "t-0a0a0a")])
-def test_a_worktree_of_no_task_is_nobody_s(both: Both, name: str, task: str) -> None:
-    (paths.tasks_folder(both.root) / "task-001").mkdir()
-    git(both.root, "worktree", "add", "-q", f".worktrees/{name}")
-    tree = both.root / ".worktrees" / name
-    found = places.project(str(tree))
-    assert found is not None
-    assert found.task == task == paths.task_of(tree)
-
-
-def test_the_environment_comes_before_the_folder() -> None:
-    assert fast.of_loop({}, "t-1") == ', "task": "t-1"'
-    assert fast.of_loop({"RALPH_TASK": "t-2"}, "t-1") == ', "task": "t-2"'
-    assert fast.of_loop({}) == ""

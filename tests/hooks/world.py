@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ralph.hooks
-from ralph import config
-from ralph.app import hook_settings
+from ralph import config, paths
+from ralph.app import hook_state
+from ralph.hooks.run import run_event
 
 HOOKS = Path(ralph.hooks.__file__).parent
 SESSION = "00000000-0000-4000-8000-000000000000"
@@ -30,11 +31,11 @@ class World:
 
     @property
     def log(self) -> Path:
-        return self.root / ".ralph" / "log" / "sessions" / f"{SESSION}.jsonl"
+        return paths.log_folder(self.root) / "sessions" / f"{SESSION}.jsonl"
 
     def cached(self) -> None:
-        """Write the settings cache as the full path does."""
-        assert hook_settings.write(self.root, config.load(self.root, env=self.env), env=self.env)
+        """Write the settings cache as a command does."""
+        assert hook_state.write_settings(self.root, config.load(self.root, env=self.env), env=self.env)
 
     def lines(self) -> list[dict[str, object]]:
         if not self.log.exists():
@@ -42,8 +43,8 @@ class World:
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
 
     def failures(self) -> int:
-        found = hook_settings.failures(self.root)
-        return found.count if found else 0
+        counted = hook_state.read_failures(self.root)
+        return counted.count if counted else 0
 
 
 def world(folder: Path) -> World:
@@ -57,10 +58,10 @@ def world(folder: Path) -> World:
 
 def payload(event: str = "PostToolUse", **members: object) -> bytes:
     """What Claude Code sends, in its order and on one line."""
-    said: dict[str, object] = {"session_id": SESSION, "cwd": "/nowhere", "hook_event_name": event}
+    sent: dict[str, object] = {"session_id": SESSION, "cwd": "/nowhere", "hook_event_name": event}
     if "ToolUse" in event:
-        said |= {"tool_name": "Bash", "tool_input": {"command": "echo hi"}, "tool_response": {"stdout": "hi"}}
-    return json.dumps(said | members, ensure_ascii=False, separators=(",", ":")).encode()
+        sent |= {"tool_name": "Bash", "tool_input": {"command": "echo hi"}, "tool_response": {"stdout": "hi"}}
+    return json.dumps(sent | members, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def hook(
@@ -70,8 +71,13 @@ def hook(
     *,
     host: str = "claude",
     cwd: Path | None = None,
-    flags: str = "-I",
+    more: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[bytes]:
     """One event, as a host starts it."""
-    command = [sys.executable, flags, "-S", str(HOOKS / "run.py"), host, event]
+    command = [sys.executable, "-I", "-S", str(HOOKS / "run.py"), host, event, *more]
     return subprocess.run(command, input=stdin, env=dict(env), cwd=cwd, capture_output=True, check=False)
+
+
+def handled(env: Mapping[str, str], event: str, sent: bytes, host: str = "claude") -> bytes:
+    """What an event prints, without a process of its own."""
+    return run_event(host, event, sent, env)

@@ -43,12 +43,13 @@ from ralph.app import (
     task,
     task_memory,
 )
-from ralph.app.chat_log import Mode
-from ralph.hooks import fast, full
+from ralph.app.chats import chat
+from ralph.app.chats.chat_log import Mode
+from ralph.hooks.run import run_event
 from ralph.model import ids
 from ralph.model.record import MemoryKind
 from ralph.model.work import Ask, Reply, ToolCall
-from ralph.store import light
+from ralph.store import hook_files
 from ralph.testing import ScriptedAgent, Step
 
 PATTERN, DECISION, FIX, CONTEXT = MemoryKind
@@ -109,14 +110,14 @@ class Clock:
 def turned(clock: Clock, seed: int) -> Iterator[None]:
     """Let ids and hooks read this clock and a seeded generator."""
     chance = Random(seed)
-    before = (ids.now, os, light.stamp)
+    before = (ids.now, os, hook_files.timestamp)
     setattr(ids, "now", clock)  # noqa: B010  (mypy knows that a module's function is no variable)
     setattr(ids, "os", SimpleNamespace(urandom=chance.randbytes))  # noqa: B010 - not the stated type
-    setattr(light, "stamp", clock.stamp)  # noqa: B010 - not the stated type
+    setattr(hook_files, "timestamp", clock.stamp)  # noqa: B010 - not the stated type
     try:
         yield
     finally:
-        for module, name, value in zip((ids, ids, light), ("now", "os", "stamp"), before, strict=True):
+        for module, name, value in zip((ids, ids, hook_files), ("now", "os", "timestamp"), before, strict=True):
             setattr(module, name, value)
 
 
@@ -251,10 +252,7 @@ class Maker:
         payload = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
         env = {**self.made.env, "CLAUDE_PROJECT_DIR": str(self.root)}
         self.clock.wait(1)
-        try:
-            return fast.event("claude", event, payload, env)
-        except fast.Whole:
-            return full.main("claude", event, payload, env)
+        return run_event("claude", event, payload, env)
 
     def session(self, name: str, days: float, hour: float, story: texts.Story) -> None:
         """A whole session, from its start to its end."""

@@ -11,7 +11,7 @@ from tests.web.sample_live import ENDED, Live
 from ralph.app import doctor, index, ledger, memory
 from ralph.formats.memories import parse_memories
 from ralph.model import ids
-from ralph.store import light
+from ralph.store import hook_files
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 
@@ -34,9 +34,9 @@ def test_the_same_time_gives_the_same_sample(tmp_path: Path) -> None:
 
 
 def test_the_clock_and_the_environment_are_given_back() -> None:
-    before = (dict(os.environ), ids.now, ids.timestamp()[:10], light.stamp)
+    before = (dict(os.environ), ids.now, ids.timestamp()[:10], hook_files.timestamp)
     sample.shared()
-    assert (dict(os.environ), ids.now, ids.timestamp()[:10], light.stamp) == before
+    assert (dict(os.environ), ids.now, ids.timestamp()[:10], hook_files.timestamp) == before
     assert ids.mint("mem") != ids.mint("mem")
 
 

@@ -21,7 +21,7 @@ from bench.sessions import Words
 
 from bench import speed
 from ralph import paths
-from ralph.app import check, hook_settings, index, task
+from ralph.app import check, hook_state, index, task
 from ralph.config import Loaded
 from ralph.formats.log import encode_line
 from ralph.settings import Config, Privacy
@@ -258,7 +258,7 @@ def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
         return env
     if where is not Where.BARE:
         files.write(root / "ralph.yml", "# made for a measurement\n")
-    hook_settings.write(root, Loaded(_SETTINGS.get(where, Config()), {}, {}, ()), env=env)
+    hook_state.write_settings(root, Loaded(_SETTINGS.get(where, Config()), {}, {}, ()), env=env)
     return env
 
 

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, guardrails, hook_settings, index, ledger, logs, memory, verified
+from ralph.app import entries, guardrails, hook_state, index, ledger, logs, memory, verified
 from ralph.capture import summarize
 from ralph.context import brief, budget, recall, render, skill
 from ralph.context.brief import Brief, Caps, Summary
@@ -154,7 +154,7 @@ def _verify(root: Path) -> None:
 def notices(root: Path) -> list[str]:
     """What Ralph itself has to say about its work here."""
     said = []
-    failed = hook_settings.failures(root)
+    failed = hook_state.read_failures(root)
     if failed is not None:
         said.append(f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` tells more")
     return said

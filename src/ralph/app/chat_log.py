@@ -20,7 +20,7 @@ from ralph.capture import summarize
 from ralph.capture.event import Action, Event, Happening
 from ralph.capture.pipeline import observe, of_loop, without_injected
 from ralph.capture.privacy import redact
-from ralph.capture.redactor import Redactor
+from ralph.capture.privacy import Redactor
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.model import ids
 from ralph.model.record import Record
@@ -203,7 +203,7 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
             observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
             missing += [of_loop(observation, {"task": chat.task})] if observation is not None else []
         if observation is not None and _CUT.search(observation.text):
-            text = Redactor(privacy.patterns, bear=True)(event.prompt or event.message, _LONGEST // 2)
+            text = Redactor(privacy.patterns, tolerant=True)(event.prompt or event.message, _LONGEST // 2)
             text = redact(without_injected(text), privacy.patterns).text
             full_texts.append({"id": observation.id, "text": text})
     lines = [encode_record(each) for each in missing]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, outdated
+from ralph.app import hook_state, outdated
 from ralph.app.entries import backup
 from ralph.app.project import not_ignored
 from ralph.app.worktrees import indexes, worktree
@@ -87,7 +87,7 @@ def examine(
     found += _not_folders(root)
     found += _seen_by_git(root)
     found += _worktrees(root)
-    elsewhere = (*hook_health.problems(root, env or {}), *outdated.problems(root))
+    elsewhere = (*hook_state.find_problems(root, env or {}), *outdated.problems(root))
     found += [Finding(path, each, each.code in FIXABLE) for path, each in elsewhere]
     if secrets:
         found += _secrets(root, custom)
@@ -108,10 +108,10 @@ def fix(root: Path) -> list[Mended]:
     for finding in _permissions(root):
         files.restrict(finding.path)
         done.append(Mended(finding.path, "made it readable by its owner only"))
-    counted = hook_health.set_back(root)
+    counted = hook_state.reset_failures(root)
     if counted is not None:
-        what = f"set the count of failures back ({hook_health.told(counted)})"
-        done.append(Mended(hook_settings.failures_file(root), what))
+        what = f"set the count of failures back ({counted})"
+        done.append(Mended(hook_state.failures_file(root), what))
     return done
 
 

@@ -1,10 +1,8 @@
-"""One event of a host, with all rules: recorded as it may be kept, and what the event asks for.
+"""Handle the events of hooks that need all of Ralph: a session's start, a stop, a compaction, a changed config.
 
-The order is the safety: what happened goes to the session's log first, redacted, with one append. Then a
-session's start is handed its brief, a stop or a compaction leaves a summary (always made anew from what is
-recorded, no model), and the ledger learns which of the injected records were used. The index is caught up with
-for a fraction of a second; another process that is at it does the same work. What cannot be
-written is counted and does not keep an answer back; all other errors are the caller's to count.
+The event goes to the session's log first, redacted, with one append. Then a session that starts gets its brief, a
+stop or a compaction stores a summary (always made anew from the records, without a model), and the ledger learns
+which of the injected records were used. What cannot be written is counted and does not hold an answer back.
 """
 
 import json
@@ -15,7 +13,7 @@ from pathlib import Path
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import hook_settings, index, ledger, pause, sight
+from ralph.app import hook_state, index, ledger, sight
 from ralph.app.ledger import Injection
 from ralph.app.logs import log_file
 from ralph.capture import summarize
@@ -38,59 +36,71 @@ _NAMED = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
 _TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
-def handle(root: Path, host: str, event: str, payload: bytes, *, env: Mapping[str, str], project: bool = True) -> str:
-    """What to print about an event, after everything was done about it; "" for nothing.
-
-    Outside of a `project` only those are recorded who asked for it everywhere.
-    """
-    if pause.since(root) is not None:
+def handle_event(
+    folder: str, host: str, event: str, payload: bytes, *, env: Mapping[str, str], project: bool = True
+) -> str:
+    """Handle an event and return what to print; outside of a `project` only where capture is on everywhere."""
+    root = Path(folder)
+    if hook_state.paused_since(root) is not None:
         return ""
-    seen = hook_settings.look(root, env)
+    state = hook_state.config_state(root, env)
     try:
         loaded = settings.load(root, env=env)
     except RalphError as error:
-        return _unsettled(root, event, error) if project else ""
+        return _report_config(root, event, error) if project else ""
     if not project and not loaded.config.capture.everywhere:
         return ""
-    happened = event_of(host, event, _parsed(payload), _now())
+    happened = event_of(host, event, _parse(payload), _now())
     if happened is not None and happened.session:
         with _counted(root, event):
-            record(root, happened, loaded.config, _loop(root, env))
+            record_event(root, happened, loaded.config, _loop_members(root, env))
     if project:
         with _counted(root, event):
-            hook_settings.write(root, loaded, env=env, seen=seen)
+            hook_state.write_settings(root, loaded, env=env, state=state)
     if happened is None or not happened.session:
         return ""
     if happened.happening is Happening.SESSION_START:
-        # The prompt of Ralph's own loop has what memory knows: nothing is handed over twice.
+        # The prompt of Ralph's own loop has what memory knows: nothing is injected twice.
         if env.get("RALPH_RUN"):
             with _counted(root, event):
-                _told_by_loop(root, happened, _loop(root, env))
+                _note_loop_prompt(root, happened, _loop_members(root, env))
             return ""
-        return _started(root, happened, loaded.config, event, task=sight.own(root, env))
+        return _start_session(root, happened, loaded.config, event, task=sight.own(root, env))
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
-        _settled(root, happened, loaded.config)
+        _summarize_session(root, happened, loaded.config)
     return ""
 
 
-def _unsettled(root: Path, event: str, error: RalphError) -> str:
-    """Nobody knows what is private here: nothing is recorded, and a session that starts is told why."""
-    hook_settings.count_failure(root, event, f"{type(error).__name__}: {error}")
+def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
+    """Write the settings cache anew; a config that cannot be read is counted as a failure."""
+    root = Path(folder)
+    state = hook_state.config_state(root, env)
+    try:
+        loaded = settings.load(root, env=env)
+    except RalphError as error:
+        _report_config(root, event, error)
+    else:
+        hook_state.write_settings(root, loaded, env=env, state=state)
+
+
+def _report_config(root: Path, event: str, error: RalphError) -> str:
+    """Record nothing while nobody knows what is private here, and tell a session that starts why."""
+    hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
     why = str(error).partition("\n")[0]
     line = f"{why}; until that is mended nothing is recorded or recalled here"
-    return _printed(event, render.notes([line])) if event == Happening.SESSION_START else ""
+    return _context_json(event, render.notes([line])) if event == Happening.SESSION_START else ""
 
 
 @contextmanager
 def _counted(root: Path, event: str) -> Iterator[None]:
-    """What cannot be written in here is counted, and the answer is given all the same: a full disk still reads."""
+    """Count what cannot be written in here; the answer is given all the same: a full disk can be read."""
     try:
         yield
     except (RalphError, OSError) as error:
-        hook_settings.count_failure(root, event, f"{type(error).__name__}: {error}")
+        hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
-def _parsed(payload: bytes) -> Mapping[str, object]:
+def _parse(payload: bytes) -> Mapping[str, object]:
     try:
         said = json.loads(payload)
     except (ValueError, RecursionError) as error:
@@ -104,14 +114,14 @@ def _now() -> str:
     return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _loop(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
+def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
     """The run, iteration and task that the loop tells its agents, or the worktree's task, as a raw line has them."""
     number = env.get("RALPH_ITERATION", "")
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
     return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": sight.own(root, env) or None}
 
 
-def _told_by_loop(root: Path, event: Event, loop: Mapping[str, object]) -> None:
+def _note_loop_prompt(root: Path, event: Event, loop: Mapping[str, object]) -> None:
     """Note what the iteration's prompt names, so that a failing command does not bring it once more."""
     run, iteration = str(loop["run"]), loop["iteration"]
     if _RUN.fullmatch(run) and isinstance(iteration, int):
@@ -119,7 +129,7 @@ def _told_by_loop(root: Path, event: Event, loop: Mapping[str, object]) -> None:
         ledger.saw(root, event.session, _NAMED.findall(prompt))
 
 
-def record(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
+def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
     """Append to the session's log what may be kept of an event, with one write; `loop` says what it was part of."""
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
@@ -133,7 +143,7 @@ def record(root: Path, event: Event, config: Config, loop: Mapping[str, object] 
         files.append(path, "".join(lines), root=paths.state_root(root))
 
 
-def _started(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
+def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
     """The brief of a session that starts; one that goes on has what it was told, a fork of it as well."""
     goes_on = event.source in ("resume", "fork")
     if not goes_on:
@@ -148,14 +158,14 @@ def _started(root: Path, event: Event, config: Config, name: str, *, task: str) 
         items = [Injection(shown.id, shown.tokens) for shown in made.records]
         ledger.record(root, event.session, name, items, event.at)
         ledger.saw(root, event.session, made.noted)
-    return _printed(name, made.text)
+    return _context_json(name, made.text)
 
 
-def _printed(name: str, text: str) -> str:
+def _context_json(name: str, text: str) -> str:
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
-def _settled(root: Path, event: Event, config: Config) -> None:
+def _summarize_session(root: Path, event: Event, config: Config) -> None:
     """A summary of the session so far, in place of the one before, and which of the injected records it used."""
     happened, stored = _happened(root, event, config)
     found = summarize.summary(happened)

@@ -18,7 +18,8 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import entries
 from ralph.app import feature as features
-from ralph.capture import invisible_characters, privacy
+from ralph.capture import privacy
+from ralph.capture.invisible_characters import check_text, clean_text
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Rendered, Titles, Work
 from ralph.errors import Conflict, NotFound, RalphError, Refused
@@ -170,10 +171,10 @@ def learn(
 def _learned(root: Path, sigil: KnowledgeSigil, feature: str, run: str, patterns: Sequence[str]) -> Learned:
     title = ""
     try:
-        clean = [privacy.redact(invisible_characters.clean_text(words), patterns) for words in (sigil.title, sigil.text)]
+        clean = [privacy.redact(clean_text(words), patterns) for words in (sigil.title, sigil.text)]
         title, text = " ".join(clean[0].text.split()), clean[1].text
-        invisible_characters.check_text(title + text)
-        tags = [tag for tag in map(invisible_characters.clean_text, sigil.tags) if privacy.redact(tag, patterns).text == tag]
+        check_text(title + text)
+        tags = [tag for tag in map(clean_text, sigil.tags) if privacy.redact(tag, patterns).text == tag]
         done = _keep(root, _wanted(title, text.strip(), tags, feature, run))
     except RalphError as error:
         return Learned(title, "", Change.REFUSED, error.message)

@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import briefing, entries, guardrails, index, ledger, loop_prompt, memory, pause, task_file
-from ralph.context import brief, recall, render
+from ralph.app import briefing, entries, guardrails, hook_state, index, ledger, loop_prompt, memory, task_file
+from ralph.context import brief, recall, render, shares
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
 from ralph.loop.state import Run
@@ -124,8 +124,8 @@ def show(
 
 def _switched_off(root: Path, config: Config, event: Event) -> Iterable[str]:
     settings = config.memories
-    if pause.since(root) is not None and event is not Event.LOOP:
-        yield "hooks are paused here and hand over nothing; `ralph capture on` lets them go on"
+    if hook_state.paused_since(root) is not None and event is not Event.LOOP:
+        yield "hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on"
     if settings.inject is not Inject.AUTO:
         yield f"memories.inject is {settings.inject.value}: no hook hands over memories by itself"
     if not settings.enabled:

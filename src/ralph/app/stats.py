@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_settings, index, ledger
+from ralph.app import hook_state, index, ledger
 from ralph.errors import Unreadable
 from ralph.model.work import RunStatus
 from ralph.store import rows
@@ -136,7 +136,7 @@ def never_used(root: Path) -> tuple[Unused, ...]:
 
 def hooks(root: Path) -> Hooks:
     """What the hooks recorded and how often they failed."""
-    failed = hook_settings.failures(root)
+    failed = hook_state.read_failures(root)
     recorded = sum(_recorded(path) for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")))
     return Hooks(recorded) if failed is None else Hooks(recorded, failed.count, failed.at, failed.what)
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, index, logs, pause, stats
-from ralph.app.hook_health import Installed
+from ralph.app import hook_state, index, logs, stats
+from ralph.app.hook_state import Installed
 from ralph.app.index import Size
 from ralph.app.stats import Hooks
 from ralph.store.library import Library
@@ -56,8 +56,8 @@ def show(root: Path, env: Mapping[str, str]) -> Status:
         memory_bytes=sum(path.stat().st_size for path in _memory_files(root) if path.is_file()),
         last=last_session(root) if away is None else None,
         hooks=stats.hooks(root) if away is None else Hooks(0),
-        installed=hook_health.installed(root, env),
-        paused=pause.since(root),
+        installed=hook_state.find_installed(root, env),
+        paused=hook_state.paused_since(root),
         outside=away,
     )
 

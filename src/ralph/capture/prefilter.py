@@ -45,9 +45,8 @@ def _has_invisible(text: str) -> bool:
     """Check for anything that can split a word or spell a character differently."""
     if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
         return True
-    if "\\" in text or "^" in text:
-        if any(escape in text for escape in _ESCAPES):
-            return True
+    if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
+        return True
     return not text.isascii() and any(character in text for character in _LOOKALIKES)
 
 

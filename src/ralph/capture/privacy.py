@@ -395,17 +395,28 @@ def _shorten(text: str, longest: int) -> str:
 
 
 def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
-    """Drop the original file of an edit, and the edit as well if that file or the edit has private parts."""
-    answer, parameters = payload.get("tool_response"), payload.get("tool_input")
-    if not isinstance(answer, dict) or "originalFile" not in answer:
+    """Drop the original file of an edit, and the edit itself if the file, its old or its new text is private."""
+    parameters, answer = payload.get("tool_input"), payload.get("tool_response")
+    if not isinstance(parameters, dict):
         return payload
-    original = answer["originalFile"]
-    hidden = isinstance(original, str) and has_private_parts(original)
-    names = ("filePath", "interrupted", "isError", "is_error") if hidden else tuple(answer)
-    answer = {name: value for name, value in answer.items() if name in names and name != "originalFile"}
-    if hidden and isinstance(parameters, dict):
+    edits = [parameters[name] for name in _EDITS if name in parameters]
+    patches = [text for text in _texts(list(parameters.values())) if "*** Begin Patch" in text]
+    if isinstance(answer, dict) and "originalFile" in answer:
+        hunks = [hunk for hunk in _list(answer.get("structuredPatch")) if isinstance(hunk, dict)]
+        lines = [line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)]
+        edits += [answer["originalFile"], "\n".join(line[1:] for line in lines)]
+        answer = {name: value for name, value in answer.items() if name != "originalFile"}
+    if any(has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
+        parameters = {"input": "\n".join(line for patch in patches for line in patch.split("\n") if line[:4] == "*** ")}
+    elif any(map(has_private_parts, _texts(edits))):
         parameters = {name: value for name, value in parameters.items() if name not in _EDITS}
-    return {**payload, "tool_input": parameters, "tool_response": answer}
+        flags = ("filePath", "interrupted", "isError", "is_error")
+        answer = {name: value for name, value in answer.items() if name in flags} if isinstance(answer, dict) else ""
+    return {**payload, "tool_input": parameters, **({"tool_response": answer} if "tool_response" in payload else {})}
+
+
+def _list(value: object) -> "list[object]":
+    return value if isinstance(value, list) else []
 
 
 # --- private paths ------------------------------------------------------------------------------
@@ -424,8 +435,8 @@ class PrivatePaths:
     """
 
     def __init__(self, globs: "Sequence[str]") -> None:
-        from fnmatch import translate  # noqa: PLC0415 - few projects have globs
-        from os.path import expanduser  # noqa: PLC0415
+        from fnmatch import translate  # few projects have globs
+        from os.path import expanduser
 
         anywhere, rooted = list[str](), list[str]()
         for each in globs:
@@ -440,7 +451,7 @@ class PrivatePaths:
 
     def match(self, name: str, folder: str) -> bool:
         """Check whether a name is that of a private file, or of something in a private folder."""
-        from os.path import expanduser, join, normpath  # noqa: PLC0415 - few projects have globs
+        from os.path import expanduser, join, normpath  # few projects have globs
 
         full = normpath(join(folder, expanduser(name))).lower()
         inner = full.removeprefix(folder.rstrip("/") + "/") if folder else full

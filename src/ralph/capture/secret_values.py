@@ -256,7 +256,7 @@ def encodes_digits(encoded: str) -> bool:
 
 
 def _decode_base64(encoded: str) -> bytes:
-    import binascii  # noqa: PLC0415 - few texts need it
+    import binascii  # few texts need it
 
     return binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4), strict_mode=True)
 

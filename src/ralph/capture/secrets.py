@@ -152,7 +152,7 @@ def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]", markers: list[
 
 def _touches(markers: list[tuple[int, int]], span: Span) -> bool:
     """Check whether a span overlaps a marker: only the last one that begins before the span's end can."""
-    from bisect import bisect_left  # noqa: PLC0415 - few texts have markers
+    from bisect import bisect_left  # few texts have markers
 
     last = bisect_left(markers, (span[1], 0)) - 1
     return last >= 0 and span[0] < markers[last][1]

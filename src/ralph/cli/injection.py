@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from ralph.app import briefing, pause
+from ralph.app import briefing, hook_state
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, print_raw, visible
@@ -55,7 +55,7 @@ def context(
     if topic is not None:
         _print_where(tuple(map(answer, Topic)) if topic == "all" else (answer(topic),), form)
         return
-    if pause.since(call.root) is not None:
+    if hook_state.paused_since(call.root) is not None:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     task = call.asking(task, all_tasks)
     if not prompt:

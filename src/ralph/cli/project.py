@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ralph import paths
-from ralph.app import pause, project
+from ralph.app import hook_state, project
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, one_line, visible
@@ -68,13 +68,13 @@ def capture(ctx: click.Context, state: str | None) -> None:
       ralph capture
     """
     call = invocation(ctx)
-    paused = pause.since(call.root)
+    paused = hook_state.paused_since(call.root)
     since = f" since {visible(paused)}" if paused else ""
     if state is None:
         click.echo("Capture is on." if paused is None else f"Capture is off{since}; `ralph capture on` resumes it.")
     elif state == "on":
-        click.echo("Capture is on again." if pause.resume(call.root) else "Capture was on already.")
-    elif paused is None and pause.pause(call.root, everywhere=call.config.capture.everywhere):
+        click.echo("Capture is on again." if hook_state.resume_capture(call.root) else "Capture was on already.")
+    elif paused is None and hook_state.pause_capture(call.root, everywhere=call.config.capture.everywhere):
         click.echo("Capture is off: nothing is recorded or injected here. `ralph capture on` resumes it.")
     else:
         click.echo(f"Capture was off already{since}. `ralph capture on` resumes it.")

@@ -139,8 +139,8 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
 @contextmanager
 def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
-    from ralph.app import pause  # noqa: PLC0415  (only who speaks to an agent asks)
-    from ralph.app.chats import TurnListener  # noqa: PLC0415  (the same)
+    from ralph.app import hook_state  # noqa: PLC0415  (only who speaks to an agent asks)
+    from ralph.app.chats.chat import Ear  # noqa: PLC0415  (the same)
 
     stops: list[int] = []
     last = "\n"
@@ -156,7 +156,7 @@ def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
             click.echo(visible(text), nl=False)
             last = text[-1]
 
-    silent = pause.since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
+    silent = hook_state.paused_since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
     before = {number: signal.signal(number, heard) for number in _SIGNALS}
     try:
         yield TurnListener(show, lambda: bool(stops), silent)

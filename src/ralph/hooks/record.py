@@ -106,7 +106,7 @@ def decode_string(value: bytes) -> str:
     if "\\" not in text:
         return text
     if "\\u" in text:
-        import json  # noqa: PLC0415 - few texts have such an escape
+        import json  # few texts have such an escape
 
         try:
             return str(json.loads(value))
@@ -135,10 +135,12 @@ class Project:
     def __init__(self, folder: str) -> None:
         self.root = discovery.find_root(folder)
         self.folder = self.root or folder
-        location = discovery.locate(self.folder)
-        self.worktree, self.task = location.worktree, location.task
-        self.state = f"{location.main}/.ralph"
-        self.index = f"{self.state}/cache/worktrees/{self.worktree}/ralph.db" if self.worktree else f"{self.state}/ralph.db"
+        if self.root:
+            location = discovery.locate(self.root)
+            self.worktree, self.task = location.worktree, location.task
+            self.state = f"{location.main}/.ralph"
+            tree = f"{self.state}/cache/worktrees/{self.worktree}" if self.worktree else self.state
+            self.index = f"{tree}/ralph.db"
 
     def may_be_everywhere(self, env: "Mapping[str, str]") -> bool:
         """Check whether the user's config may let hooks act outside of projects: it has the word."""
@@ -179,20 +181,36 @@ def record_event(
 ) -> Payload:
     """Append an event to its session's log and return what was stored; failures are counted."""
     session = payload.text("session_id")
-    if not 0 < len(session) <= _LONGEST_ID or not _ID_CHARACTERS.issuperset(session):
-        if not payload.members or session:
-            raise ValueError("the payload is no JSON object" if not payload.members else "an odd session id")
+    if not payload.members:
+        raise ValueError("the payload is no JSON object")
+    if not session:
         return payload
     stored = stored_payload(host, payload, project.settings, before_rules)
     if stored is None:
         return Payload(b"{}")
+    append_event(host, event, stored, project, env)
+    return stored
+
+
+def append_event(host: str, event: str, stored: Payload, project: Project, env: "Mapping[str, str]") -> bool:
+    """Append a payload to its session's log in our envelope; False when it cannot be written, which is counted."""
     head = f'{{"v": 1, "type": "event", "at": "{hook_files.timestamp()}", "host": "{host}", "event": "{event}"'
     line = f"{head}{_loop_members(env, project.task)}".encode() + b', "payload": ' + stored.raw + b"}\n"
     try:
-        _append(project, f"{session}.jsonl", line)
+        _append(project, f"{session_name(stored.text('session_id'))}.jsonl", line)
     except OSError as error:
         hook_files.count_failure(project.state, event, f"cannot append: {error.strerror}")
-    return stored
+        return False
+    return True
+
+
+def session_name(session: str) -> str:
+    """Return the name of a session's files; an odd id does not become a path."""
+    if len(session) <= _LONGEST_ID and _ID_CHARACTERS.issuperset(session):
+        return session
+    from ralph.model import ids  # few sessions have such an id
+
+    return ids.derived("session", session)
 
 
 def _append(project: Project, name: str, line: bytes) -> None:
@@ -200,9 +218,9 @@ def _append(project: Project, name: str, line: bytes) -> None:
     try:
         hook_files.append(top, (folder, "log", "sessions"), name, line)
     except hook_files.Unsure:
-        from pathlib import Path  # noqa: PLC0415 - for links and file systems without locks
+        from pathlib import Path  # for links and file systems without locks
 
-        from ralph.store import files  # noqa: PLC0415 - the same
+        from ralph.store import files
 
         files.append(Path(project.state, "log", "sessions", name), line.decode("utf-8", "replace"), root=Path(top))
 
@@ -257,9 +275,9 @@ def _searched_text(payload: Payload) -> str:
 
 
 def _redacted_payload(raw: bytes, settings: "HookSettings", *, private: bool) -> Payload | None:
-    import json  # noqa: PLC0415 - most events do not need it
+    import json  # most events do not need it
 
-    from ralph.capture.privacy import mentions_private_path, redact_payload  # noqa: PLC0415 - the same
+    from ralph.capture.privacy import mentions_private_path, redact_payload
 
     if len(raw) > _LARGEST:
         raise ValueError("the payload is too large")

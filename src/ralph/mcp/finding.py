@@ -8,7 +8,7 @@ is named but held back, unless it is asked for by its id: an agent that searches
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from ralph.app import briefing, pause
+from ralph.app import briefing, hook_state
 from ralph.app import search as searching
 from ralph.app.asking import kinds, when
 from ralph.app.search import Answer, Shown
@@ -52,8 +52,8 @@ def context(call: Call, given: Arguments) -> Told:
     """What an agent would be handed with a prompt, or at its start."""
     prompt = given.text("prompt").strip()
     notes = []
-    if pause.since(call.root) is not None:
-        notes.append("the hooks are paused here and hand over nothing; `ralph capture on` lets them go on")
+    if hook_state.paused_since(call.root) is not None:
+        notes.append("the hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on")
     if not prompt:
         brief = briefing.at_start(call.root, _without_skill(call.config), "", task=call.task)
         rows = [{"id": each.id, "tokens": each.tokens} for each in brief.records]

@@ -7,7 +7,7 @@ clients show it in a menu. `tests/mcp_server/test_resources.py` proves it.
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from ralph.app import memory, pause
+from ralph.app import hook_state, memory
 from ralph.app import session as sessions
 from ralph.errors import NotFound
 from ralph.mcp import memories, working
@@ -31,7 +31,7 @@ class Listed:
 
 def listed(call: Call) -> list[Listed]:
     """The newest memories and sessions, newest first; none while Ralph is switched off, since hosts ask unbidden."""
-    if call.env.get("RALPH_DISABLE") == "1" or pause.since(call.root) is not None:
+    if call.env.get("RALPH_DISABLE") == "1" or hook_state.paused_since(call.root) is not None:
         return []
     kept = [stored.record for stored in reversed(memory.list_(call.root, last=MEMORIES))]
     found = [

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import insight, pause
+from ralph.app import hook_state, insight
 from ralph.app.pages import detail, history
 from ralph.app.pages.catalogue import FACETS
 from ralph.app.pages.detail import Detail, Layer
@@ -44,7 +44,7 @@ def state(asked: Asked) -> Mapping[str, object]:
         "version": __version__,
         "task_count": task_count,
         "record_count": record_count,
-        "paused": pause.since(asked.root) is not None,
+        "paused": hook_state.paused_since(asked.root) is not None,
         "config": {"budget": memories.budget, "window": context.window, "strategy": context.strategy.value},
         "kinds": [kind.value for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds],
         "families": [family.value for family in Family],

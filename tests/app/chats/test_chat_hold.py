@@ -38,8 +38,8 @@ def here(tmp_path: Path) -> Place:
 
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
-    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, event_time(), prompt="Hello.", mode="agent")
-    hook.record(here.root, event, Config(), {"task": here.task})
+    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, stamp(), prompt="Hello.", mode="agent")
+    hook.record_event(here.root, event, Config(), {"task": here.task})
 
 
 def killed(here: Place, mode: Mode = Mode.PLAN, name: str = "codex", host: str = "codex", seen: str = HOST) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.web import sample
 
-from ralph.app import hook_settings, ledger, lists, task
+from ralph.app import hook_state, ledger, lists, task
 from ralph.app.ledger import Injection
 from ralph.app.logs import log_file
 from ralph.app.pages import dashboard
@@ -84,7 +84,7 @@ class TestHooks:
         assert told.days == ()
 
     def test_failures_are_told(self, tmp_path: Path) -> None:
-        assert hook_settings.count_failure(tmp_path, "Stop", "OSError: no space")
+        assert hook_state.count_failure(tmp_path, "Stop", "OSError: no space")
         told = dashboard.hooks(tmp_path)
         assert told.failures == 1
         assert "no space" in told.note

@@ -16,14 +16,12 @@ from tests.app.side_by_side import write
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import doctor, forget, graph, hook_settings, index, meaning, search
+from ralph.app import doctor, forget, graph, index, meaning, search
 from ralph.app.forgetting import Wanted
 from ralph.formats.log import encode_record
-from ralph.hooks import place as places
-from ralph.hooks.place import Place, Settings
+from ralph.hooks.record import Project as HookProject
 from ralph.model.query import Query
 from ralph.model.record import Family, ObservationKind, Origin, Record
-from ralph.settings import Config
 from ralph.store import rows
 from ralph.testing import HashEmbedder
 
@@ -135,12 +133,9 @@ def test_the_first_moment_in_a_worktree_shows_nothing_of_the_main_checkout(check
 
 
 def test_a_hook_finds_the_index_of_its_own_checkout(checkouts: Checkouts) -> None:
-    settings = Settings(hook_settings.said(Config()))
     for root in checkouts.all:
         (root / "ralph.yml").touch()
-        at = places.project(str(root))
-        assert at is not None
-        assert Place(at.state, settings, at.root, at.tree).index == str(paths.index_file(root))
+        assert HookProject(str(root)).index == str(paths.index_file(root))
         assert paths.index_file(root).is_relative_to(checkouts.main / ".ralph")
 
 

@@ -16,7 +16,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_health, hook_settings, index, lists
+from ralph.app import hook_state, index, lists
 from ralph.app.ledger import Injection, Ledger
 from ralph.app.lists import RunRow, SessionRow, Tasks
 from ralph.app.logs import moment
@@ -107,7 +107,7 @@ def show(root: Path, env: Mapping[str, str]) -> Dashboard:
 
 def notices(root: Path, env: Mapping[str, str]) -> tuple[Notice, ...]:
     """What is odd about the hooks here."""
-    found = hook_health.problems(root, env)
+    found = hook_state.find_problems(root, env)
     return tuple(Notice(each.level, f"{paths.shown(path, root)}: {each.what}", each.hint) for path, each in found)
 
 
@@ -169,7 +169,7 @@ def hooks(root: Path, days: int = DAYS) -> Hooks:
         return counts, list(waits(connection, book, since))
 
     counts, waited = index.ask(root, question)
-    failed = hook_settings.failures(root)
+    failed = hook_state.read_failures(root)
     if not counts and failed is None:
         return Hooks()
     by_event = _grouped((event, milliseconds) for event, _, milliseconds in waited)
@@ -180,7 +180,7 @@ def hooks(root: Path, days: int = DAYS) -> Hooks:
         for event, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     note = "only the answers to prompts and to failed commands leave a time" if counts else ""
-    told = "; ".join(filter(None, (note, hook_health.told(failed) if failed is not None else "")))
+    told = "; ".join(filter(None, (note, str(failed) if failed is not None else "")))
     medians = tuple(_part(by_day.get(day, ()), 0.5) for day in shown)
     return Hooks(tuple(events), tuple(shown), medians, failed.count if failed is not None else 0, told)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import hook_health, hook_settings, pause
+from ralph.app import hook_state
 from ralph.app.hosts import install
 from ralph.app.hosts.install import Where
 from ralph.app.hosts.install_hosts import Host, Program, Scope
@@ -33,13 +33,13 @@ def installs(root: Path, env: dict[str, str], host: Host, scope: Scope, *, plugi
 
 
 def codes(root: Path, env: dict[str, str]) -> list[tuple[str, str]]:
-    return [(each.level, each.code) for _, each in hook_health.problems(root, env)]
+    return [(each.level, each.code) for _, each in hook_state.find_problems(root, env)]
 
 
 def test_nothing_installed_is_nothing_odd(root: Path, env: dict[str, str]) -> None:
-    assert hook_health.installed(root, env) == ()
+    assert hook_state.find_installed(root, env) == ()
     assert codes(root, env) == []
-    assert hook_health.installed(root, {}) == ()
+    assert hook_state.find_installed(root, {}) == ()
     assert codes(root, {}) == []
 
 
@@ -48,7 +48,7 @@ def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, s
     installs(root, env, Host.CLAUDE, Scope.LOCAL)
     installs(root, env, Host.CODEX, Scope.USER)
     installs(root, env, Host.GEMINI, Scope.PROJECT)
-    found = hook_health.installed(root, env)
+    found = hook_state.find_installed(root, env)
     assert [(each.host, each.scope) for each in found] == [
         ("claude", "user"), ("claude", "local"), ("codex", "user"), ("gemini", "project"),
     ]  # fmt: skip
@@ -59,13 +59,13 @@ def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, s
 
 def test_the_plugin_is_known_by_our_note(root: Path, env: dict[str, str]) -> None:
     installs(root, env, Host.CLAUDE, Scope.USER, plugin=True)
-    assert [(each.host, each.scope) for each in hook_health.installed(root, env)] == [("claude", "plugin")]
+    assert [(each.host, each.scope) for each in hook_state.find_installed(root, env)] == [("claude", "plugin")]
 
 
 def test_one_file_for_two_scopes_counts_once(env: dict[str, str]) -> None:
     home = Path(env["HOME"])
     installs(home, env, Host.CODEX, Scope.USER)
-    assert [(each.host, each.scope) for each in hook_health.installed(home, env)] == [("codex", "user")]
+    assert [(each.host, each.scope) for each in hook_state.find_installed(home, env)] == [("codex", "user")]
 
 
 def test_other_peoples_hooks_and_broken_files_are_none_of_ours(root: Path, env: dict[str, str]) -> None:
@@ -75,14 +75,14 @@ def test_other_peoples_hooks_and_broken_files_are_none_of_ours(root: Path, env: 
     codex = root / ".codex" / "hooks.json"
     codex.parent.mkdir()
     codex.write_text("{ broken", encoding="utf-8")
-    assert hook_health.installed(root, env) == ()
+    assert hook_state.find_installed(root, env) == ()
 
 
 def test_hooks_that_start_what_is_gone_are_told_with_the_way_back(root: Path, env: dict[str, str]) -> None:
     gone = Program(root / "old" / "python", root / "old" / "ralph" / "hooks" / "run.py")
     for host, scope in ((Host.CLAUDE, Scope.LOCAL), (Host.CODEX, Scope.USER)):
         install.carry_out(install.plan_install(Where(host, scope, root, env), gone))
-    found = {str(path): each for path, each in hook_health.problems(root, env)}
+    found = {str(path): each for path, each in hook_state.find_problems(root, env)}
     local = found[str(root / ".claude" / "settings.local.json")]
     assert local.what == f"its hooks start {gone.interpreter}, which is gone"
     assert local.hint == "run `ralph install claude --scope local` again"
@@ -116,30 +116,32 @@ def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(root: Path, env
     for groups in shape["hooks"].values():
         groups[0]["hooks"][0]["command"] = "'unclosed /x/ralph/hooks/run.py"
     file.write_text(json.dumps(shape), encoding="utf-8")
-    assert [each.programs for each in hook_health.installed(root, env)] == [()]
+    assert [each.programs for each in hook_state.find_installed(root, env)] == [()]
     assert codes(root, env) == []
 
 
 def test_failures_are_told_until_they_are_set_back_and_then_counted_anew(root: Path, env: dict[str, str]) -> None:
-    assert hook_health.set_back(root) is None
+    assert hook_state.reset_failures(root) is None
     for what in ("one", "cannot append: No space left on device"):
-        assert hook_settings.count_failure(root, "PostToolUse", what)
-    ((path, problem),) = hook_health.problems(root, env)
-    assert path == hook_settings.failures_file(root)
+        assert hook_state.count_failure(root, "PostToolUse", what)
+    ((path, problem),) = hook_state.find_problems(root, env)
+    assert path == hook_state.failures_file(root)
     assert problem.what.startswith("hooks failed 2 time(s), last at 2")
     assert problem.what.endswith(": PostToolUse: cannot append: No space left on device")
     assert "\n" not in problem.what
-    counted = hook_health.set_back(root)
+    counted = hook_state.reset_failures(root)
     assert counted is not None
     assert counted.count == 2
     assert path.stat().st_size == 4096
     assert codes(root, env) == []
-    assert hook_settings.count_failure(root, "Stop", "again")
-    assert [each.what.partition(",")[0] for _, each in hook_health.problems(root, env)] == ["hooks failed 1 time(s)"]
+    assert hook_state.count_failure(root, "Stop", "again")
+    assert [each.what.partition(",")[0] for _, each in hook_state.find_problems(root, env)] == [
+        "hooks failed 1 time(s)"
+    ]
 
 
 def test_a_pause_is_a_note(root: Path, env: dict[str, str]) -> None:
-    pause.pause(root)
-    ((path, problem),) = hook_health.problems(root, env)
-    assert (path, problem.level) == (pause.paused_file(root), "note")
+    hook_state.pause_capture(root)
+    ((path, problem),) = hook_state.find_problems(root, env)
+    assert (path, problem.level) == (hook_state.pause_file(root), "note")
     assert "resume-capture" in problem.hint

@@ -1,0 +1,274 @@
+"""The state of hooks: their settings cache, counted failures, the pause marker, and where they are installed.
+
+The settings cache is `key=value` lines with the time and size of every config file behind it, so that a hook knows
+by a few `stat` calls whether it is current; a worktree has its own. `ralph status` shows what is here, `ralph doctor`
+says what to do about it. A count of failures stays until `ralph doctor --fix` resets it, in place, because a hook may
+be counting at the same moment.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import config, paths
+from ralph.app.hosts import install
+from ralph.app.hosts.install_hosts import Host, Scope, has_comments, settings_file
+from ralph.app.index import keep_out_of_git
+from ralph.config import Layer, Loaded
+from ralph.errors import Conflict, RalphError, Refused
+from ralph.formats.host_files import is_ralph_hook, ralph_hooks
+from ralph.formats.text import Problem
+from ralph.model import ids
+from ralph.settings import Config
+from ralph.store import files, hook_files
+
+_PLUGIN = "plugin"
+_AGAIN = "run `ralph install {}` again"
+
+
+# --- the settings cache -------------------------------------------------------------------------
+
+
+def cache_file(root: Path) -> Path:
+    """Return the settings cache; a worktree's is another one than that of its main checkout."""
+    own = "" if paths.state_root(root) == root else f"-{root.stat().st_ino}"
+    return paths.cache_folder(root) / f"hook{own}"
+
+
+def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return time and size of the config files; to be called before they are loaded, so that no change is lost."""
+    sources = [path for _, path in config.sources(root, env)]
+    lines = []
+    for path in dict.fromkeys([*sources, *paths.config_files(root), *paths.config_files(paths.state_root(root))]):
+        try:
+            now = path.stat()
+            lines.append(f"{now.st_mtime_ns} {now.st_size} {path}")
+        except OSError:
+            lines.append(f"0 0 {path}")
+    return tuple(lines)
+
+
+def write_settings(
+    root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = (), capture: bool = True
+) -> bool:
+    """Write the settings cache and make the failures file; False when these settings hold for one command only.
+
+    `state` is what `config_state` returned before the config was loaded.
+    """
+    if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
+        return False
+    top = paths.state_root(root)
+    files.make_folder(cache_file(root).parent, 0o700, root=top)
+    pairs = [("file", line) for line in state or config_state(root, env)]
+    pairs += [("root", str(root.stat().st_ino)), ("user", str(paths.user_config_file(env) or ""))]
+    pairs += [("env", hook_files.set_variables(env)), *_setting_pairs(loaded.config, capture)]
+    lines = [f"{key}={hook_files.escape(value)}" for key, value in pairs]
+    text = "\n".join([hook_files.CACHE_VERSION, *lines, ""])
+    if files.read(cache_file(root)) != text:
+        files.write(cache_file(root), text, root=top, mode=files.PRIVATE)
+    _make_failures_file(root)
+    return True
+
+
+def _setting_pairs(settings: Config, capture: bool) -> list[tuple[str, str]]:
+    memories = settings.memories
+    pairs: list[tuple[str, object]] = [
+        ("capture", int(capture)),
+        ("inject", memories.inject.value),
+        ("budget", memories.budget),
+        ("types", ",".join(kind.value for kind in memories.filter.types)),
+        ("tags", ",".join(" ".join(tag.split()) for tag in memories.filter.tags)),
+        ("recent", memories.filter.recent),
+        ("enabled", int(memories.enabled)),
+        ("window", settings.context.window),
+        ("share", settings.context.shares.memory),
+        *(("pattern", pattern) for pattern in settings.privacy.patterns),
+        *(("path", path) for path in settings.privacy.paths),
+    ]
+    return [(key, str(value)) for key, value in pairs]
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often hooks have failed in a project, and what the last failure was."""
+
+    count: int
+    at: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"hooks failed {self.count} time(s), last at {self.at}: {self.what}"
+
+
+def failures_file(root: Path) -> Path:
+    """Return the file in which failures are counted."""
+    return paths.log_folder(root) / "hook-failures"
+
+
+def _make_failures_file(root: Path) -> None:
+    path, top = failures_file(root), paths.state_root(root)
+    if not path.exists():
+        files.make_folder(path.parent, 0o700, root=top)
+        blank = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
+        files.write(path, blank, root=top, expect="", mode=files.PRIVATE)
+
+
+def count_failure(root: Path, event: str, problem: str) -> bool:
+    """Count one failure of a hook; False when there is no way to."""
+    with suppress(OSError, RalphError):
+        _make_failures_file(root)
+        return hook_files.count_failure(str(failures_file(root).parents[1]), event, problem)
+    return False
+
+
+def read_failures(root: Path) -> Failures | None:
+    """Return what has been counted, or None when nothing failed."""
+    with suppress(RalphError):
+        line = (files.read(failures_file(root)) or "").partition("\n")[0].rstrip()
+        count, _, rest = line.partition(" ")
+        at, _, what = rest.partition(" ")
+        if count.isdecimal() and len(count) <= 12 and int(count) and what:
+            return Failures(int(count), at, what)
+    return None
+
+
+def reset_failures(root: Path) -> Failures | None:
+    """Set the count back to zero and return what had been counted, or None when there was nothing."""
+    counted = read_failures(root)
+    if counted is None:
+        return None
+    blank = (b" " * (hook_files.FAILURES_SIZE - 1)) + b"\n"
+    try:
+        reset = hook_files.overwrite(str(failures_file(root)), lambda _: blank, hook_files.FAILURES_SIZE)
+    except (OSError, hook_files.Unsure):
+        return None
+    return counted if reset else None
+
+
+# --- pause --------------------------------------------------------------------------------------
+
+
+def pause_file(root: Path) -> Path:
+    """Return the file that stops the hooks; it contains the time."""
+    return paths.log_folder(root) / "paused"
+
+
+def paused_since(root: Path) -> str | None:
+    """Return when capture was paused ("" when the file does not say), or None while it is active."""
+    file = pause_file(root)
+    return (files.read(file) or "").strip()[:40] if file.is_file() else None
+
+
+def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
+    """Stop capture and injection in this project; False when they were paused already."""
+    if paused_since(root) is not None:
+        return False
+    state = paths.ralph_folder(paths.state_root(root))
+    marks = (paths.config_file(root), paths.ralph_folder(root), state, paths.memories_files(root)[0])
+    if not everywhere and not any(mark.exists() for mark in marks):
+        hint = "hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is"
+        raise Refused(f"{root}: nothing is captured here, so there is nothing to pause", hint=hint)
+    keep_out_of_git(root)
+    file = pause_file(root)
+    files.make_folder(file.parent, 0o700)
+    with suppress(Conflict):  # another process was faster: it is paused
+        files.write(file, ids.timestamp() + "\n", root=paths.state_root(root), expect="", mode=files.PRIVATE)
+    return True
+
+
+def resume_capture(root: Path) -> bool:
+    """Continue capture and injection; False when they were not paused."""
+    if paused_since(root) is None:
+        return False
+    files.delete(pause_file(root))
+    return True
+
+
+# --- installations ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Our hooks in one host's settings; `scope` is for whom, or that the plugin brings them, `programs` what starts."""
+
+    host: str
+    scope: str
+    file: Path
+    programs: tuple[str, ...] = ()
+
+
+def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
+    """Return every host whose settings contain our hooks, for this user or this project."""
+    installed: dict[str, Installed] = {}
+    for host in Host:
+        for scope in Scope:
+            with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
+                file = settings_file(host, scope, root, env)
+                entries = ralph_hooks(files.read(file), comments=has_comments(host))
+                programs = dict.fromkeys(word for entry in entries for word in _programs(entry.group))
+                if entries:
+                    installed.setdefault(str(file), Installed(host.value, scope.value, file, tuple(programs)))
+    with suppress(RalphError):
+        notes = install.installed_file(env)
+        if _PLUGIN in (files.read(notes) or "").splitlines():
+            installed[_PLUGIN] = Installed(Host.CLAUDE.value, _PLUGIN, notes)
+    return tuple(installed.values())
+
+
+def _programs(group: object) -> Iterator[str]:
+    """Yield the files that the hooks of a group need."""
+    hooks = group.get("hooks") if isinstance(group, Mapping) else None
+    for hook in hooks if isinstance(hooks, list) else []:
+        if not is_ralph_hook(hook):
+            continue
+        command, arguments = hook.get("command"), hook.get("args")
+        words: list[object] = [command, *arguments] if isinstance(arguments, list) else []
+        with suppress(ValueError):  # somebody has edited it
+            words = words or list(shlex.split(command)) if isinstance(command, str) else words
+        yield from (word for word in words if isinstance(word, str) and os.path.isabs(word))  # noqa: PTH117 - a word
+
+
+def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
+    """Yield what is wrong with the hooks here, each with its file and what to do."""
+    failures = read_failures(root)
+    if failures is not None:
+        hint = "mend what it names (space, permissions); `ralph doctor --fix` then sets the count back"
+        yield failures_file(root), Problem(1, str(failures), hint, "warning", "hook-failures")
+    since = paused_since(root)
+    if since is not None:
+        what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"
+        yield pause_file(root), Problem(1, what, "`ralph capture on` goes on", "note", "paused")
+    for each in find_installed(root, env):
+        gone = [word for word in each.programs if not Path(word).exists()]
+        if gone:
+            hint = _AGAIN.format(f"{each.host} --scope {each.scope}")
+            yield each.file, Problem(1, f"its hooks start {gone[0]}, which is gone", hint, "warning", "hook-program")
+    with suppress(RalphError):
+        yield from _interpreter_problems(env)
+
+
+def _interpreter_problems(env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
+    """Check that what the plugin's launcher would start exists and is this Ralph."""
+    file = install.interpreter_file(env)
+    again = _AGAIN.format("claude --plugin")
+    text = files.read(file)
+    if text is None:
+        if install.installed_file(env).is_file():
+            what = "is missing: the plugin's hooks do not know which Ralph to start"
+            yield file, Problem(1, what, again, "warning", "interpreter")
+        return
+    programs = text.splitlines()
+    gone = [program for program in programs if not Path(program).is_file()]
+    if len(programs) != 2 or gone:
+        what = f"the plugin's hooks would start {gone[0]}, which is gone" if gone else "does not name what to start"
+        yield file, Problem(1, what, again, "warning", "interpreter")
+    elif programs[1] != str(install.program(sys.executable).runner):
+        what = f"the plugin's hooks start another Ralph than this one: {programs[1]}"
+        yield file, Problem(1, what, f"if this one is meant, {again}", "note", "interpreter")

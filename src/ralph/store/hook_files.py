@@ -1,0 +1,279 @@
+"""The files of hooks, for a process that imports next to nothing: session logs, failure count, settings cache, index.
+
+`append` is `files.append` with `os` alone: under the lock of the same folder, one `write()`, a fresh line after a
+torn one, and a write that did not fit is undone. What is not the plain case (a link on the way, a file system
+without locks) raises Unsure, and the caller uses `files`. The failure counter is overwritten in place in a file that
+was made large enough before, because the failure that matters most is a full disk.
+"""
+
+import os
+import time
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping
+
+_EACCES, _EAGAIN, _EFBIG, _ENOSPC = 13, 11, 27, 28
+_TYPE, _REGULAR, _FOLDER = 0o170000, 0o100000, 0o040000
+_CLOEXEC, _NOFOLLOW = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+FAILURES_SIZE = 4096
+"""The size of the file that counts failures, so that counting never needs space."""
+_TRIES, _PAUSE = 10_000, 0.0005
+"""Five seconds in all: a host waits no longer for a hook that only records."""
+
+
+class Unsure(Exception):
+    """This is not the plain case; nothing was written."""
+
+
+# --- appending ----------------------------------------------------------------------------------
+
+
+def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
+    """Append one line to `top/folders.../name`; OSError when it cannot be stored, Unsure when `files` should try."""
+    folder = top
+    for each in folders:
+        folder = f"{folder}/{each}"
+        _make_folder(folder)
+    lock = _lock_folder(folder)
+    try:
+        handle = _open_log(f"{folder}/{name}")
+        try:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            if os.write(handle, line) != len(line):
+                os.ftruncate(handle, size)
+                raise OSError(_ENOSPC, "no space left")
+        finally:
+            os.close(handle)
+    finally:
+        os.close(lock)
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder for its owner alone; a link in its place is not followed."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if os.lstat(folder).st_mode & _TYPE != _FOLDER:
+            raise Unsure(folder) from None
+
+
+def _lock_folder(folder: str) -> int:
+    """Take the lock that `files.lock` takes for this folder; it is held until the descriptor is closed."""
+    if fcntl is None:
+        raise Unsure(folder)
+    while True:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+        try:
+            _lock(handle)
+            mine, there = os.fstat(handle), os.stat(folder)
+        except FileNotFoundError:
+            os.close(handle)
+            raise Unsure(folder) from None
+        except BaseException:
+            os.close(handle)
+            raise
+        if (mine.st_ino, mine.st_dev) == (there.st_ino, there.st_dev):
+            return handle
+        os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    for _ in range(_TRIES):
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+        except OSError as error:
+            raise Unsure(str(error)) from error
+    raise OSError(_EAGAIN, "another process holds the lock")
+
+
+def _open_log(path: str) -> int:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _CLOEXEC | _NONBLOCK, 0o600)
+    except OSError as error:
+        if error.errno in (_ENOSPC, _EACCES, _EFBIG):
+            raise
+        raise Unsure(path) from error
+    mode = os.fstat(handle).st_mode
+    if mode & _TYPE != _REGULAR or not mode & 0o222:
+        os.close(handle)
+        raise Unsure(path)
+    return handle
+
+
+def timestamp() -> str:
+    """Return this moment, as a log writes it."""
+    now = time.time_ns() // 1000
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now // 1_000_000))}.{now % 1_000_000:06d}Z"
+
+
+# --- counting failures --------------------------------------------------------------------------
+
+
+def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
+    """Replace the first `size` bytes in place by what `edit` makes of them; False when there is no such file."""
+    if fcntl is None:
+        return False
+    try:
+        handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        _lock(handle)
+        now = os.fstat(handle)
+        if now.st_mode & _TYPE != _REGULAR or now.st_size < size:
+            return False
+        os.pwrite(handle, edit(os.pread(handle, size, 0))[:size].ljust(size), 0)
+    finally:
+        os.close(handle)
+    return True
+
+
+def failure_line(before: bytes, event: str, problem: str) -> bytes:
+    """Return the line that follows this one: the count, the time, the event and the problem; ASCII only."""
+    number = before[:12]
+    count = int(number) + 1 if number.isdigit() else 1
+    text = " ".join(f"{event}: {problem}".encode("ascii", "replace").decode("ascii").split())
+    return f"{count:012d} {timestamp()} {text[:300]}".encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
+
+
+def count_failure(state: str, event: str, problem: str) -> bool:
+    """Count one more failure in the state folder, on a full disk, too; False when there is no file to count in."""
+    try:
+        path = f"{state}/log/hook-failures"
+        return overwrite(path, lambda before: failure_line(before, event, problem), FAILURES_SIZE)
+    except (OSError, Unsure):
+        return False
+
+
+# --- the settings cache -------------------------------------------------------------------------
+
+CACHE_VERSION = "ralph-hook 3"
+VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
+"""Prefixes of the variables that set what hooks use."""
+_LARGEST = 65_536
+
+
+class HookSettings:
+    """What hooks know of the settings."""
+
+    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "recent", "share", "tags", "types",
+                 "window")  # fmt: skip
+
+    def __init__(self, lines: "Mapping[str, list[str]]") -> None:
+        values = {key: found[-1] for key, found in lines.items()}
+        self.capture = values["capture"] == "1"
+        self.patterns = tuple(lines.get("pattern", ()))
+        self.paths = tuple(lines.get("path", ()))
+        self.enabled = values["enabled"] == "1"
+        self.inject = values["inject"]
+        self.budget, self.recent, self.window = (int(values[key]) for key in ("budget", "recent", "window"))
+        self.share = float(values["share"])
+        self.types = tuple(filter(None, values["types"].split(",")))
+        self.tags = tuple(filter(None, values["tags"].split(",")))
+
+
+def escape(value: str) -> str:
+    """Return a value on one line."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def parse_lines(text: str) -> dict[str, list[str]]:
+    """Return the values of each key of `key=value` lines."""
+    lines: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals:
+            if "\\" in value:
+                value = value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
+            lines.setdefault(key, []).append(value)
+    return lines
+
+
+def set_variables(env: "Mapping[str, str]") -> str:
+    """Return the variables that set what hooks use, on one line."""
+    return "\t".join(sorted(f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)))
+
+
+def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: str) -> HookSettings | None:
+    """Return the cached settings; None when the cache is missing or any file or variable behind it has changed."""
+    text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
+    if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
+        return None
+    lines = parse_lines(text)
+    try:
+        same = lines["root"] == [str(os.stat(root).st_ino)]  # a copy of the folder has another number
+        same = same and lines["user"] == [user_config] and lines["env"] == [set_variables(env)]
+        return HookSettings(lines) if same and all(map(_is_unchanged, lines["file"])) else None
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _is_unchanged(noted: str) -> bool:
+    """Check whether a config file has the time and size that the cache noted; `0 0` for no file."""
+    time_, _, rest = noted.partition(" ")
+    size, _, path = rest.partition(" ")
+    try:
+        now = os.stat(path)
+    except FileNotFoundError:
+        return time_ == "0" and size == "0"
+    except (OSError, ValueError):
+        return False
+    return time_ == str(now.st_mtime_ns) and size == str(now.st_size)
+
+
+def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
+    """Return a small file's bytes without waiting for anybody, or None; of a larger one the beginning."""
+    try:
+        handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    try:
+        return os.read(handle, largest)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
+# --- the index ----------------------------------------------------------------------------------
+
+_MAPPED = 1 << 28
+"""Bytes of the index that are mapped into memory: a question reads hundreds of its pages."""
+
+
+def open_index(path: str) -> "sqlite3.Connection | None":
+    """Return a read-only connection, or None when there is no complete index of this version."""
+    import sqlite3  # recording must not load it
+
+    from ralph.store.lookup import SCHEMA_VERSION
+
+    try:
+        if not os.stat(path).st_size or not os.stat(f"{path}-seal").st_size:
+            return None
+    except OSError:
+        return None
+    for character in "%?#":
+        path = path.replace(character, f"%{ord(character):02x}")
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2)
+    try:
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED}").fetchone()
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except BaseException:
+        connection.close()
+        raise
+    if version == SCHEMA_VERSION:
+        return connection
+    connection.close()
+    return None
