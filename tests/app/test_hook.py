@@ -297,7 +297,7 @@ def test_a_store_larger_than_a_host_takes_is_cut_at_whole_entries(here: World) -
 def test_the_cache_for_the_other_hooks_is_written(here: World) -> None:
     put(here.root / "ralph.yml", "memories: {inject: manual}")
     ask(here, "x")
-    assert "inject manual\n" in hook_state.cache_file(here.root).read_text(encoding="utf-8")
+    assert "inject=manual\n" in hook_state.cache_file(here.root).read_text(encoding="utf-8")
 
 
 def test_settings_that_cannot_be_read_stop_the_recording_and_say_so(here: World) -> None:

@@ -19,8 +19,7 @@ from ralph.app.logs import log_file, moment
 from ralph.capture import summarize
 from ralph.capture.event import Action, Event, Happening
 from ralph.capture.pipeline import observe, of_loop, without_injected
-from ralph.capture.privacy import redact
-from ralph.capture.privacy import Redactor
+from ralph.capture.privacy import Redactor, redact
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.model import ids
 from ralph.model.record import Record

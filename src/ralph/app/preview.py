@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph.app import briefing, entries, guardrails, hook_state, index, ledger, loop_prompt, memory, task_file
-from ralph.context import brief, recall, render, shares
+from ralph.context import brief, recall, render
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
 from ralph.loop.state import Run

@@ -140,7 +140,6 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
 def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
     from ralph.app import hook_state  # noqa: PLC0415  (only who speaks to an agent asks)
-    from ralph.app.chats.chat import Ear  # noqa: PLC0415  (the same)
 
     stops: list[int] = []
     last = "\n"

@@ -42,13 +42,13 @@ def test_a_session_goes_on_in_its_mode_in_codex(here: Place) -> None:
 
 
 def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Place) -> None:
-    wish = Wish(task=here.task, mode=Mode.PLAN)
-    opening = chat_client.new(here.root, here.config, wish, agent=Codex())
-    chat_client.opened(here.root, here.config, opening)
-    assert chat_client.closed(here.root, here.config, opening) is None
-    event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", stamp(), prompt="Hello.")
+    wish = ChatRequest(task=here.task, mode=Mode.PLAN)
+    opening = chats.client_for_new(here.root, here.config, wish, agent=Codex())
+    chats.log_client_start(here.root, here.config, opening)
+    assert chats.log_client_end(here.root, here.config, opening) is None
+    event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", event_time(), prompt="Hello.")
     hook.record_event(here.root, event, Config(), {"task": here.task})
-    found = chat_client.closed(here.root, here.config, opening)
+    found = chats.log_client_end(here.root, here.config, opening)
     assert found == replace(opening.chat, id="seen-1", host="seen-1")
     assert chat_log.read_chat(here.root, "seen-1") == found
 

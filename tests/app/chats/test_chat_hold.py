@@ -38,7 +38,7 @@ def here(tmp_path: Path) -> Place:
 
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
-    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, stamp(), prompt="Hello.", mode="agent")
+    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, event_time(), prompt="Hello.", mode="agent")
     hook.record_event(here.root, event, Config(), {"task": here.task})
 
 

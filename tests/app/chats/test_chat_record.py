@@ -24,7 +24,7 @@ def here(tmp_path: Path) -> Place:
 
 def heard(here: Place, happening: Happening, **more: str) -> None:
     """What a hook records while an agent works."""
-    event = Event(happening, "codex", HOST, stamp(), **more)  # type: ignore[arg-type]  # texts, each of them
+    event = Event(happening, "codex", HOST, event_time(), **more)  # type: ignore[arg-type]  # texts, each of them
     hook.record_event(here.root, event, Config(), {"task": here.task})
 
 
