@@ -72,8 +72,8 @@ HARMLESS: dict[str, set[str]] = {
 }
 """Calls that could write and do not."""
 
-OPENS_SQLITE = {"store/hook_files.py", "store/db.py", "store/reading.py"}
-"""Who opens databases; `reading` does so for a hook, without the Python part of sqlite3."""
+OPENS_SQLITE = {"store/db.py", "store/hook_files.py"}
+"""Who opens databases; `hook_files` does so for a hook, read-only."""
 
 SQLITE_WORDS = set(
     "Connection Cursor Row Error DatabaseError OperationalError complete_statement sqlite_version".split()

@@ -24,7 +24,6 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
-from ralph.app.chats.chat_log import Mode
 from tests.web import sample_texts as texts
 from tests.web.sample_live import quiet
 
@@ -44,6 +43,7 @@ from ralph.app import (
     task,
     task_memory,
 )
+from ralph.app.chat_log import Mode
 from ralph.hooks.run import run_event
 from ralph.model import ids
 from ralph.model.record import MemoryKind
