@@ -34,15 +34,14 @@ memory list
 memory show {memory}
 memory search money
 memory prime
-guardrails list
-guardrails show {guardrail}
-guardrails search money
-guardrails prime
-guardrails migrate
-knowledge list
-knowledge show {knowledge}
-knowledge links
-knowledge match webhook payment
+memory list --in guardrails
+memory list --in knowledge
+memory list --in patterns
+memory show {guardrail}
+memory show {knowledge}
+memory search money --in all
+memory prime --in all
+memory migrate
 task list
 task list --ready
 task show {task}

@@ -21,7 +21,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SHOWN = "/home/ann/shop"
-ID = re.compile(r"(?<![0-9A-Za-z])(?:[a-z]+-\d{9,}-[0-9a-f]{4,6}|t-[0-9a-f]{6}|run-[0-9a-f]{8})(?![0-9A-Za-z])")
+ID = re.compile(
+    r"(?<![0-9A-Za-z])(?:[a-z]+-\d{9,}-[0-9a-f]{4,6}|(?:mem|fix|obs|ins)-[0-9a-f]{4}|t-[0-9a-f]{6}|run-[0-9a-f]{8})"
+    r"(?![0-9A-Za-z])"
+)
 DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -157,7 +160,7 @@ def _the_file_is_renamed(shop: Shop, step: Step) -> None:
 
 
 MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
-    ("docs/quickstart.md", "ralph guardrails list"): _a_sign_is_there,
+    ("docs/quickstart.md", "ralph memory list --in guardrails"): _a_sign_is_there,
     ("docs/quickstart.md", "ralph doctor"): _somebody_copied_an_entry,
     ("docs/tasks.md", 'ralph task add "Pay with vouchers" --priority 1 --worktree'): _the_shop_remembers,
     ("docs/tasks.md", "ralph insight list"): _an_agent_works_there,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import feature, forget, index, knowledge
+from ralph.app import feature, forget, index, knowledge, memory
 from ralph.app.forgetting import Wanted
-from ralph.app.knowledge import Change
+from ralph.app.memory import Change
 from ralph.app.search import search
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, Refused, UsageError, WriteFailed
@@ -20,6 +20,7 @@ from ralph.formats.sigils import KnowledgeSigil, read_sigils
 from ralph.model.query import Query
 from ralph.model.record import Link, Record, Status
 from ralph.model.work import Task
+from ralph.store.library import Library
 
 FOLDER = ".ralph/knowledge"
 LOG = ".ralph/log/knowledge.jsonl"
@@ -56,7 +57,7 @@ def everything(root: Path) -> bytes:
 def test_a_new_entry_gets_a_file_named_after_its_title(tmp_path: Path) -> None:
     done = knowledge.add(tmp_path, "Cargo  bench: needs nightly!", "  Use nightly.\n", ["Testing", "#cargo", "testing"],
                          feature="perf")  # fmt: skip
-    assert (done.change, done.slug, done.replaced) == (Change.NEW, "cargo-bench-needs-nightly", "")
+    assert (done.change, done.stored.path.stem, done.replaced) == (Change.NEW, "cargo-bench-needs-nightly", "")
     created = done.stored.record.created_at
     assert read_file(tmp_path, f"{FOLDER}/cargo-bench-needs-nightly.md") == (
         '---\ntitle: "Cargo bench: needs nightly!"\ntags: [testing, cargo]\nfeature: "perf"\n'
@@ -70,7 +71,7 @@ def test_the_same_title_in_any_case_gets_the_new_text_and_keeps_the_rest(tmp_pat
     put(tmp_path, "mine.md", "---\n# by hand\ntitle: Retry policy   # short\ntags:\n  - http\nowner: Kim\n"
                              "created_at: 2026-01-02\nfeature: shop\n---\n\nOld [[Timeouts]].\n")  # fmt: skip
     done = knowledge.add(tmp_path, "RETRY  policy", "New.", ["retries", "HTTP"], feature="other")
-    assert (done.change, done.slug) == (Change.UPDATED, "mine")
+    assert (done.change, done.stored.path.stem) == (Change.UPDATED, "mine")
     assert names(tmp_path) == ["mine.md"]
     updated = done.stored.record.updated_at
     assert read_file(tmp_path, f"{FOLDER}/mine.md") == (
@@ -99,7 +100,7 @@ def test_a_body_whose_replacement_failed_is_not_kept_twice(tmp_path: Path) -> No
     path.chmod(0o444)
     with pytest.raises(WriteFailed):
         knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
-    assert knowledge.show(tmp_path, "retry-policy").record.text == "Three tries."
+    assert memory.show(tmp_path, "retry-policy").record.text == "Three tries."
     path.chmod(0o644)
     knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
     assert [record.text for record in retired(tmp_path)] == ["Three tries."]
@@ -138,8 +139,8 @@ def test_of_several_that_are_alike_the_title_decides_then_the_tags(tmp_path: Pat
     put(tmp_path, "a.md", "---\ntitle: WAL mode in tests\ntags: [a]\n---\n\nA.\n")
     put(tmp_path, "b.md", "---\ntitle: WAL mode in tests here\ntags: [a, b]\n---\n\nB.\n")
     put(tmp_path, "c.md", "---\ntitle: WAL mode\ntags: [x]\n---\n\nC.\n")
-    assert knowledge.add(tmp_path, "wal mode", "New.", ["a", "b"]).slug == "c"
-    assert knowledge.add(tmp_path, "mode in tests", "New.", ["a", "b"]).slug == "b"
+    assert knowledge.add(tmp_path, "wal mode", "New.", ["a", "b"]).stored.path.stem == "c"
+    assert knowledge.add(tmp_path, "mode in tests", "New.", ["a", "b"]).stored.path.stem == "b"
 
 
 def test_saying_the_same_again_changes_nothing(tmp_path: Path) -> None:
@@ -158,11 +159,11 @@ def test_new_tags_alone_retire_nothing(tmp_path: Path) -> None:
 
 def test_other_titles_and_files_that_are_no_entries_keep_their_names(tmp_path: Path) -> None:
     put(tmp_path, "a-b.md", "# My notes\n")
-    assert knowledge.add(tmp_path, "A/B", "One.", ["x"]).slug == "a-b-2"
-    assert knowledge.add(tmp_path, "A, B!", "Two.", ["y"]).slug == "a-b-3"
+    assert knowledge.add(tmp_path, "A/B", "One.", ["x"]).stored.path.stem == "a-b-2"
+    assert knowledge.add(tmp_path, "A, B!", "Two.", ["y"]).stored.path.stem == "a-b-3"
     assert read_file(tmp_path, f"{FOLDER}/a-b.md") == "# My notes\n"
-    assert knowledge.add(tmp_path, "인증 토큰", "셋.", ["z"]).slug == "인증-토큰"
-    assert knowledge.add(tmp_path, "???", "Four.", ["z"]).slug.startswith("entry-")
+    assert knowledge.add(tmp_path, "인증 토큰", "셋.", ["z"]).stored.path.stem == "인증-토큰"
+    assert knowledge.add(tmp_path, "???", "Four.", ["z"]).stored.path.stem.startswith("entry-")
 
 
 def test_a_long_body_is_cut_between_blocks(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_one_bad_entry_never_stops_the_others(tmp_path: Path) -> None:
     assert all(each.why for each in done if each.change is Change.REFUSED)
     assert "tag" in done[1].why
     assert "title" in done[2].why
-    record = knowledge.show(tmp_path, "one").record
+    record = memory.show(tmp_path, "one").record
     assert (record.text, record.tags, dict(record.extra)) == (
         "Second.",
         ("a", "b"),
@@ -257,41 +258,41 @@ def test_a_disk_that_says_no_is_told_for_each(tmp_path: Path) -> None:
 
 
 def test_what_is_no_entry_is_told_and_the_others_are_read(tmp_path: Path) -> None:
-    assert knowledge.discover(tmp_path).entries == ()
+    assert knowledge.entries(tmp_path) == []
     put(tmp_path, "good.md", "---\ntitle: Good\ntags: [a]\n---\n\nYes.\n")
     put(tmp_path, "no-tags.md", "---\ntitle: Bad\n---\n\nNo.\n")
     put(tmp_path, "plain.md", "just text\n")
     put(tmp_path, "other.txt", "not looked at")
     (tmp_path / FOLDER / "folder.md").mkdir()
-    found = knowledge.discover(tmp_path)
-    assert [stored.record.title for stored in found.entries] == ["Good"]
-    told = [(each.path.name, each.problem.code) for each in found.strangers]
-    assert told == [("folder.md", "unreadable"), ("no-tags.md", "no-tags"), ("plain.md", "bad-front-matter")]
+    assert [stored.record.title for stored in knowledge.entries(tmp_path)] == ["Good"]
+    library = Library(tmp_path)
+    problems = [(path.name, problem.code) for path, problem in library.problems(library.knowledge)]
+    assert problems == [("folder.md", "unreadable"), ("no-tags.md", "no-tags"), ("plain.md", "bad-front-matter")]
 
 
 def test_an_entry_is_shown_by_id_file_or_title(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Retry policy", "Words.", ["http"])
     for name in ("know-retry-policy", "retry-policy", "retry-policy.md", "RETRY policy"):
-        assert knowledge.show(tmp_path, name).record.title == "Retry policy"
+        assert memory.show(tmp_path, name).record.title == "Retry policy"
     with pytest.raises(NotFound, match="Retry polcy") as error:
-        knowledge.show(tmp_path, "Retry polcy")
+        memory.show(tmp_path, "Retry polcy")
     assert "Retry policy" in error.value.hint
 
 
 def test_delete_removes_the_file_and_gives_what_it_held(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Retry policy", "Words.", ["http"])
-    assert knowledge.delete(tmp_path, "retry-policy").record.text == "Words."
+    assert memory.delete(tmp_path, "retry-policy").record.text == "Words."
     assert names(tmp_path) == []
     with pytest.raises(NotFound):
-        knowledge.delete(tmp_path, "retry-policy")
+        memory.delete(tmp_path, "retry-policy")
 
 
 def test_a_list_is_narrowed_by_tags_and_feature(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "One", "1.", ["a"], feature="shop")
     knowledge.add(tmp_path, "Two", "2.", ["b"])
-    assert [r.title for r in knowledge.list_(tmp_path).records] == ["One", "Two"]
-    assert [r.title for r in knowledge.list_(tmp_path, tags=["B", "c"]).records] == ["Two"]
-    assert [r.title for r in knowledge.list_(tmp_path, feature="shop").records] == ["One"]
+    assert [each.record.title for each in memory.list_(tmp_path, in_=("knowledge",))] == ["One", "Two"]
+    assert [each.record.title for each in memory.list_(tmp_path, tags=["B", "c"], in_=("knowledge",))] == ["Two"]
+    assert [each.record.title for each in memory.list_(tmp_path, feature="shop", in_=("knowledge",))] == ["One"]
 
 
 def test_a_feature_that_is_none_is_refused_and_those_that_there_are_are_named(tmp_path: Path) -> None:
@@ -300,10 +301,10 @@ def test_a_feature_that_is_none_is_refused_and_those_that_there_are_are_named(tm
         with pytest.raises(UsageError, match=f"there is no feature {name}") as caught:
             knowledge.add(tmp_path, "One", "1.", ["a"], feature=name)
         assert f"{shop} (Loyalty Points)" in caught.value.hint
-    assert knowledge.list_(tmp_path).records == []
+    assert memory.list_(tmp_path, in_=("knowledge",)) == []
     for title, name in (("One", shop), ("Two", "loyalty points"), ("Three", "")):
         knowledge.add(tmp_path, title, f"{title}.", [title.lower()], feature=name)
-    assert len(knowledge.list_(tmp_path, feature=shop).records) == 2
+    assert len(memory.list_(tmp_path, feature=shop, in_=("knowledge",))) == 2
 
 
 def test_without_any_feature_a_name_is_a_label_and_an_id_is_an_error(tmp_path: Path) -> None:
@@ -346,7 +347,7 @@ def test_the_section_is_about_the_task_the_feature_and_the_files(tmp_path: Path)
 _WRITER = """
 import sys
 from pathlib import Path
-from ralph.app import knowledge
+from ralph.app import knowledge, memory
 root, name, count, title = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 for number in range(count):
     done = knowledge.add(root, title.replace("#", f"{name} {number}"), f"Body {name}-{number}.", ["a", name])
@@ -366,7 +367,7 @@ def test_eight_processes_lose_no_body(tmp_path: Path) -> None:
     assert all(process.returncode == 0 for process in running)
     assert sorted(said) == ["new"] + ["updated"] * 47
     assert names(tmp_path) == ["the-one-title.md"]
-    last = knowledge.show(tmp_path, "the-one-title").record
+    last = memory.show(tmp_path, "the-one-title").record
     assert {*last.tags} == {"a", *(f"w{n}" for n in range(8))}
     bodies = [record.text for record in retired(tmp_path)]
     assert sorted([*bodies, last.text]) == sorted(f"Body w{n}-{m}." for n in range(8) for m in range(6))
@@ -377,10 +378,9 @@ def test_eight_processes_with_titles_of_one_name_give_each_a_file(tmp_path: Path
     for process in running:
         process.communicate()
         assert process.returncode == 0
-    titles = {stored.record.title for stored in knowledge.discover(tmp_path).entries}
+    titles = {stored.record.title for stored in knowledge.entries(tmp_path)}
     assert titles == {"?" * (n + 1) + " Name" for n in range(8)}
     assert names(tmp_path) == sorted(["name.md", *(f"name-{n}.md" for n in range(2, 9))])
-    assert knowledge.discover(tmp_path).strangers == ()
 
 
 @pytest.mark.soak
@@ -395,7 +395,7 @@ def test_a_kill_leaves_the_old_body_or_the_new_one_and_loses_none(
         said += process.stdout.readlines()
         process.wait()
         process.stdout.close()
-        last = knowledge.show(in_memory, "the-one-title").record
+        last = memory.show(in_memory, "the-one-title").record
         kept = [record.text for record in retired(in_memory)]
         assert len(set(kept)) == len(kept)
         written = {f"Body k{number}-{each}." for each in range(len(said))}

@@ -7,7 +7,7 @@ import pytest
 from tests.app.looping import Workshop, project
 
 from ralph import paths
-from ralph.app import feature, guardrails, knowledge, loop_prompt, memory, scratchpad, task
+from ralph.app import feature, knowledge, loop_prompt, memory, scratchpad, task
 from ralph.context.tokens import estimate
 from ralph.formats.sigils import read_sigils
 from ralph.loop.state import Run
@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Workshop:
     (paths.features_folder(root) / about / "spec.md").write_text("The cart adds up cents.\n", encoding="utf-8")
     (paths.features_folder(root) / about / "plan.md").write_text("First the sum.\n", encoding="utf-8")
     task.add(root, "make the cart add up", "with tax", feature_id=about)
-    guardrails.add(root, "never touch the payment keys")
+    memory.add(root, "never touch the payment keys", in_="guardrails")
     memory.add(root, "the cart keeps integer cents", MemoryKind.DECISION)
     scratchpad.set_(root, "half way there")
     said = '<knowledge tags="cart" title="Rounding of the cart">banker rounding</knowledge>'
@@ -120,5 +120,7 @@ def test_what_is_known_of_the_feature_is_told_by_its_title_and_by_its_id(tmp_pat
         assert {each.record.title for each in knowledge.match(shop.root, "x", feature=name)} == {
             "Half points", "Old points",
         }  # fmt: skip
-        assert [each.title for each in knowledge.list_(shop.root, feature=name).records] == ["Old points"]
+        assert [each.record.title for each in memory.list_(shop.root, feature=name, in_=("knowledge",))] == [
+            "Old points"
+        ]
     assert knowledge.match(shop.root, "x", feature="points") == []

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
-from ralph.app import briefing, doctor, entries, graph, index, memory, outdated, search, search_files
+from ralph.app import briefing, doctor, graph, index, memory, outdated, search
 from ralph.app.graph_link import link, unlink
 from ralph.context import recall
 from ralph.errors import Refused
@@ -68,7 +68,7 @@ def test_a_search_finds_it_behind_and_marked(root: Path) -> None:
     assert texts[OLD].hit.score < texts[NEW].hit.score
     whole = search.search(root, Query(ASKED, layer=Detail.FULL)).shown
     assert f"(superseded by {NEW})" in next(each.text for each in whole if each.hit.record.id == OLD)
-    found = search_files.in_files(root, [root / ".agent" / "memories.md"], Query(ASKED))[0]
+    found = memory.search(root, Query(ASKED))[0]
     assert found.hits[0].record.id == NEW
 
 
@@ -81,7 +81,7 @@ def test_page_and_memory_agree_on_who_was_superseded(tmp_path: Path, old: str, n
     replaced = index.ask(tmp_path, lookup.superseded)
     assert replaced[OLD] == NEW
     held = [stored.record for stored in memory.list_(tmp_path)]
-    assert {each.id for each in entries.current(held)} == {NEW}
+    assert {each.id for each in memory.current(held)} == {NEW}
 
 
 def test_a_knowledge_page_supersedes_a_memory(root: Path) -> None:
@@ -95,7 +95,7 @@ def test_in_a_circle_nobody_supersedes_anybody_and_the_doctor_tells(tmp_path: Pa
     assert told(tmp_path) == {OLD, NEW}
     assert index.ask(tmp_path, lookup.superseded) == {}
     held = [stored.record for stored in memory.list_(tmp_path)]
-    assert {each.id for each in entries.current(held)} == {OLD, NEW}
+    assert {each.id for each in memory.current(held)} == {OLD, NEW}
     assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
     found = [each.problem for each in doctor.examine(tmp_path) if each.problem.code == "circle"]
     assert [OLD in each.what and NEW in each.what for each in found] == [True, True]

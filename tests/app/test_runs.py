@@ -201,7 +201,7 @@ def test_what_the_agent_had_said_before_the_kill_is_kept(root: Path) -> None:
     paths.run_output(root, run.id).write_text(f"ralph: iteration 1: scripted\n{said}", encoding="utf-8")
     runs.recover(root)
     assert runs.iterations(root, run.id)[-1].notes.startswith("half way\n\n")
-    assert [each.title for each in knowledge.discover(root).records] == ["Ports"]
+    assert [each.record.title for each in knowledge.entries(root)] == ["Ports"]
 
 
 def test_a_task_that_was_done_by_the_journal_is_done_after_the_kill(root: Path) -> None:

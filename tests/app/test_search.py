@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, put, seen
 
-from ralph.app import guardrails, memory
+from ralph.app import memory
 from ralph.app import search as verbs
 from ralph.context import tokens
 from ralph.errors import NotFound
@@ -214,7 +214,7 @@ def test_each_of_two_records_with_one_id_stands_in_its_own_place(tmp_path: Path)
         assert {each.record.text: each.line for each in stands} == {"alpha here": 5, "alpha again": 9}
         assert {each.path for each in stands} == {tmp_path / ".agent/memories.md"}
         assert found.total == 2
-        _, stands = guardrails.search(tmp_path, Query(text))
+        _, stands = memory.search(tmp_path, Query(text), in_=("guardrails",))
         assert [(each.record.text, each.path) for each in stands] == [
             ("alpha there", tmp_path / ".ralph/guardrails.md")
         ]

@@ -36,7 +36,7 @@ def test_new_words_are_the_writers_but_new_tags_are_not(tmp_path: Path) -> None:
 def test_a_page_of_knowledge_says_whose_body_it_has(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Release steps", "By hand.", ["release"], feature="ship")
     knowledge.add(tmp_path, "Release steps", "By make.", ["release"], by="agent", via="mcp")
-    (record,) = knowledge.list_(tmp_path).records
+    record = memory.list_(tmp_path, in_=("knowledge",))[0].record
     assert (record.extra["by"], record.extra["via"], record.extra["feature"]) == ("agent", "mcp", "ship")
 
 

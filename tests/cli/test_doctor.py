@@ -27,7 +27,7 @@ def codes(ralph: Project, *words: str) -> list[tuple[str, int, str, str]]:
 def test_a_clean_project_is_in_order(ralph: Project, filled: bool) -> None:
     if filled:
         ralph.memories(ONE, TWO)
-        ralph("guardrails", "add", "One")
+        ralph("memory", "add", "--in", "guardrails", "One")
         ralph("scratchpad", "append", "One")
     before = ralph.marks()
     for words in ([], ["--secrets"], ["--fix"]):

@@ -1,15 +1,16 @@
-"""`ralph guardrails`: structured entries and legacy Signs side by side, and the way from one to the other."""
+"""`ralph memory --in guardrails`: structured entries, legacy Signs, and the migration from one to the other."""
 
 import re
 
 import pytest
 from tests.cli.runner import Block, Project, page
 
-from ralph.app import guardrails
+from ralph.app import migrate
 from ralph.context.tokens import estimate
 
 EMPTY = "# Guardrails\n\n## Fixes\n\n## Decisions\n\n## Patterns\n"
 FILE = ".ralph/guardrails.md"
+IN = ("--in", "guardrails")
 ONE = Block("npm test fails: run npm build first", "fix-1737372000-a1b2", "build, test", "2024-01-20", "fix")
 TWO = Block("Chose TailwindCSS", "decision-1737372100-b2c3", "css", "2024-01-21", "decision")
 SIGN = """\
@@ -40,28 +41,28 @@ def put(ralph: Project, text: str, name: str = FILE) -> Project:
 
 
 def test_init_makes_three_sections_once_and_again_only_by_force(ralph: Project) -> None:
-    assert ralph("guardrails", "init").code == 0
+    assert ralph("memory", "init", *IN).code == 0
     assert ralph.read(FILE) == EMPTY
-    again = ralph("guardrails", "init")
+    again = ralph("memory", "init", *IN)
     assert again.code == 1
     assert "--force" in again.err
-    assert ralph("guardrails", "init", "--force").code == 0
+    assert ralph("memory", "init", *IN, "--force").code == 0
     assert ralph.read(f"{FILE}.bak") == EMPTY
 
 
 @pytest.mark.parametrize("kind", ["fix", "decision", "pattern", "context"])
 def test_ids_begin_with_the_type(ralph: Project, kind: str) -> None:
-    said = ralph("guardrails", "add", f"About {kind}", "-t", kind.upper(), "--format", "json")
+    said = ralph("memory", "add", *IN, f"About {kind}", "-t", kind.upper(), "--format", "json")
     assert re.fullmatch(rf"{kind}-\d{{10}}-[0-9a-f]{{4}}", said.json["id"])
-    assert ralph("guardrails", "list", "--type", kind, "--format", "json").ids == [said.json["id"]]
+    assert ralph("memory", "list", *IN, "--type", kind, "--format", "json").ids == [said.json["id"]]
 
 
 def test_a_guardrail_is_a_fix_unless_told_otherwise(ralph: Project) -> None:
     put(ralph, page(ONE, title="Guardrails"))
-    said = ralph("guardrails", "add", "Mind the gap", "--tags", "a", "--tags", "b,c")
+    said = ralph("memory", "add", *IN, "Mind the gap", "--tags", "a", "--tags", "b,c")
     entry_id = re.findall(r"fix-\d+-[0-9a-f]{4}", said.out)[0]
     assert said.out.startswith(f"Added fix {entry_id} ({FILE}:")
-    shown = ralph("guardrails", "show", entry_id, "--format", "json").json
+    shown = ralph("memory", "show", entry_id, "--format", "json").json
     assert (shown["type"], shown["tags"]) == ("fix", ["a", "b", "c"])
     assert (
         ralph.read(FILE).index(ONE.text) < ralph.read(FILE).index("Mind the gap") < ralph.read(FILE).index("## Context")
@@ -70,51 +71,51 @@ def test_a_guardrail_is_a_fix_unless_told_otherwise(ralph: Project) -> None:
 
 def test_a_context_entry_gets_its_section_and_deleting_it_restores_the_file(ralph: Project) -> None:
     put(ralph, EMPTY)
-    entry_id = ralph("guardrails", "add", "Lives in core", "-t", "context", "--format", "quiet").out.strip()
+    entry_id = ralph("memory", "add", *IN, "Lives in core", "-t", "context", "--format", "quiet").out.strip()
     assert "\n## Context\n" in ralph.read(FILE)
-    assert ralph("guardrails", "delete", entry_id).code == 0
+    assert ralph("memory", "delete", entry_id).code == 0
     assert ralph.read(FILE) == EMPTY
 
 
 def test_the_same_verbs_as_for_memories(ralph: Project) -> None:
     put(ralph, page(ONE, TWO, title="Guardrails"))
-    assert ralph("guardrails", "list", "--format", "json").ids == [TWO.id, ONE.id]
-    assert ralph("guardrails", "list", "--last", "1", "--format", "quiet").out == f"{TWO.id}\n"
-    assert ralph("guardrails", "search", "failing tests", "--format", "json").ids == [ONE.id]
-    assert ralph("guardrails", "search", "--tags", "css,none", "--all", "--format", "json").ids == [TWO.id]
-    assert ralph("guardrails", "show", ONE.id, "--format", "markdown").out == f"## Fixes\n\n{ONE}"
-    assert ralph("guardrails", "add", f" {ONE.text.upper()}! ").out.startswith(f"Already there: {ONE.id}")
-    assert ralph("guardrails", "add", "From a pipe `x` $y", "--force").code == 0
-    assert ralph("guardrails", "add", "-", "--format", "json", stdin="`a` $b\n").json["content"] == "`a` $b"
+    assert ralph("memory", "list", *IN, "--format", "json").ids == [TWO.id, ONE.id]
+    assert ralph("memory", "list", *IN, "--last", "1", "--format", "quiet").out == f"{TWO.id}\n"
+    assert ralph("memory", "search", *IN, "failing tests", "--format", "json").ids == [ONE.id]
+    assert ralph("memory", "search", *IN, "--tags", "css,none", "--all", "--format", "json").ids == [TWO.id]
+    assert ralph("memory", "show", ONE.id, "--format", "markdown").out == f"## Fixes\n\n{ONE}"
+    assert ralph("memory", "add", *IN, f" {ONE.text.upper()}! ").out.startswith(f"Already there: {ONE.id}")
+    assert ralph("memory", "add", *IN, "From a pipe `x` $y", "--force").code == 0
+    assert ralph("memory", "add", *IN, "-", "--format", "json", stdin="`a` $b\n").json["content"] == "`a` $b"
 
 
 def test_prime_puts_fixes_first(ralph: Project) -> None:
     put(ralph, page(TWO, ONE, title="Guardrails"))
-    assert ralph("guardrails", "prime", "--format", "json").ids == [ONE.id, TWO.id]
-    assert ralph("guardrails", "prime").out == f"## Fixes\n\n{ONE}\n## Decisions\n\n{TWO}"
-    assert ralph("guardrails", "prime", "--type", "decision", "--format", "json").ids == [TWO.id]
+    assert ralph("memory", "prime", *IN, "--format", "json").ids == [ONE.id, TWO.id]
+    assert ralph("memory", "prime", *IN).out == f"## Fixes\n\n{ONE}\n## Decisions\n\n{TWO}"
+    assert ralph("memory", "prime", *IN, "--type", "decision", "--format", "json").ids == [TWO.id]
 
 
 @pytest.mark.parametrize("verb", ["show", "delete"])
 def test_a_missing_guardrail_is_exit_1_and_nothing_changes(ralph: Project, verb: str) -> None:
     put(ralph, page(ONE, title="Guardrails"))
     before = ralph.marks()
-    said = ralph("guardrails", verb, "fix-1-dead")
+    said = ralph("memory", verb, "fix-1-dead")
     assert (said.code, said.out) == (1, "")
-    assert "Guardrail not found: fix-1-dead" in said.err
+    assert "Memory not found: fix-1-dead" in said.err
     assert ralph.marks() == before
 
 
 def test_an_empty_list_is_valid_in_every_format(ralph: Project) -> None:
     for verb in ("list", "search"):
-        assert ralph("guardrails", verb, "--format", "json").json == []
-        assert ralph("guardrails", verb, "--format", "markdown").out == ""
-        assert ralph("guardrails", verb).out.startswith("No guardrails")
+        assert ralph("memory", verb, *IN, "--format", "json").json == []
+        assert ralph("memory", verb, *IN, "--format", "markdown").out == ""
+        assert ralph("memory", verb, *IN).out.startswith("No memories")
 
 
 def test_a_file_in_the_root_is_used_when_it_is_the_only_one(ralph: Project) -> None:
     put(ralph, page(ONE, title="Guardrails"), "guardrails.md")
-    assert ralph("guardrails", "add", "New").code == 0
+    assert ralph("memory", "add", *IN, "New").code == 0
     assert "New" in ralph.read("guardrails.md")
     assert not ralph.file(FILE).exists()
 
@@ -124,42 +125,42 @@ def test_a_file_in_the_root_is_used_when_it_is_the_only_one(ralph: Project) -> N
 
 def test_signs_are_listed_shown_found_and_handed_over(ralph: Project) -> None:
     put(ralph, LEGACY)
-    entries = ralph("guardrails", "list", "--format", "json").json
+    entries = ralph("memory", "list", *IN, "--format", "json").json
     assert [(entry["type"], entry["label"], entry["title"]) for entry in entries] == [
         ("fix", "Sign", "Check before commit"),
         ("fix", "Sign", "Keep the API stable"),
     ]
     first, second = (entry["id"] for entry in entries)
     assert first == "sign-check-before-commit"
-    assert "make test" in ralph("guardrails", "show", first).out
-    assert "Learned from: a bad night" in ralph("guardrails", "show", second).out
-    assert ralph("guardrails", "search", "deprecate", "--format", "json").ids == [second]
-    primed = ralph("guardrails", "prime").out
+    assert "make test" in ralph("memory", "show", first).out
+    assert "Learned from: a bad night" in ralph("memory", "show", second).out
+    assert ralph("memory", "search", *IN, "deprecate", "--format", "json").ids == [second]
+    primed = ralph("memory", "prime", *IN).out
     assert "### Sign: Check before commit\n- **Trigger**: before a commit" in primed
-    assert len(ralph("guardrails", "prime", "--format", "json").json) == 2
+    assert len(ralph("memory", "prime", *IN, "--format", "json").json) == 2
 
 
 def test_a_sign_is_deleted_like_any_entry(ralph: Project) -> None:
     put(ralph, LEGACY)
-    assert ralph("guardrails", "delete", "sign-keep-the-api-stable").code == 0
+    assert ralph("memory", "delete", "sign-keep-the-api-stable").code == 0
     assert ralph.read(FILE) == LEGACY.replace(f"{LOUD}\n", "")
 
 
 def test_adding_leaves_signs_as_they_are(ralph: Project) -> None:
     put(ralph, LEGACY)
-    ralph("guardrails", "add", "A structured one")
+    ralph("memory", "add", *IN, "A structured one")
     assert ralph.read(FILE).startswith(LEGACY.rstrip("\n"))
-    assert guardrails.formats(ralph.root)[0][1] == "mixed"
+    assert migrate.guardrail_formats(ralph.root)[0][1] == "mixed"
 
 
 def test_an_example_inside_a_comment_is_no_sign(ralph: Project) -> None:
     put(ralph, "# Guardrails\n\n" + EXAMPLE)
-    assert ralph("guardrails", "list", "--format", "json").json == []
+    assert ralph("memory", "list", *IN, "--format", "json").json == []
 
 
 def test_signs_count_within_a_budget(ralph: Project) -> None:
     put(ralph, "".join(f"### Sign: number {n}\nalways do the thing called {n}\n\n" for n in range(50)))
-    said = ralph("guardrails", "prime", "--budget", "300")
+    said = ralph("memory", "prime", *IN, "--budget", "300")
     assert estimate(said.out) <= 300
     assert 5 < said.out.count("### Sign: ") < 50
 
@@ -187,35 +188,35 @@ def test_signs_count_within_a_budget(ralph: Project) -> None:
 def test_the_format_is_recognised(ralph: Project, text: str | None, expected: str) -> None:
     if text is not None:
         put(ralph, text)
-    assert guardrails.formats(ralph.root) == [
+    assert migrate.guardrail_formats(ralph.root) == [
         (ralph.file(FILE), expected),
         (ralph.file("guardrails.md"), "none"),
     ]
     if expected in ("none", "empty", "structured"):
-        said = ralph("guardrails", "migrate")
+        said = ralph("memory", "migrate")
         assert said.code == 0
         assert f"{FILE}: {expected}" in said.out
-        assert ralph("guardrails", "migrate", "--format", "json").json == []
+        assert ralph("memory", "migrate", "--format", "json").json == []
         assert not ralph.file(f"{FILE}.bak").exists()
 
 
 def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Project) -> None:
     before = LEGACY + "\n" + EXAMPLE + "\n" + page(TWO, title="More").replace("\n## Context\n", "")
     put(ralph, before)
-    said = ralph("guardrails", "migrate")
+    said = ralph("memory", "migrate")
     assert said.code == 0
     assert f"{FILE}: 2 Sign(s)" in said.out
     assert f"{FILE}.bak" in said.out
     assert ralph.read(f"{FILE}.bak") == before
     after = ralph.read(FILE)
-    fixes = [entry for entry in ralph("guardrails", "list", "--format", "json").json if entry["type"] == "fix"]
+    fixes = [entry for entry in ralph("memory", "list", *IN, "--format", "json").json if entry["type"] == "fix"]
     assert [entry["content"].split("\n")[0] for entry in fixes] == [
         "Check before commit",
         "Keep the API stable",
     ]
     assert "make test" in fixes[0]["content"]
     made = "".join(
-        ralph("guardrails", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n" for e in fixes
+        ralph("memory", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n" for e in fixes
     )
     rest = after.replace("\n" + made.rstrip("\n"), "", 1)
     signs = before[before.index("### Sign: Check") : before.index("---\n\nProse after")]
@@ -226,10 +227,10 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
 
 def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
     put(ralph, LEGACY)
-    done = ralph("guardrails", "migrate", "--format", "json").json
+    done = ralph("memory", "migrate", "--format", "json").json
     assert [len(one["ids"]) for one in done] == [2]
     before = ralph.marks()
-    said = ralph("guardrails", "migrate")
+    said = ralph("memory", "migrate")
     assert (said.code, said.out) == (
         0,
         f"There are no Signs to migrate ({FILE}: structured, guardrails.md: none)\n",
@@ -240,15 +241,15 @@ def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
 def test_migrate_looks_at_every_place_and_at_crlf(ralph: Project) -> None:
     put(ralph, LEGACY.replace("\n", "\r\n"))
     put(ralph, SIGN, "guardrails.md")
-    done = ralph("guardrails", "migrate", "--format", "json").json
+    done = ralph("memory", "migrate", "--format", "json").json
     assert [one["file"] for one in done] == [str(ralph.file(FILE)), str(ralph.file("guardrails.md"))]
     assert "\n" not in ralph.read(FILE).replace("\r\n", "")
-    assert len(ralph("guardrails", "list", "--type", "fix", "--format", "json").json) == 3
+    assert len(ralph("memory", "list", *IN, "--type", "fix", "--format", "json").json) == 3
 
 
 def test_migrated_entries_have_ids_of_their_own(ralph: Project) -> None:
     put(ralph, "".join(f"### Sign: same name\nbody {n}\n\n" for n in range(30)))
-    ids = ralph("guardrails", "migrate", "--format", "json").json[0]["ids"]
+    ids = ralph("memory", "migrate", "--format", "json").json[0]["ids"]
     assert len(set(ids)) == 30
     assert all(re.fullmatch(r"fix-\d{10}-[0-9a-f]{4}", entry_id) for entry_id in ids)
 
@@ -256,14 +257,14 @@ def test_migrated_entries_have_ids_of_their_own(ralph: Project) -> None:
 def test_migrate_keeps_what_a_sign_says_of_itself(ralph: Project) -> None:
     meta = "tags: api | created: 2025-01-01 | supersedes: fix-1-a | valid-until: 2999-01-01 | by: human | ticket: 7"
     put(ralph, f"# Guardrails\n\n### Sign: Keep it\nas it is\n<!-- {meta} -->\n")
-    before = ralph("guardrails", "list", "--format", "json").json[0]
-    assert ralph("guardrails", "migrate").code == 0
-    after = ralph("guardrails", "list", "--format", "json").json[0]
+    before = ralph("memory", "list", *IN, "--format", "json").json[0]
+    assert ralph("memory", "migrate").code == 0
+    after = ralph("memory", "list", *IN, "--format", "json").json[0]
     kept = ("tags", "created", "valid_until", "by", "links", "extra")
     assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
-    assert (after["label"], after["title"], after["content"]) == ("fix", "", "Keep it\nas it is")
+    assert (after["type"], after["title"], after["content"]) == ("fix", "", "Keep it\nas it is")
 
 
 def test_a_listing_as_markdown_has_its_sections_in_the_order_of_prime(ralph: Project) -> None:
     put(ralph, page(TWO, ONE, title="Guardrails"))
-    assert ralph("guardrails", "list", "--format", "markdown").out == ralph("guardrails", "prime").out
+    assert ralph("memory", "list", *IN, "--format", "markdown").out == ralph("memory", "prime", *IN).out

@@ -54,7 +54,7 @@ def test_what_init_makes_is_in_order_and_in_use(ralph: Project) -> None:
     assert ralph("doctor").out == "Everything is in order.\n"
     assert load(ralph.root, env={}).warnings == ()
     assert ralph("memory", "add", "First").code == 0
-    assert ralph("guardrails", "add", "First").code == 0
+    assert ralph("memory", "add", "--in", "guardrails", "First").code == 0
     assert ralph("doctor").code == 0
 
 
@@ -138,9 +138,9 @@ def test_init_works_outside_of_git(tmp_path: Path) -> None:
 
 def test_git_ignores_what_happened_and_keeps_what_was_learned(repository: Project) -> None:
     assert executable(repository.root, "init").returncode == 0
-    for words in (["memory", "add", "A"], ["guardrails", "add", "B"], ["scratchpad", "append", "C"]):
+    for words in (["memory", "add", "A"], ["memory", "add", "--in", "guardrails", "B"], ["scratchpad", "append", "C"]):
         repository(*words)
-    repository("guardrails", "init", "--force")
+    repository("memory", "init", "--in", "guardrails", "--force")
     repository.put(".ralph/log/sessions/s.jsonl", "{}\n")
     repository.put(".ralph/ralph.db", "")
     repository.put(".ralph/knowledge/one.md", "x")

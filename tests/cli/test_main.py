@@ -66,7 +66,7 @@ def test_the_root_is_found_upward_from_a_sub_folder(tmp_path: Path, marker: str)
     deep.mkdir(parents=True)
     project.file(marker).touch() if marker.endswith(".yml") else project.file(marker).mkdir()
     assert project("memory", "add", "From below", cwd=deep).code == 0
-    assert project("guardrails", "add", "From below", cwd=deep).code == 0
+    assert project("memory", "add", "--in", "guardrails", "From below", cwd=deep).code == 0
     assert project("scratchpad", "append", "From below", cwd=deep).code == 0
     made = {str(path.relative_to(project.root)) for path in project.files()}
     assert {".agent/memories.md", ".ralph/guardrails.md", ".ralph/scratchpad.md"} <= made

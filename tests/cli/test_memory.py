@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, Project, numbered, on_a_terminal, page
@@ -86,8 +85,8 @@ def test_add_as_json_gives_the_whole_entry(ralph: Project) -> None:
     assert added["added"] is True
     assert (added["type"], added["content"], added["tags"]) == ("decision", "First", ["a"])
     assert added["created"] == datetime.now(UTC).date().isoformat()
-    assert Path(added["file"]) == ralph.file(".agent/memories.md")
-    assert added["line"] == _line(ralph, added["id"])
+    assert (added["text"], added["created_at"]) == (added["content"], added["created"])
+    assert added["source"] == f".agent/memories.md:{_line(ralph, added['id'])}"
 
 
 def test_several_tags_options_add_up(ralph: Project) -> None:
@@ -183,7 +182,7 @@ def test_list_is_a_table_in_file_order(ralph: Project) -> None:
     ralph.memories(ONE, TWO, THREE)
     lines = ralph("memory", "list").out.splitlines()
     assert lines[0].split() == ["ID", "TYPE", "CREATED", "TAGS", "CONTENT"]
-    assert [line.split()[0] for line in lines[1:]] == [ONE.id, TWO.id, THREE.id]
+    assert [line.split()[0] for line in lines[1:]] == [f"mem-{each.id[-4:]}" for each in (ONE, TWO, THREE)]
     assert lines[1].split("  ")[-1] == "Uses barrel exports"
     assert "build, api" in lines[1]
 
@@ -297,8 +296,8 @@ def test_control_characters_are_shown_and_never_sent_to_a_terminal(ralph: Projec
     ]
     calls += [
         ["memory", "prime"],
-        ["guardrails", "list"],
-        ["guardrails", "show", "sign-name-0-owned"],
+        ["memory", "list", "--in", "guardrails"],
+        ["memory", "show", "sign-name-0-owned"],
         ["doctor"],
     ]
     for words in calls:
@@ -328,3 +327,81 @@ def test_json_keeps_letters_of_every_script_readable(ralph: Project) -> None:
 
 def _line(ralph: Project, entry_id: str) -> int:
     return ralph.read().split("\n").index(f"### {entry_id}") + 1
+
+
+@pytest.mark.parametrize("file", ["memories", "guardrails"])
+def test_entries_are_archived_and_unarchived(ralph: Project, file: str) -> None:
+    name = ralph("memory", "add", "Redis must run", "--in", file, "--format", "quiet").out.strip()
+    assert ralph("memory", "archive", name).out.startswith(f"Archived {name} (")
+    assert ralph("memory", "list", "--in", file, "--format", "quiet").out == ""
+    assert "status:      archived" in ralph("memory", "show", name).out
+    assert ralph("memory", "show", name, "--format", "json").json["status"] == "archived"
+    assert ralph("memory", "archive", name).out == f"{name} is archived already\n"
+    assert ralph("memory", "unarchive", name).out.startswith(f"Unarchived {name} (")
+    assert ralph("memory", "list", "--in", file, "--format", "quiet").out == f"{name}\n"
+    assert ralph("memory", "unarchive", name).out == f"{name} is not archived\n"
+    assert ralph("memory", "archive", "mem-1-none").code == 1
+
+
+def test_an_archived_text_can_be_added_again(ralph: Project) -> None:
+    first = ralph("memory", "add", "Redis must run", "--format", "quiet").out.strip()
+    ralph("memory", "archive", first)
+    second = ralph("memory", "add", "Redis must run", "--format", "quiet").out.strip()
+    assert second != first
+    assert ralph("memory", "list", "--format", "quiet").out == f"{second}\n"
+
+
+def test_knowledge_is_edited_archived_and_unarchived(ralph: Project) -> None:
+    ralph("memory", "add", "--in", "knowledge", "--title", "Redis", "It must run", "--tags", "redis,ci")
+    said = ralph(
+        "memory", "edit", "redis", "--title", "Redis 7", "--text", "-", "--tags", "redis", stdin="It must be 7"
+    )
+    assert said.out == "Changed know-redis (.ralph/knowledge/redis.md:1)\n"
+    shown = ralph("memory", "show", "redis", "--format", "json").json
+    assert (shown["title"], shown["content"], shown["tags"]) == ("Redis 7", "It must be 7", ["redis"])
+    assert ralph("memory", "edit", "redis", "--tags", "redis").out == "Nothing changed in know-redis\n"
+    assert ralph("memory", "archive", "redis").out.startswith("Archived know-redis (")
+    assert ralph("memory", "list", "--in", "knowledge").out.startswith("No memories yet.")
+    assert ralph("memory", "archive", "redis").out == "know-redis is archived already\n"
+    assert ralph("memory", "unarchive", "redis").out.startswith("Unarchived know-redis (")
+    assert ralph("memory", "unarchive", "redis").out == "know-redis is not archived\n"
+    assert ralph("memory", "archive", "nothing").code == 1
+
+
+def test_short_ids_are_accepted_and_ambiguous_ones_list_the_candidates(ralph: Project) -> None:
+    other = Block("Same tail", "mem-1805751400-a3f8")
+    ralph.memories(ONE, TWO, other)
+    short = f"mem-{TWO.id[-4:]}"
+    assert ralph("memory", "show", short, "--format", "json").json["id"] == TWO.id
+    assert ralph("memory", "edit", short, "--tags", "x").out.startswith(f"Changed {TWO.id} (")
+    assert "ralph memory delete" in ralph("memory", "rm", short).err
+    assert ralph("memory", "delete", short).out.startswith(f"Deleted {TWO.id} (")
+    said = ralph("memory", "show", "mem-a3f8")
+    assert said.code == 1
+    assert f"{ONE.id}, {other.id}" in said.err
+
+
+def test_unquoted_words_are_joined(ralph: Project) -> None:
+    assert ralph("memory", "add", "Uses", "barrel", "exports", "--format", "json").json["text"] == "Uses barrel exports"
+
+
+def test_patterns_are_memories_as_well(ralph: Project) -> None:
+    name = ralph("memory", "add", "Keep handlers small", "--in", "patterns", "--format", "quiet").out.strip()
+    assert "## Conventions\n\n- Keep handlers small\n" in ralph.read(".ralph/global-patterns.md")
+    assert ralph("memory", "add", "keep handlers small", "--in", "patterns").out.startswith(f"Already there: {name}")
+    assert ralph("memory", "search", "handlers", "--in", "all", "--format", "json").ids == [name]
+    assert ralph("memory", "archive", name).code == 1
+    new = ralph("memory", "edit", name, "--text", "Keep handlers very small")
+    assert new.out.startswith("Changed pat-")
+    assert ralph("memory", "delete", new.out.split()[1]).code == 0
+    assert ralph("memory", "list", "--in", "patterns", "--format", "json").json == []
+
+
+def test_a_list_of_all_files_has_every_entry(ralph: Project) -> None:
+    for file in ("memories", "guardrails", "patterns"):
+        ralph("memory", "add", f"One of {file}", "--in", file)
+    ralph("memory", "add", "Body", "--in", "knowledge", "--title", "Page", "--tags", "a")
+    listed = ralph("memory", "list", "--in", "all", "--format", "json").json
+    assert [each["text"] for each in listed] == ["One of memories", "One of guardrails", "One of patterns", "Body"]
+    primed = ralph("memory", "prime", "--in", "all").out
+    assert primed.index("One of guardrails") < primed.index("One of memories") < primed.index("### Page")

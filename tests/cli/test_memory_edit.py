@@ -72,7 +72,7 @@ def test_a_new_type_moves_the_entry_to_the_end_of_its_section(project: Project) 
     moved = edited(ONE)
     assert project.read() == MESSY.replace(f"{ONE}\n", "").replace(str(TWO), f"{TWO}\n{moved}")
     shown = project("memory", "show", ONE.id, "--format", "json").json
-    assert (shown["type"], shown["extra"], shown["updated"]) == ("decision", {"ticket": "7"}, today())
+    assert (shown["type"], shown["extra"], shown["updated_at"]) == ("decision", {"ticket": "7"}, today())
 
 
 def test_what_is_already_so_changes_nothing(project: Project) -> None:

@@ -160,8 +160,7 @@ def test_json_results_say_why_they_were_found_and_where_they_stand(project: Proj
     hit = project("memory", "search", "security jwt", "--format", "json").json[0]
     assert hit["why"] == ["tag: security", "text: jwt"]
     assert hit["score"] > 0
-    assert hit["file"].endswith(".agent/memories.md")
-    assert hit["line"] == 5
+    assert hit["source"] == ".agent/memories.md:5"
 
 
 def test_results_as_markdown_can_be_read_again(project: Project) -> None:

@@ -55,15 +55,20 @@ def ids_in(text: str) -> list[str]:
 def test_nothing_to_hand_over_prints_nothing(ralph: Project, content: str | None) -> None:
     if content is not None:
         ralph.put(".agent/memories.md", content)
-    for words in ([], ["--budget", "100"], ["--with-guardrails"], ["--with-guardrails", "--budget", "100"]):
+    for words in (
+        [],
+        ["--budget", "100"],
+        ["--in", "guardrails,memories"],
+        ["--in", "guardrails,memories", "--budget", "100"],
+    ):
         said = ralph("memory", "prime", *words)
         assert (said.code, said.out, said.err) == (0, "", "")
         assert ralph("memory", "prime", *words, "--format", "json").json == []
-    assert ralph("guardrails", "prime").out == ""
+    assert ralph("memory", "prime", "--in", "guardrails").out == ""
 
 
 def test_a_missing_store_stays_missing(ralph: Project) -> None:
-    ralph("memory", "prime", "--with-guardrails")
+    ralph("memory", "prime", "--in", "guardrails,memories")
     assert ralph.files() == []
 
 
@@ -211,7 +216,7 @@ def test_nothing_on_disk_changes(ralph: Project) -> None:
     ralph.memories(*many(TEXTS["Korean"]))
     ralph.guardrails(*(Block(b.text, b.id.replace("mem", "fix"), kind="fix") for b in many("guard", 5)))
     before = ralph.marks()
-    for words in ([], ["--budget", "300"], ["--format", "json"], ["--with-guardrails", "--budget", "300"]):
+    for words in ([], ["--budget", "300"], ["--format", "json"], ["--in", "guardrails,memories", "--budget", "300"]):
         assert ralph("memory", "prime", *words).code == 0
     assert ralph.marks() == before
 
@@ -240,7 +245,7 @@ def test_no_budget_is_ever_exceeded(
 
     ralph.memories(*blocks(entries))
     ralph.guardrails(*blocks(guards))
-    for extra in ([], ["--with-guardrails"]):
+    for extra in ([], ["--in", "guardrails,memories"]):
         said = ralph("memory", "prime", "--budget", str(budget), "--format", form, *extra)
         assert said.code == 0
         assert estimate(said.out) <= max(budget, estimate("[]\n"))
@@ -261,7 +266,7 @@ def guarded(ralph: Project, count: int) -> None:
 
 def test_guardrails_come_first_and_take_at_most_half(ralph: Project) -> None:
     guarded(ralph, 40)
-    said = ralph("memory", "prime", "--with-guardrails", "--budget", "2000")
+    said = ralph("memory", "prime", "--in", "guardrails,memories", "--budget", "2000")
     assert estimate(said.out) <= 2000
     prefixes = [entry_id.partition("-")[0] for entry_id in ids_in(said.out)]
     assert prefixes == sorted(prefixes)
@@ -272,26 +277,26 @@ def test_guardrails_come_first_and_take_at_most_half(ralph: Project) -> None:
 
 def test_few_guardrails_leave_the_rest_to_the_memories(ralph: Project) -> None:
     guarded(ralph, 1)
-    said = ralph("memory", "prime", "--with-guardrails", "--budget", "1000")
+    said = ralph("memory", "prime", "--in", "guardrails,memories", "--budget", "1000")
     assert ids_in(said.out)[0].startswith("fix-")
     assert 800 < estimate(said.out) <= 1000
 
 
 def test_guardrails_and_memories_are_one_json_array(ralph: Project) -> None:
     guarded(ralph, 2)
-    ids = ralph("memory", "prime", "--with-guardrails", "--format", "json").ids
+    ids = ralph("memory", "prime", "--in", "guardrails,memories", "--format", "json").ids
     assert [entry_id.partition("-")[0] for entry_id in ids] == ["fix"] * 2 + ["mem"] * 40
 
 
 def test_without_the_option_guardrails_stay_out(ralph: Project) -> None:
     guarded(ralph, 2)
     assert "fix-" not in ralph("memory", "prime").out
-    assert len(ids_in(ralph("guardrails", "prime").out)) == 2
+    assert len(ids_in(ralph("memory", "prime", "--in", "guardrails").out)) == 2
 
 
 def test_the_notice_names_the_command_that_finds_the_rest(ralph: Project) -> None:
     guarded(ralph, 40)
     assert "ralph memory search" in ralph("memory", "prime", "--budget", "200").out
-    said = ralph("guardrails", "prime", "--budget", "200")
-    assert "ralph guardrails search" in said.out
+    said = ralph("memory", "prime", "--in", "guardrails", "--budget", "200")
+    assert "ralph memory search --in guardrails" in said.out
     assert re.search(r"\d+ of 40 shown", said.out)

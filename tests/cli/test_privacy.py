@@ -17,11 +17,11 @@ TOKENS = {
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 
 
-@pytest.mark.parametrize("noun", ["memory", "guardrails"])
+@pytest.mark.parametrize("file", ["memories", "guardrails"])
 @pytest.mark.parametrize("name", TOKENS)
-def test_a_text_with_a_secret_is_refused_and_not_repeated(ralph: Project, noun: str, name: str) -> None:
+def test_a_text_with_a_secret_is_refused_and_not_repeated(ralph: Project, file: str, name: str) -> None:
     secret = TOKENS[name]
-    said = ralph(noun, "add", f"The deploy needs\n{secret}")
+    said = ralph("memory", "add", "--in", file, f"The deploy needs\n{secret}")
     assert (said.code, said.out) == (1, "")
     assert "secret" in said.err
     assert "line 2" in said.err
@@ -59,8 +59,8 @@ def test_allow_secret_stores_it_anyway(ralph: Project) -> None:
 def test_a_pattern_of_the_project_is_a_secret_too(ralph: Project) -> None:
     ralph.put("ralph.yml", "privacy:\n  patterns:\n    - 'cust-\\d{4}'\n")
     before = ralph.marks()
-    for noun in ("memory", "guardrails"):
-        assert ralph(noun, "add", "Ask cust-1234 first").code == 1
+    for file in ("memories", "guardrails"):
+        assert ralph("memory", "add", "--in", file, "Ask cust-1234 first").code == 1
     assert ralph.marks() == before
     ralph("scratchpad", "append", "Ask cust-1234 first")
     assert b"cust-1234" not in ralph.everything()
@@ -83,13 +83,13 @@ def test_private_parts_never_reach_the_disk(ralph: Project, text: str) -> None:
     added = ralph("memory", "add", text)
     assert added.code == 0
     assert "left out 1 private part(s)" in added.err
-    ralph("guardrails", "add", "-", stdin=text)
+    ralph("memory", "add", "--in", "guardrails", "-", stdin=text)
     ralph("scratchpad", "set", text)
     ralph("scratchpad", "append", text)
     entry_id = ralph("memory", "list", "--format", "json").ids[0]
     assert ralph("memory", "edit", entry_id, "--text", text + " again" if "closed" not in text else text).code == 0
     assert ralph("memory", "init", "--force").code == 0
-    assert ralph("guardrails", "init", "--force").code == 0
+    assert ralph("memory", "init", "--in", "guardrails", "--force").code == 0
     everything = ralph.everything()
     assert b"HIDDEN" not in everything
     assert b"Keep" in everything

@@ -13,7 +13,7 @@ from tests.cli.test_init import git, repository
 
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
-from ralph.formats.memories import MemoriesDocument
+from ralph.formats.text import Document
 from ralph.store.library import Library
 
 __all__ = ["repository"]
@@ -45,7 +45,7 @@ def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
 def test_migrate_leaves_a_sign_with_a_secret_and_turns_the_others(ralph: Project) -> None:
     signs = f"### Sign: same\nfirst\n\n### Sign: same\nuse {TOKEN}\n\n### Sign: same\n<private>Ann</private> last\n"
     ralph.put(FILE, f"# Guardrails\n\n{signs}")
-    said = ralph("guardrails", "migrate")
+    said = ralph("memory", "migrate")
     assert said.code == 1
     assert f"{FILE}:6: this Sign stays as it is: " in said.err
     assert "left out 1 private part(s)" in said.err
@@ -61,11 +61,11 @@ def test_migrate_leaves_a_sign_with_a_secret_and_turns_the_others(ralph: Project
 def test_migrate_writes_nothing_when_every_sign_holds_a_secret_unless_that_is_allowed(ralph: Project) -> None:
     ralph.put(FILE, f"### Sign: one\nuse {TOKEN}\n")
     before = ralph.marks()
-    said = ralph("guardrails", "migrate", "--format", "json")
+    said = ralph("memory", "migrate", "--format", "json")
     assert (said.code, said.json[0]["ids"], said.json[0]["backup"]) == (1, [], "")
-    assert said.json[0]["left"][0]["line"] == 1
+    assert said.json[0]["kept"][0]["line"] == 1
     assert ralph.marks() == before
-    assert ralph("guardrails", "migrate", "--allow-secret").code == 0
+    assert ralph("memory", "migrate", "--allow-secret").code == 0
 
 
 # --- streams and signals --------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_whoever_deletes_second_is_told_that_it_is_not_there(ralph: Project, mon
     library = Library(ralph.root)
     documents = Library.documents
 
-    def and_then_somebody_deletes_it(self: Library, shelf: object) -> list[tuple[Path, MemoriesDocument]]:
+    def and_then_somebody_deletes_it(self: Library, shelf: object) -> list[tuple[Path, Document]]:
         found = documents(self, library.memories)
         ralph.memories(TWO)
         return found
@@ -335,7 +335,7 @@ def test_git_does_not_see_backups(repository: Project) -> None:
     repository.memories(ONE)
     repository.put("guardrails.md", "### Sign: one\ntext\n")
     git("add", ".", cwd=repository.root)
-    for words in (["memory", "init", "--force"], ["memory", "init", "--force"], ["guardrails", "migrate"]):
+    for words in (["memory", "init", "--force"], ["memory", "init", "--force"], ["memory", "migrate"]):
         assert executable(repository.root, *words).returncode == 0
     assert {path.name for path in repository.files()} >= {"memories.md.bak", "memories.md.bak2", "guardrails.md.bak"}
     assert ".bak" not in git("status", "--porcelain", "-uall", cwd=repository.root)

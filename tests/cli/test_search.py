@@ -117,7 +117,7 @@ def test_what_was_said_again_is_shown_once_and_named_for_programs(ralph: Project
 
 def test_an_insight_in_the_words_of_its_knowledge_is_one_hit_with_it(ralph: Project) -> None:
     said = "The billing gateway answers in euros, the shop counts in cents"
-    assert ralph("knowledge", "add", "Gateway", said, "--tags", "billing").code == 0
+    assert ralph("memory", "add", "--in", "knowledge", "--title", "Gateway", said, "--tags", "billing").code == 0
     task = ralph("task", "add", "Pay", "--format", "json").json["id"]
     insight = {"id": "ins-1791000000-a3f81c", "kind": "context", "label": "tip", "text": f"Gateway: {said}"}
     told = {"version": 1, "insights": [{**insight, "status": "proposed", "created_at": "2026-10-01T10:00:00Z"}]}

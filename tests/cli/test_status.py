@@ -20,7 +20,7 @@ def test_an_empty_project_has_nothing_and_is_no_error(ralph: Project) -> None:
 
 def test_memories_guardrails_and_the_index_are_counted(ralph: Project) -> None:
     ralph("memory", "add", "Use barrel exports")
-    ralph("guardrails", "add", "npm test fails: build first")
+    ralph("memory", "add", "--in", "guardrails", "npm test fails: build first")
     ralph("memory", "search", "exports")
     said = ralph("status", "--format", "json").json
     assert (said["memories"], said["guardrails"], said["indexed"]["records"]) == (1, 1, 2)

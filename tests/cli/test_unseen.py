@@ -17,14 +17,20 @@ SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "
 @pytest.mark.parametrize(
     "words",
     [
-        ("memory", "add", "a{}b"), ("memory", "add", "a", "--tags", "x{}y"), ("guardrails", "add", "a{}b"),
-        ("knowledge", "add", "T{}t", "--tags", "x", "text"), ("knowledge", "add", "T", "--tags", "x", "te{}xt"),
-        ("knowledge", "add", "T", "--tags", "x{}y", "text"), ("task", "add", "do{} it"),
-        ("task", "add", "do it", "--description", "so{}"), ("feature", "add", "F{}"),
-        ("feature", "add", "F", "--description", "so{}"), ("scratchpad", "append", "a{}b"),
+        ("memory", "add", "a{}b"),
+        ("memory", "add", "a", "--tags", "x{}y"),
+        ("memory", "add", "--in", "guardrails", "a{}b"),
+        ("memory", "add", "--in", "knowledge", "--title", "T{}t", "--tags", "x", "text"),
+        ("memory", "add", "--in", "knowledge", "--title", "T", "--tags", "x", "te{}xt"),
+        ("memory", "add", "--in", "knowledge", "--title", "T", "--tags", "x{}y", "text"),
+        ("task", "add", "do{} it"),
+        ("task", "add", "do it", "--description", "so{}"),
+        ("feature", "add", "F{}"),
+        ("feature", "add", "F", "--description", "so{}"),
+        ("scratchpad", "append", "a{}b"),
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_a_text_with_such_a_sign_is_refused_and_nothing_is_written(
     ralph: Project, words: tuple[str, ...], sign: str
 ) -> None:

@@ -20,7 +20,7 @@ def test_the_skill_explains_every_type(kind: MemoryKind) -> None:
 @pytest.mark.parametrize(
     "words",
     ["ralph memory search", "ralph memory show ID", "--type", "--tags", "ralph memory add", "add -", "<<'END'",
-     "ralph memory edit ID --text", "ralph memory delete ID", "ralph guardrails add", "ralph scratchpad append"],
+     "ralph memory edit ID --text", "ralph memory delete ID", "add --in guardrails", "ralph scratchpad append"],
 )  # fmt: skip
 def test_the_skill_names_the_commands_that_an_agent_needs(words: str) -> None:
     assert words in skill.text()

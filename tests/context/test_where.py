@@ -19,9 +19,9 @@ def test_every_topic_has_one_complete_answer(topic: Topic) -> None:
 @pytest.mark.parametrize(
     ("word", "place", "command"),
     [
-        ("error", "guardrails.md, section Fixes", "ralph guardrails add"),
-        ("decision", "guardrails.md, section Decisions", "ralph guardrails add"),
-        ("pattern", "guardrails.md, section Patterns", "ralph guardrails add"),
+        ("error", "guardrails.md, section Fixes", "ralph memory add --in guardrails"),
+        ("decision", "guardrails.md, section Decisions", "ralph memory add --in guardrails"),
+        ("pattern", "guardrails.md, section Patterns", "ralph memory add --in guardrails"),
         ("state", "scratchpad.md", "ralph scratchpad append"),
         ("permanent", "AGENTS.md", "person"),
     ],

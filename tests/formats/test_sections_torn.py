@@ -173,7 +173,6 @@ def test_a_file_with_text_but_no_entries_is_told(text: str, line: int, layout: L
     assert (line, "note", "nothing-read") in told(text, layout)
     hint = problem(text, "nothing-read", layout).hint
     assert "ralph memory add" in hint
-    assert "ralph guardrails add" in hint
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.app.test_session import line, put
 from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
-from ralph.app import guardrails, task
+from ralph.app import memory, task
 from ralph.context.tokens import estimate
 from ralph.model.record import ObservationKind
 
@@ -97,7 +97,7 @@ def test_a_timeline_goes_around_a_record_or_through_a_stretch_of_time(root: Path
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_context_is_what_a_hook_would_hand_over(root: Path, mode: str) -> None:
-    guardrails.add(root, "Never push to main")
+    memory.add(root, "Never push to main", in_="guardrails")
 
     async def look(talk: Talk) -> None:
         got = await talk.got("context", prompt="docker compose says connection refused")

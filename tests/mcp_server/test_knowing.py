@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
-from ralph.app import feature, journal, knowledge
+from ralph.app import feature, journal, knowledge, memory
 from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry
 
@@ -23,9 +23,9 @@ def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date
         assert (await talk.got("knowledge_add", **same))["change"] == "unchanged"
 
     talk(empty, add, mode=mode, name="codex")
-    (entry,) = knowledge.list_(empty).records
+    entry = memory.list_(empty, in_=("knowledge",))[0].record
     assert (entry.extra["by"], entry.extra["via"]) == ("agent", "mcp (codex)")
-    assert "agent, via mcp (codex)" in Project(empty)("knowledge", "show", "배포 절차").out
+    assert "agent, via mcp (codex)" in Project(empty)("memory", "show", "배포 절차").out
 
 
 def test_new_words_in_a_persons_page_are_the_agents(empty: Path) -> None:
@@ -35,7 +35,7 @@ def test_new_words_in_a_persons_page_are_the_agents(empty: Path) -> None:
         await talk.got("knowledge_add", title="Release steps", text="By make.", tags=["release"])
 
     talk(empty, add)
-    (entry,) = knowledge.list_(empty).records
+    entry = memory.list_(empty, in_=("knowledge",))[0].record
     assert entry.extra["by"] == "agent"
 
 

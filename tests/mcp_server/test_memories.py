@@ -8,7 +8,7 @@ import pytest
 from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk, text
 
-from ralph.app import guardrails, knowledge, memory
+from ralph.app import knowledge, memory
 from ralph.model.record import MemoryKind
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -113,7 +113,7 @@ def test_one_memory_is_shown_whole(root: Path) -> None:
         assert (got["text"], got["tags"], got["type"]) == ("Handlers return Result,\nnever raise.", ["api"], "pattern")
         assert "never raise." in await talk.read("memory_show", id=hit["id"])
         said = await talk.refused("memory_show", id="mem-1-nope")
-        assert said == "error: Memory not found: mem-1-nope\n  `ralph memory list` shows the ids"
+        assert said == "error: Memory not found: mem-1-nope\n  `ralph memory list --in all` shows the ids"
 
     talk(root, show)
 
@@ -151,7 +151,7 @@ def test_an_edit_changes_what_was_said_and_signs_new_words(root: Path) -> None:
 
 
 def test_any_record_that_a_search_found_is_shown_by_its_id(root: Path) -> None:
-    guardrails.add(root, "Never deploy the zebra on a Friday")
+    memory.add(root, "Never deploy the zebra on a Friday", in_="guardrails")
     knowledge.add(root, "Zebras", "They have stripes.", ["zebra"])
 
     async def show(talk: Talk) -> None:

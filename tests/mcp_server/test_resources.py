@@ -7,7 +7,7 @@ from mcp import MCPError
 from mcp_types import TextResourceContents
 from tests.mcp_server.talking import ERAS, Talk, talk
 
-from ralph.app import guardrails, memory
+from ralph.app import memory
 from ralph.mcp.resources import MEMORIES
 
 
@@ -43,7 +43,7 @@ def test_the_list_is_short(empty: Path) -> None:
 
 
 def test_a_memory_is_read_whichever_file_it_stands_in(root: Path) -> None:
-    rule = guardrails.add(root, "Never push to main").stored.record.id
+    rule = memory.add(root, "Never push to main", in_="guardrails").stored.record.id
 
     async def look(talk: Talk) -> None:
         assert "Never push to main" in await content(talk, f"ralph://memory/{rule}")

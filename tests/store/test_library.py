@@ -22,7 +22,7 @@ from ralph.store.library import Library
 
 Rounds = Callable[[int, int], int]
 
-ENTRY = Record("mem-1705751499-beef", MemoryKind.FIX, "A new one.", tags=("new",), created_at="2025-01-22")
+ENTRY = Record("mem-1705751499-beef", MemoryKind.FIX, "A new one.", label="fix", tags=("new",), created_at="2025-01-22")
 
 
 def memories(root: Path, text: str = HUMAN) -> Path:
@@ -63,7 +63,7 @@ def test_adding_changing_and_removing_an_entry_gives_back_every_byte(tmp_path: P
     assert text_in(path).splitlines()[stored.line - 1] == f"### {ENTRY.id}"
     assert (stored.path, stored.record) == (path, ENTRY)
     changed = library.replace(library.memories, ENTRY.id, lambda record: replace(record, text="Other words."))
-    assert library.find(library.memories, ENTRY.id) == changed
+    assert library.find(ENTRY.id)[1] == changed
     assert changed.record.text == "Other words."
     assert library.remove(library.memories, ENTRY.id) == changed
     assert text_in(path) == human
@@ -98,7 +98,7 @@ def test_a_new_entry_goes_to_the_first_file_that_exists_and_all_files_are_read(t
     second.write_bytes(MEMORIES.template().encode())
     library = Library(tmp_path)
     put(library)
-    assert library.find(library.memories, ENTRY.id).path == second
+    assert library.find(ENTRY.id)[1].path == second
     first = memories(tmp_path)
     seen: list[Sequence[Record]] = []
 

@@ -32,7 +32,6 @@ from ralph.app import (
     chats,
     check,
     graph_link,
-    guardrails,
     index,
     insight,
     knowledge,
@@ -160,7 +159,7 @@ class Maker:
         self.made.memories[name] = added.stored.record.id
 
     def guard(self, name: str, text: str, kind: MemoryKind, *tags: str) -> None:
-        self.made.memories[name] = guardrails.add(self.root, text, kind, tags).stored.record.id
+        self.made.memories[name] = memory.add(self.root, text, kind, tags, in_="guardrails").stored.record.id
 
     # --- the story -----------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def test_what_is_stale_says_what_is_wrong_and_not_among_the_reasons(window: Site
 
 def test_what_is_retired_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
     one = memory.add(tmp_path, "The quokka waits").stored.record.id
-    memory.retire(tmp_path, one)
+    memory.archive(tmp_path, one)
     window = Site(tmp_path)
     assert [row["status"] for row in window.get("/api/records", q=one)["items"]] == ["retired"]
     assert window.get("/api/records", q="quokka")["items"] == []

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, guardrails, hook_state, index, ledger, logs, memory, verified
+from ralph.app import hook_state, index, ledger, logs, memory, verified
 from ralph.capture import summarize
 from ralph.context import brief, budget, recall, render, skill
 from ralph.context.brief import Brief, Caps, Summary
@@ -92,8 +92,8 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     choice = config.memories.filter
     if handed:
         _verify(root)
-    rules = entries.current([stored.record for stored in guardrails.list_(root)]) if handed else []
-    learned = entries.current([stored.record for stored in memory.list_(root)]) if handed else []
+    rules = memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))]) if handed else []
+    learned = memory.current([stored.record for stored in memory.list_(root)]) if handed else []
     learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     recaps, active = _from_index(root, session, task) if config.memories.inject is Inject.AUTO else ((), ())
     window, part = config.context.window, config.context.shares.memory

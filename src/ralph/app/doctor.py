@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import hook_state, outdated
-from ralph.app.entries import backup
+from ralph.app.memory import backup
 from ralph.app.project import not_ignored
 from ralph.app.worktrees import indexes, worktree
 from ralph.capture import privacy
@@ -29,7 +29,7 @@ from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
 from ralph.store import files
-from ralph.store.library import Library, Shelf
+from ralph.store.library import Collection, Library
 
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
 """Folders that are never searched for a second store."""
@@ -115,7 +115,7 @@ def fix(root: Path) -> list[Mended]:
     return done
 
 
-def _mend_file(root: Path, path: Path, shelf: Shelf) -> list[Mended]:
+def _mend_file(root: Path, path: Path, shelf: Collection) -> list[Mended]:
     document = parse_memories(files.read(path) or "", shelf.layout)
     if document.has_conflict:
         return []  # the merge comes first: a person decides which side's entries stay
@@ -151,7 +151,7 @@ def _read_everything(root: Path, *, logs: bool) -> Iterator[tuple[Path, Sequence
         yield path, problems if text is None else look(text)
 
 
-def _shelves(library: Library) -> list[Shelf]:
+def _shelves(library: Library) -> list[Collection]:
     """The shelves without the places that cannot be read, so that one of them does not hide the rest."""
     return [
         replace(shelf, places=tuple(place for place in shelf.places if not _unreadable(place)))

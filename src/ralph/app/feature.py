@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, task_file, wording
+from ralph.app import board, task_file, text_cleaning
 from ralph.app.board import Unread, moment
 from ralph.capture import privacy
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
@@ -63,8 +63,8 @@ def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> Added:
     """Make a new feature, with a spec.md and a plan.md to fill in."""
-    named = wording.title(title, allow_secret=allow_secret, patterns=patterns)
-    told = wording.text(description, "description", allow_secret=allow_secret, patterns=patterns)
+    named = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.state_root(root)
     files.make_folder(folder, root=state)
     task_file.keep_out_of_git(root)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, graph, index, outdated
+from ralph.app import graph, index, outdated
+from ralph.app.text_cleaning import clean_text
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
 from ralph.formats.knowledge import parse_knowledge
@@ -63,7 +64,7 @@ def link(
 ) -> Linked:
     """State an edge; from today on, unless another day is named. The same one again changes nothing."""
     how = _relation(relation)
-    entries.clean(target, patterns=patterns)  # Refused for a secret
+    clean_text(target, patterns=patterns)  # Refused for a secret
     if since and until and until < since:
         raise UsageError(f"the edge would end ({until}) before it begins ({since})", hint="swap the two days")
     record_id, place = _place(root, source)

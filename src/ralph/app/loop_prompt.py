@@ -12,9 +12,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import (
     check,
-    entries,
     feature,
-    guardrails,
     index,
     journal,
     knowledge,
@@ -103,7 +101,7 @@ def _guardrails(root: Path, config: Config) -> str:
     """What must not go wrong again, whenever memories are kept at all."""
     if not config.memories.enabled:
         return ""
-    records = check.marked(root, entries.current([stored.record for stored in guardrails.list_(root)]))
+    records = check.marked(root, memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))]))
     return prompt.render_section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
 
 
@@ -112,7 +110,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
     choice = settings.filter
-    records = check.marked(root, entries.current([stored.record for stored in memory.list_(root)]))
+    records = check.marked(root, memory.current([stored.record for stored in memory.list_(root)]))
     records = brief.accepted(
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )

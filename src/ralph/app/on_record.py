@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from ralph.app import index, journal, knowledge
-from ralph.app.knowledge import Change
+from ralph.app.memory import Change
 from ralph.capture.insights import of_origin, place
 from ralph.formats.log import journal_record
 from ralph.formats.progress import is_progress_pattern, parse_progress, without_pointer
@@ -116,7 +116,7 @@ def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[Journal
         found, _ = journal.list_(root, journal.Which(run=run), limit=None) if run in runs else ([], 0)
         return sorted(found, key=lambda each: each.iteration)
 
-    for stored in knowledge.discover(root).entries if runs else ():
+    for stored in knowledge.entries(root) if runs else ():
         for each in _givers(stored, entries, of_run):
             if each in chosen:
                 origin = Origin(session=each.session, run=each.run, iteration=each.iteration)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import briefing, entries, guardrails, hook_state, index, ledger, loop_prompt, memory, task_file
+from ralph.app import briefing, hook_state, index, ledger, loop_prompt, memory, task_file
 from ralph.context import brief, recall, render
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
@@ -293,7 +293,8 @@ _PLACES = {
 
 
 def _kept(root: Path) -> tuple[list[Record], list[Record]]:
-    return [each.record for each in guardrails.list_(root)], [each.record for each in memory.list_(root)]
+    rules = memory.list_(root, in_=("guardrails",))
+    return [each.record for each in rules], [each.record for each in memory.list_(root)]
 
 
 def _used(use: tuple[int, int] | None) -> tuple[str, ...]:
@@ -379,7 +380,7 @@ def _in_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
         words = record.text if record is not None else block
         title = title_of(record.title if record is not None else "", words)
         items.append(Item(len(items) + 1, match[1], kind, title, words, estimate(block), _OF.get(area[0], ()), area[0]))
-    holding = {each.id for shelf in (rules, learned) for each in entries.current(shelf)}
+    holding = {each.id for shelf in (rules, learned) for each in memory.current(shelf)}
     against = _Against(past={*known} - holding)
     left, more = _not_in_brief(config, [*rules, *learned], {each.id for each in items}, against, {})
     budget = int(config.context.window * config.loop.context_budget)

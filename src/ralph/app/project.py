@@ -12,9 +12,10 @@ from pathlib import Path
 from ralph import paths
 from ralph.app.config import hide_local_config, template
 from ralph.errors import Refused
+from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.pages import patterns_template
 from ralph.store import files
-from ralph.store.library import Library, check_folders
+from ralph.store.library import Collection, check_folders
 
 GITIGNORE = """\
 # Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
@@ -45,10 +46,10 @@ UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout m
 
 def init(root: Path) -> list[str]:
     """Make what is missing; one line for each thing that was done."""
-    library = Library(root)
     done: list[str] = []
-    for shelf in (library.memories, library.guardrails):
-        done += _made(root, shelf.home, shelf.layout.template())
+    own_files = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
+    for places, layout in own_files:  # a worktree gets files of its own
+        done += _made(root, Collection(layout.title, root, places, layout).home, layout.template())
     done += _gitignores(root)
     done += _made(root, paths.global_patterns(root), patterns_template())
     done += _made(root, paths.config_file(root), template())

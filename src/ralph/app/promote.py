@@ -18,10 +18,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import entries, insight, promote_near
+from ralph.app import insight, promote_near
 from ralph.app import search as searching
 from ralph.app.insight import Insight
+from ralph.app.memory import new_id
 from ralph.app.promote_near import Near
+from ralph.app.text_cleaning import clean_tags, clean_text
 from ralph.capture import privacy
 from ralph.capture.alike import Shelf
 from ralph.context.render import looks_like_instructions
@@ -217,7 +219,7 @@ def _found(root: Path, record_id: str) -> Record:
 def _worded(found: Record, text: str, kind: MemoryKind | None, patterns: Sequence[str]) -> Record:
     """What is to be written: a memory in words that may be kept."""
     own = f"{found.title}: {found.text}" if found.title and found.family is not Family.JOURNAL else found.text
-    words, _ = entries.clean(text or own, patterns=patterns)
+    words, _ = clean_text(text or own, patterns=patterns)
     if len(words) > LONGEST:
         raise UsageError(
             f"{found.id} is {len(words):,} characters long, too long for a line that everybody reads",
@@ -267,9 +269,9 @@ def _memories(root: Path, record: Record) -> tuple[Path, Edit]:
         told = {normalise_text(record.text), normalise_text(words)}
         if any(normalise_text(each.text) in told or each.id == record.id for each in there):
             return text
-        name = entries.fresh_id(shelf, kind, there)
+        name = new_id(shelf, kind, there)
         made = Record(
-            name, kind, words, label=kind.value, tags=entries.tidy_tags(record.tags),
+            name, kind, words, label=kind.value, tags=clean_tags(record.tags),
             origin=Origin(by=record.origin.by), created_at=ids.today(), extra={"source": record.id},
         )  # fmt: skip
         return str(document.add(made))

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, feature, task_file, wording
+from ralph.app import board, feature, task_file, text_cleaning
 from ralph.app.board import Board, Unread, is_live, moment, status_of
 from ralph.app.task_claims import (
     attempted,
@@ -104,8 +104,8 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Added:
     """Make a new task; what it waits for must be there."""
-    named = wording.title(title, allow_secret=allow_secret, patterns=patterns)
-    told = wording.text(description, "description", allow_secret=allow_secret, patterns=patterns)
+    named = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     if priority < 0:
         raise Refused(f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last")
     if feature_id:
@@ -216,7 +216,7 @@ def fail(
     root: Path, task_id: str, reason: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> Moved:
     """Give a task up; the reason reaches whoever tries it again."""
-    why = wording.text(reason, "reason", allow_secret=allow_secret, patterns=patterns)
+    why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
 
     def edit(task: Task) -> Task:
         if status_of(task) is TaskStatus.FAILED:
@@ -238,7 +238,7 @@ def block(
     """Hold a task back: until other tasks are done (`by`), or until somebody starts or resets it."""
     if by:
         return _wait(root, task_id, tuple(by))
-    why = wording.text(reason, "reason", allow_secret=allow_secret, patterns=patterns)
+    why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
 
     def edit(task: Task) -> Task:
         if status_of(task) is TaskStatus.BLOCKED:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ralph.app import board, task_file, wording
+from ralph.app import board, task_file, text_cleaning
 from ralph.app.board import Board, can_end, is_live, status_of
 from ralph.app.task_file import ATTEMPT, FAILURE, REASON, moved, with_member
 from ralph.model import ids
@@ -106,7 +106,7 @@ def finish(
     The note of what did not work is kept as its last failure. When the task is another's by now, or a person has
     ended it, nothing changes: the task that is returned says how it stands.
     """
-    words = wording.note(note, patterns)
+    words = text_cleaning.redact_note(note, patterns)
 
     def edit(task: Task) -> Task:
         held = task.claim is not None and task.claim.run == run
@@ -133,7 +133,7 @@ def attempted(
 
     An iteration counts once, however often it is told: a kill may come between counting it and noting that.
     """
-    words = wording.note(note, patterns)
+    words = text_cleaning.redact_note(note, patterns)
     which = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, task_file, wording
+from ralph.app import board, task_file, text_cleaning
 from ralph.app.board import Board, is_time, status_of
 from ralph.app.task_claims import close_parents
 from ralph.errors import Refused
@@ -176,9 +176,11 @@ def _cleaned(wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[s
     for each in wanted:
         task = each.task
         try:
-            title = wording.title(task.title, allow_secret=allow_secret, patterns=patterns)
-            told = wording.text(task.description, "description", allow_secret=allow_secret, patterns=patterns)
-            wording.text(task.id, "id", patterns=patterns)
+            title = text_cleaning.clean_title(task.title, allow_secret=allow_secret, patterns=patterns)
+            told = text_cleaning.clean_description(
+                task.description, "description", allow_secret=allow_secret, patterns=patterns
+            )
+            text_cleaning.clean_description(task.id, "id", patterns=patterns)
             if task.id and not task_file.is_name(task.id):
                 raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
         except Refused as error:
@@ -191,12 +193,12 @@ def _cleaned(wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[s
 
 def _foreign(task: Task, patterns: Sequence[str]) -> Task:
     """A task from elsewhere without what only holds there, and with nothing secret in what nobody reads."""
-    extra = wording.foreign(dict(task.extra), patterns)
+    extra = text_cleaning.redact_value(dict(task.extra), patterns)
     return replace(
         task,
         status=_status(task),
-        feature=wording.note(task.feature, patterns) if task.feature else None,
-        branch=wording.note(task.branch, patterns) if task.branch else None,
+        feature=text_cleaning.redact_note(task.feature, patterns) if task.feature else None,
+        branch=text_cleaning.redact_note(task.branch, patterns) if task.branch else None,
         worktree=None,
         claim=None,
         created_at=task.created_at if is_time(task.created_at) else "",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insight, promote, task, task_file, wording
+from ralph.app import graph_export, insight, promote, task, task_file, text_cleaning
 from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.app.worktrees import worktree
@@ -121,7 +121,9 @@ def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
     """A PRD as it may be stored; Refused when it cannot be read."""
     if not text.strip():
         raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
-    document = parse_prd(wording.text(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n")
+    document = parse_prd(
+        text_cleaning.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n"
+    )
     wrong = next((each for each in document.problems if each.level == "error"), None)
     if wrong is not None:
         raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)

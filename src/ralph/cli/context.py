@@ -78,3 +78,9 @@ def warn(message: str) -> None:
 def say(message: str) -> None:
     """One line on stderr that explains what was done, kept out of pipes."""
     click.echo(message, err=True)
+
+
+def print_private(parts: int) -> None:
+    """Print how many private parts were left out, if any."""
+    if parts:
+        say(f"left out {parts} private part(s)")

@@ -8,8 +8,7 @@ from ralph import paths
 from ralph.app import feature as verbs
 from ralph.app.feature import Listed, Shown
 from ralph.app.json_shapes import feature_json
-from ralph.cli.context import Invocation, invocation
-from ralph.cli.entries import print_private
+from ralph.cli.context import Invocation, invocation, print_private
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import ago, json_text, one_line, table, visible
 from ralph.cli.task_output import print_unread

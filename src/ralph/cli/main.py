@@ -29,8 +29,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Memory": {
         "memory": ("memory:cli", "Add, list, edit and search memories"),
-        "guardrails": ("guardrails:cli", "What must not go wrong again"),
-        "knowledge": ("knowledge:cli", "Longer pages of knowledge"),
         "search": ("search:cli", "Search memories, sessions, the journal and tasks"),
         "context": ("injection:context", "Show what an agent is given with a prompt"),
         "forget": ("forget:cli", "Delete records for good, everywhere"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ralph.app.entries import kinds_named
 from ralph.cli.context import Invocation
 from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.record import MemoryKind
@@ -44,6 +43,8 @@ class Kinds(ParamType):
         """The kinds that were named; wrong usage names the valid ones."""
         if not isinstance(value, str):
             return value
+        from ralph.app.memory import kinds_named  # noqa: PLC0415  (most commands have no types)
+
         words = [word for word in value.split(",") if word.strip()] if self.several else [value]
         try:
             kinds = kinds_named(words)

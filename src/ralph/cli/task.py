@@ -11,8 +11,7 @@ from ralph.app import task as verbs
 from ralph.app.json_shapes import task_json
 from ralph.app.task import Listed
 from ralph.cli import task_output as printing
-from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.entries import print_private
+from ralph.cli.context import Invocation, invocation, print_private, say, warn
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import json_text, one_line, print_raw, visible
 from ralph.errors import UsageError

@@ -11,8 +11,7 @@ from ralph.app.board import Unread
 from ralph.app.json_shapes import task_json
 from ralph.app.task import Event, Listed, Moved, Shown
 from ralph.app.task_file import REASON
-from ralph.cli.context import Invocation, say, warn
-from ralph.cli.entries import print_private
+from ralph.cli.context import Invocation, print_private, say, warn
 from ralph.cli.output import ago, json_text, one_line, print_raw, table, visible
 from ralph.model.work import Task, TaskStatus
 

@@ -39,7 +39,7 @@ _ANSWERS = (
         topic=Topic.ERROR,
         question="Did something fail in a way that will come back?",
         place=".ralph/guardrails.md, section Fixes",
-        command='ralph guardrails add "what happens: what to do" -t fix',
+        command='ralph memory add --in guardrails "what happens: what to do" -t fix',
         why="Guardrails come first in every brief, so the next iteration sees the fix before it trips. "
         'Use `ralph memory add "..." -t fix` when it is good to know but no rule to watch.',
     ),
@@ -47,7 +47,7 @@ _ANSWERS = (
         topic=Topic.DECISION,
         question="Did you choose between real alternatives?",
         place=".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
-        command='ralph guardrails add "what, and why" -t decision',
+        command='ralph memory add --in guardrails "what, and why" -t decision',
         why="A choice without its reason gets reopened. It stands in every brief until somebody removes it; "
         "write it up in specs/design/ once it shapes the architecture.",
     ),
@@ -55,7 +55,7 @@ _ANSWERS = (
         topic=Topic.PATTERN,
         question="Did you find out how this codebase does things?",
         place=".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
-        command='ralph guardrails add "how it is done here" -t pattern',
+        command='ralph memory add --in guardrails "how it is done here" -t pattern',
         why="Conventions keep new code like the old. One that is background rather than a rule is a memory: "
         '`ralph memory add "..." -t pattern`.',
     ),

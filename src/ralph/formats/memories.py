@@ -101,7 +101,7 @@ class MemoriesDocument:
         """The document with one entry written anew, in another section when its kind changed."""
         entry = find_entry(self.entries, record_id)
         if is_sign(entry.record):
-            raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph guardrails migrate` first, then edit it")
+            raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph memory migrate` first, then edit it")
         if record.kind != entry.record.kind:
             moved = replace(record, label=record.kind.value)
             return self.remove(record_id).add(moved)
@@ -438,7 +438,7 @@ def find_problems(text: str, scan: MemoryScan, entries: Sequence[Entry], expecte
     if scan.words and not entries and not _is_broken(text, scan):
         yield Problem(
             scan.words, "there is text, but no entries were found in it",
-            "add one with `ralph memory add` or `ralph guardrails add`, or leave it as notes", "note", "nothing-read",
+            "add one with `ralph memory add`, or leave it as notes", "note", "nothing-read",
         )  # fmt: skip
 
 
@@ -517,7 +517,7 @@ def _section_problems(scan: MemoryScan, expected: Sequence[str]) -> Iterable[Pro
             yield Problem(
                 section.line,
                 f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
-                "add them with `ralph memory add` or `ralph guardrails add` to have them found",
+                "add them with `ralph memory add` to have them found",
                 "note", "plain-heading",
             )  # fmt: skip
     if scan.blocks or scan.sections:

@@ -8,8 +8,9 @@ from ralph.app import graph, journal, knowledge
 from ralph.app import search as searching
 from ralph.app.asking import node_types, relations, when
 from ralph.app.journal import Which
-from ralph.app.knowledge import Change
+from ralph.app.memory import Change
 from ralph.context.journal import block
+from ralph.context.knowledge import render
 from ralph.formats.log import journal_id
 from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
 from ralph.mcp.memories import LIMIT, more, place, private
@@ -37,7 +38,7 @@ def add(call: Call, given: Arguments) -> Told:
 def match(call: Call, given: Arguments) -> Told:
     """The entries that belong to a piece of work, as an agent of the loop is handed them."""
     found = knowledge.match(call.root, given.text("query"), feature=given.text("feature"), files=given.words("files"))
-    text = knowledge.rendered([each.record for each in found]).text
+    text = render([each.record for each in found]).text
     rows = [
         {"id": each.record.id, "title": one_line(each.record.title), "score": each.score, "why": list(each.why)}
         for each in found

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ralph import paths
-from ralph.app import entries, memory
+from ralph.app import memory
 from ralph.app import search as searching
+from ralph.app.json_shapes import VIA
 from ralph.context.render import clean
 from ralph.errors import NotFound, UsageError
 from ralph.mcp.call import BY, Call, Told, done, one_line, remembered
@@ -52,7 +53,7 @@ def add(call: Call, given: Arguments) -> Told:
 def search(call: Call, given: Arguments) -> Told:
     """Find memories."""
     limit = given.number("limit", LIMIT)
-    kinds = entries.kinds_named(given.words("type"))
+    kinds = memory.kinds_named(given.words("type"))
     found, _ = memory.search(call.root, Query(given.text("query"), kinds, given.words("tags"), limit=limit))
     room = max(searching.LINE, searching.LINES // max(len(found.hits), 1))
     hits = [_hit(hit.record, searching.line(hit.record, hit.score, budget=room)) for hit in found.hits]
@@ -64,7 +65,7 @@ def search(call: Call, given: Arguments) -> Told:
 
 def list_(call: Call, given: Arguments) -> Told:
     """The newest memories, oldest of them first, as the command lists them."""
-    kinds = entries.kinds_named(given.words("type"))
+    kinds = memory.kinds_named(given.words("type"))
     found = memory.list_(call.root, kinds=kinds, tags=given.words("tags"), last=sys.maxsize)
     last = found[-given.number("limit", LAST) :]
     hits = [_hit(stored.record, searching.line(stored.record, None)) for stored in last]
@@ -142,7 +143,7 @@ def whole(stored: Stored, call: Call) -> Told:
 def _members(record: Record) -> Mapping[str, object]:
     more_of_it = {
         "title": one_line(record.title), "created": record.created_at, "updated": record.updated_at,
-        "by": record.origin.by, entries.VIA: str(record.extra.get(entries.VIA) or ""),
+        "by": record.origin.by, VIA: str(record.extra.get(VIA) or ""),
     }  # fmt: skip
     return {
         "type": record.kind.value,

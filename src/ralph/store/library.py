@@ -1,27 +1,32 @@
-"""Library: the files that hold records, read and changed through their codecs.
+"""Library: the curated memory files of a project, read and changed through their codecs.
 
-A shelf is one kind of file (memories, guardrails) in the places where it may stand. Reading
-takes every place that exists; a new record goes to the first that exists, else to the default.
-Every change is parse, splice, write under the file's lock, and is applied again to the new
-text if somebody else changed the file meanwhile; the codec refuses a splice that would touch a
-neighbour. A worktree without such a file reads and writes the main checkout's (`paths.memory_root`).
-Nothing here knows what a record means.
+A collection is one kind of file (memories, guardrails, patterns) or a folder of them (knowledge). Reading takes every
+file that exists; a new record goes to the first that exists, else to the default. Every change is parse, splice and
+write under the file's lock, applied again to the new text if another writer changed the file meanwhile. A worktree
+without such a file reads and writes the main checkout's (`paths.memory_root`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ralph import paths
-from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
+from ralph.errors import Conflict, NotFound, RalphError, Refused
+from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, parse_memories
+from ralph.formats.text import Document, Problem
+from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
 
+NAMES = ("memories", "guardrails", "patterns", "knowledge")
+"""The collections, as `--in` names them."""
+Result = TypeVar("Result")
+
 
 class Stored(NamedTuple):
-    """A record and the place where it stands."""
+    """A record, and the file and line where it is stored."""
 
     record: Record
     path: Path
@@ -29,23 +34,53 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """One kind of file, where it may stand, and how it is laid out."""
+class Collection:
+    """One kind of curated file: its name, the checkout it belongs to, its possible files, and how ids begin."""
 
-    noun: str
-    places: tuple[Path, ...]
-    layout: Layout
+    name: str
     root: Path
-    """The checkout that the files belong to."""
+    places: tuple[Path, ...]
+    layout: Layout = MEMORIES
+    prefixes: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
         """The file that new records go to."""
         return next((place for place in self.places if place.exists() or place.is_symlink()), self.places[0])
 
+    def parse(self, text: str, path: Path) -> Document:
+        """Parse the text of one of these files."""
+        if self.name == "knowledge":
+            return _parse_knowledge(text, path.stem)
+        if self.name == "patterns":
+            from ralph.formats.pages import parse_patterns  # noqa: PLC0415  (most commands read memories only)
+
+            return parse_patterns(text)
+        return _parse_sections(text, self.layout)
+
+    def insert(self, text: str, path: Path, record: Record) -> Document:
+        """Parse the text of a file and add a record to it; patterns get a new footer."""
+        if self.name == "patterns":
+            from ralph.formats.pages import parse_patterns  # noqa: PLC0415  (most commands read memories only)
+
+            return parse_patterns(text).add(record).stamped(ids.today(), record.origin.task or "hand")
+        return self.parse(text, path).add(record)
+
+
+@lru_cache(maxsize=8)  # a pure function; to find an entry and to change it parses the same text
+def _parse_sections(text: str, layout: Layout) -> Document:
+    return parse_memories(text, layout)
+
+
+@lru_cache(maxsize=4096)  # a pure function; the loop reads the same files again and again
+def _parse_knowledge(text: str, slug: str) -> Document:
+    from ralph.formats.knowledge import parse_knowledge  # noqa: PLC0415  (most commands read memories only)
+
+    return parse_knowledge(text, slug)
+
 
 class AlreadyThere(Conflict):
-    """What `add` was to leave alone is there: carries it, with its place, out of the locked section."""
+    """Carries the stored record that makes an `add` unnecessary out of the locked section."""
 
     def __init__(self, stored: Stored) -> None:
         super().__init__(f"{stored.record.id} is already there")
@@ -53,119 +88,195 @@ class AlreadyThere(Conflict):
 
 
 class Library:
-    """The memory files of one project."""
+    """The curated memory files of one project."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        memories = paths.memory_root(root, paths.memories_files(root))
-        guardrails = paths.memory_root(root, paths.guardrails_files(root))
-        self.memories = Shelf("memory", paths.memories_files(memories), MEMORIES, memories)
-        self.guardrails = Shelf("guardrail", paths.guardrails_files(guardrails), GUARDRAILS, guardrails)
 
-    def documents(self, shelf: Shelf) -> list[tuple[Path, MemoriesDocument]]:
-        """Every file of a shelf that exists, parsed; two names of one file count once."""
-        seen: set[Path] = set()
-        found = []
-        for place in shelf.places:
-            text = files.read(place)
-            if text is not None and (real := place.resolve()) not in seen:
-                seen.add(real)
-                found.append((place, parse_memories(text, shelf.layout)))
+    @cached_property
+    def memories(self) -> Collection:
+        """`.agent/memories.md`: what was learned."""
+        root = paths.memory_root(self.root, paths.memories_files(self.root))
+        return Collection("memories", root, paths.memories_files(root), MEMORIES, ("mem-",))
+
+    @cached_property
+    def guardrails(self) -> Collection:
+        """`.ralph/guardrails.md`: mistakes that must not happen again."""
+        root = paths.memory_root(self.root, paths.guardrails_files(self.root))
+        prefixes = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
+        return Collection("guardrails", root, paths.guardrails_files(root), GUARDRAILS, prefixes)
+
+    @cached_property
+    def patterns(self) -> Collection:
+        """`.ralph/global-patterns.md`: what every task should know."""
+        path = paths.patterns_file(self.root)
+        root = self.root if path.is_relative_to(self.root) else paths.state_root(self.root)
+        return Collection("patterns", root, (path,), prefixes=("pat-",))
+
+    @cached_property
+    def knowledge(self) -> Collection:
+        """`.ralph/knowledge/`: longer entries, one file each; `places` is the folder."""
+        root = paths.knowledge_root(self.root)
+        return Collection("knowledge", root, (paths.knowledge_folder(root),), prefixes=("know-",))
+
+    def collection(self, name: str) -> Collection:
+        """Return one collection by its name in `NAMES`."""
+        found: Collection = getattr(self, name)
         return found
 
-    def read(self, shelf: Shelf) -> list[Stored]:
-        """Every record of a shelf, in file order."""
+    def files_of(self, collection: Collection) -> list[Path]:
+        """Return the files of a collection that may exist."""
+        if collection.name == "knowledge":
+            return sorted(collection.places[0].glob("*.md"))
+        return list(collection.places)
+
+    def documents(self, collection: Collection) -> list[tuple[Path, Document]]:
+        """Parse every file of a collection that exists; two names of one file count once."""
+        documents: dict[Path, tuple[Path, Document]] = {}
+        for path in self.files_of(collection):
+            try:
+                text = files.read(path)
+            except RalphError:
+                if collection.name == "knowledge":  # one bad file must not hide the others; `problems` names it
+                    continue
+                raise
+            if text is not None:
+                documents.setdefault(path.resolve(), (path, collection.parse(text, path)))
+        return list(documents.values())
+
+    def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
+        """Return why files of the knowledge folder hold no entry."""
+        problems: list[tuple[Path, Problem]] = []
+        for path in self.files_of(collection):
+            try:
+                document = collection.parse(files.read(path) or "", path)
+            except RalphError as error:
+                what = error.message.removeprefix(f"{path}: ")
+                problems.append((path, Problem(1, what, error.hint or "look at it", "error", "unreadable")))
+                continue
+            problems += ((path, problem) for problem in document.problems if not document.entries)
+        return problems
+
+    def read(self, collection: Collection) -> list[Stored]:
+        """Return every record of a collection, in file order."""
         return [
             Stored(entry.record, path, entry.line)
-            for path, document in self.documents(shelf)
+            for path, document in self.documents(collection)
             for entry in document.entries
         ]
 
-    def find(self, shelf: Shelf, record_id: str) -> Stored:
-        """The one record with this id; NotFound or Conflict otherwise."""
-        found = [stored for stored in self.read(shelf) if stored.record.id == record_id]
-        if not found:
-            raise _not_found(shelf, record_id)
-        if len(found) > 1:
-            places = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for stored in found)
-            in_one_file = len({stored.path for stored in found}) == 1
-            raise Conflict(
-                f"{len(found)} entries have the id {record_id}: {places}",
-                hint="run `ralph doctor --fix` to give each its own id"
-                if in_one_file
-                else "delete one of the two in its file, or give it another id there",
-            )
-        return found[0]
+    def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
+        """Find the one record that a full or short id means, in any collection unless some are given."""
+        collections = collections or tuple(self.collection(each) for each in NAMES)
+        likely_first = sorted(collections, key=lambda each: not name.startswith(each.prefixes))
+        entries: list[tuple[Collection, Stored]] = []
+        for collection in likely_first:
+            stored = self.read(collection)
+            same = [each for each in stored if each.record.id == name]
+            if same:
+                return collection, self._only(name, same)
+            entries += ((collection, each) for each in stored)
+        known = [stored.record.id for _, stored in entries]
+        full = ids.resolve(name, known, noun="memory", hint="`ralph memory list --in all` shows the ids")
+        collection = next(collection for collection, stored in entries if stored.record.id == full)
+        return collection, self._only(full, [stored for _, stored in entries if stored.record.id == full])
+
+    def _only(self, record_id: str, same: Sequence[Stored]) -> Stored:
+        if len(same) == 1:
+            return same[0]
+        sources = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for stored in same)
+        in_one_file = len({stored.path for stored in same}) == 1
+        raise Conflict(
+            f"{len(same)} entries have the id {record_id}: {sources}",
+            hint="run `ralph doctor --fix` to give each its own id"
+            if in_one_file
+            else "delete one of the two in its file, or give it another id there",
+        )
 
     def add(
         self,
-        shelf: Shelf,
+        collection: Collection,
         make: Callable[[Sequence[Record]], Record],
         *,
         unless: Callable[[Record], bool] | None = None,
     ) -> Stored:
-        """Add the record that `make` gives for the records that are there, decided under the lock.
+        """Add the record that `make` returns for the existing ones, under the lock.
 
         AlreadyThere carries the first record, if any, of which `unless` is true; then nothing is added.
         """
-        home = shelf.home
-        check_folders(home, shelf.root)
-        elsewhere = replace(shelf, places=tuple(place for place in shelf.places if place != home))
-        others = self.read(elsewhere)
-        done: list[tuple[Record, MemoriesDocument]] = []
+        home = collection.home
+        check_folders(home, collection.root)
+        others = self.read(replace(collection, places=tuple(each for each in collection.places if each != home)))
 
-        def edit(text: str) -> str:
-            document = parse_memories(text, shelf.layout)
-            there = [*(Stored(entry.record, home, entry.line) for entry in document.entries), *others]
-            same = next((stored for stored in there if unless(stored.record)), None) if unless else None
+        def edit(text: str) -> tuple[str, Stored]:
+            document = collection.parse(text, home)
+            existing = [*(Stored(entry.record, home, entry.line) for entry in document.entries), *others]
+            same = next((stored for stored in existing if unless(stored.record)), None) if unless else None
             if same is not None:
                 raise AlreadyThere(same)
-            record = make([stored.record for stored in there])
-            done[:] = [(record, document.add(record))]
-            return str(done[0][1])
+            record = make([stored.record for stored in existing])
+            document = collection.insert(text, home, record)
+            entry = next(entry for entry in document.entries if entry.record.id == record.id)
+            return document.text, Stored(entry.record, home, entry.line)
 
-        files.update(home, edit, root=shelf.root)
-        record, document = done[0]
-        return Stored(record, home, next(entry.line for entry in document.entries if entry.record.id == record.id))
+        return update(home, edit, root=collection.root)
 
-    def replace(self, shelf: Shelf, record_id: str, change: Callable[[Record], Record]) -> Stored:
-        """Replace one record by what `change` makes of it as it stands under the lock."""
-        path = self.find(shelf, record_id).path
-        changed: list[Record] = []
+    def replace(self, collection: Collection, record_id: str, change: Callable[[Record], Record]) -> Stored:
+        """Replace one record by what `change` returns for its present value under the lock."""
+        path = self.find(record_id, collection)[1].path
 
-        def edit(text: str) -> str:
-            document = parse_memories(text, shelf.layout)
-            current = next((entry.record for entry in document.entries if entry.record.id == record_id), None)
+        def edit(text: str) -> tuple[str, Stored]:
+            before = collection.parse(text, path)
+            current = next((entry.record for entry in before.entries if entry.record.id == record_id), None)
             if current is None:
-                raise _not_found(shelf, record_id)
-            changed[:] = [change(current)]
-            return str(document.replace(record_id, changed[0]) if changed[0] != current else document)
+                raise not_found(record_id)
+            changed = change(current)
+            after = before.replace(record_id, changed) if changed != current else before
+            entry = next((each for each in after.entries if each.record.id == record_id), None)
+            if entry is None:  # the id of a pattern depends on its text
+                known = {each.record.id for each in before.entries}
+                entry = next(each for each in after.entries if each.record.id not in known)
+            return after.text, Stored(entry.record, path, entry.line)
 
-        text = files.update(path, edit, root=shelf.root)
-        entry = next(entry for entry in parse_memories(text, shelf.layout).entries if entry.record.id == changed[0].id)
-        return Stored(entry.record, path, entry.line)
+        return update(path, edit, root=collection.root)
 
-    def remove(self, shelf: Shelf, record_id: str, *, expect: str | None = None) -> Stored:
-        """Take one record out of its file; gives what was removed. With `expect`, only if that is still its text."""
-        path = self.find(shelf, record_id).path
-        removed: list[Stored] = []
+    def remove(self, collection: Collection, record_id: str, *, expect: str | None = None) -> Stored:
+        """Remove one record and return it; with `expect`, only if that is still its text. Knowledge loses its file."""
+        path = self.find(record_id, collection)[1].path
 
-        def edit(text: str) -> str:
-            document = parse_memories(text, shelf.layout)
-            current = next((entry for entry in document.entries if entry.record.id == record_id), None)
-            if current is None:  # somebody was faster
-                raise _not_found(shelf, record_id)
-            if expect is not None and current.record.text != expect:
+        def edit(text: str) -> tuple[str, Stored]:
+            document = collection.parse(text, path)
+            entry = next((each for each in document.entries if each.record.id == record_id), None)
+            if entry is None:  # another writer was faster
+                raise not_found(record_id)
+            if expect is not None and entry.record.text != expect:
                 raise Conflict(f"{record_id}: changed in its file meanwhile", hint="nothing was deleted; look again")
-            removed[:] = [Stored(current.record, path, current.line)]
-            return str(document.remove(record_id))
+            return document.remove(record_id).text, Stored(entry.record, path, entry.line)
 
-        files.update(path, edit, root=shelf.root)
-        return removed[0]
+        if collection.name != "knowledge":
+            return update(path, edit, root=collection.root)
+        files.target(path, collection.root)
+        with files.lock(path):
+            _, stored = edit(files.read(path) or "")
+            files.delete(path)
+        return stored
+
+
+def update(path: Path, edit: Callable[[str], tuple[str, Result]], *, root: Path) -> Result:
+    """Edit a file under its lock by a function that returns the new text and a result; return the result."""
+    results: list[Result] = []
+
+    def keep_result(text: str) -> str:
+        after, result = edit(text)
+        results.append(result)
+        return after
+
+    files.update(path, keep_result, root=root)
+    return results[-1]
 
 
 def check_folders(path: Path, root: Path) -> None:
-    """Refuse a path below something in the project that should be a folder and is none."""
+    """Refuse a path below a file of the project that should be a folder."""
     for folder in path.parents:
         if folder == root or not folder.is_relative_to(root):
             return
@@ -176,6 +287,6 @@ def check_folders(path: Path, root: Path) -> None:
             )
 
 
-def _not_found(shelf: Shelf, record_id: str) -> NotFound:
-    command = "memory" if shelf.noun == "memory" else "guardrails"
-    return NotFound(f"{shelf.noun.capitalize()} not found: {record_id}", hint=f"`ralph {command} list` shows the ids")
+def not_found(name: str) -> NotFound:
+    """Return the error for a memory that does not exist."""
+    return NotFound(f"Memory not found: {name}", hint="`ralph memory list --in all` shows the ids")

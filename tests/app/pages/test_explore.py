@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.web import sample
 
-from ralph.app import guardrails, index, memory, project
+from ralph.app import index, memory, project
 from ralph.app import search as searching
 from ralph.app.pages.catalogue import AGES, FACETS, since
 from ralph.app.pages.explore import JUDGED, Explorer, Wanted
@@ -141,14 +141,14 @@ def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
     explorer = Explorer(tmp_path)
     assert explorer.page(Wanted()).total == 0
     one = memory.add(tmp_path, "Redis must run", MemoryKind.FIX, ["Redis"]).stored.record.id
-    guardrails.add(tmp_path, "Never push to main", tags=["git"])
+    memory.add(tmp_path, "Never push to main", tags=["git"], in_="guardrails")
     page = explorer.page(Wanted())
     assert page.total == 2
     assert dict(page.facets["tag"]) == {"redis": 1, "git": 1}
     assert explorer.tags("#R", 5) == [("redis", 1)]
     memory.edit(tmp_path, one, tags=["cache"])
     assert explorer.tags("", 5) == [("cache", 1), ("git", 1)]
-    memory.retire(tmp_path, one)
+    memory.archive(tmp_path, one)
     page = explorer.page(Wanted())
     assert (page.total, dict(page.facets["status"])) == (1, {"accepted": 1, "retired": 1})
     assert explorer.page(Wanted("redis")).rows == ()

@@ -7,7 +7,7 @@ import pytest
 from tests.web import sample
 from tests.web.sample_live import Live
 
-from ralph.app import guardrails, insight, knowledge, memory, project, runs, task
+from ralph.app import insight, knowledge, memory, project, runs, task
 from ralph.app.pages.watch import News, Watcher
 
 
@@ -27,7 +27,7 @@ def test_the_first_look_tells_nothing_and_neither_does_one_at_the_same(root: Pat
     ("change", "part"),
     [
         (lambda root: memory.add(root, "Something"), "records"),
-        (lambda root: guardrails.add(root, "Something"), "records"),
+        (lambda root: memory.add(root, "Something", in_="guardrails"), "records"),
         (lambda root: knowledge.add(root, "Title", "Words", ["a"]), "records"),
         (lambda root: (root / "progress.txt").write_text("## x\n", encoding="utf-8"), "records"),
         (lambda root: (root / ".agent/memories.md").unlink(), "records"),

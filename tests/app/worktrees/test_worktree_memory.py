@@ -7,7 +7,7 @@ from tests.app.looping import Workshop, git, project, says_done
 from tests.app.side_by_side import write
 
 from ralph import paths
-from ralph.app import guardrails, index, knowledge, memory, search, task_memory
+from ralph.app import index, knowledge, memory, search, task_memory
 from ralph.app.loop import Wish
 from ralph.app.worktrees import worktree
 from ralph.errors import NotFound
@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Workshop:
 def tree(shop: Workshop) -> Path:
     task = task_memory.add(shop.root, "refunds", in_worktree=True).task
     memory.add(shop.root, LATER, MemoryKind.FIX)
-    guardrails.add(shop.root, RULE, MemoryKind.FIX)
+    memory.add(shop.root, RULE, MemoryKind.FIX, in_="guardrails")
     knowledge.add(shop.root, "Frobnicator", TURNS, ["frobnicator"])
     write(paths.global_patterns(shop.root), f"# Patterns\n\n## Tips\n\n- {BULLET}\n")
     return worktree.working_folder(shop.root, task)
@@ -65,8 +65,8 @@ def test_a_file_of_the_worktree_is_its_own(shop: Workshop, tree: Path) -> None:
 
 
 def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(shop: Workshop, tree: Path) -> None:
-    assert [each.record.text for each in guardrails.list_(tree)] == [RULE]
-    assert [each.record.title for each in knowledge.list_(tree).entries] == ["Frobnicator"]
+    assert [each.record.text for each in memory.list_(tree, in_=("guardrails",))] == [RULE]
+    assert [each.record.title for each in memory.list_(tree, in_=("knowledge",))] == ["Frobnicator"]
     assert {source.path for source in sources(tree)} >= {shop.root / ".ralph" / "guardrails.md"}
     run = shop.start(says_done(), wish=Wish(task=tree.name, criteria=("none",), verify=False))
     prompt = shop.prompt(run, 1)
@@ -76,14 +76,14 @@ def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(shop: Wo
 
 
 def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_written(shop: Workshop, tree: Path) -> None:
-    written = guardrails.add(tree, "Never wash the frobnicator.", MemoryKind.FIX).stored.path
+    written = memory.add(tree, "Never wash the frobnicator.", MemoryKind.FIX, in_="guardrails").stored.path
     assert written == shop.root / ".ralph" / "guardrails.md"
-    rule = next(each.record.id for each in guardrails.list_(tree) if each.record.text == RULE)
-    guardrails.edit(tree, rule, text="Never paint it.")
+    rule = next(each.record.id for each in memory.list_(tree, in_=("guardrails",)) if each.record.text == RULE)
+    memory.edit(tree, rule, text="Never paint it.")
     knowledge.add(tree, "Belt", "The belt turns right.", ["belt"])
-    knowledge.delete(tree, "Frobnicator")
-    assert [each.record.title for each in knowledge.list_(shop.root).entries] == ["Belt"]
-    assert [each.record.text for each in guardrails.list_(shop.root)] == [
+    memory.delete(tree, "Frobnicator")
+    assert [each.record.title for each in memory.list_(shop.root, in_=("knowledge",))] == ["Belt"]
+    assert [each.record.text for each in memory.list_(shop.root, in_=("guardrails",))] == [
         "Never paint it.",
         "Never wash the frobnicator.",
     ]
@@ -117,6 +117,6 @@ def test_a_project_in_a_folder_of_a_larger_repository_keeps_the_rule(tmp_path: P
     git(made.root, "worktree", "add", "-q", "../tree")
     tree = made.root.parent / "tree" / "inner"
     memory.delete(tree, id_of(tree, GREASE))
-    guardrails.add(inner, RULE, MemoryKind.FIX)
+    memory.add(inner, RULE, MemoryKind.FIX, in_="guardrails")
     assert find_all(tree) == sorted([COG, RULE])
     assert find_all(inner) == sorted([GREASE, COG, RULE])

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from tests.web import sample
 from tests.web.sample import Clock, Maker, Sample
 
-from ralph.app import graph_link, guardrails, knowledge, memory, task_memory
+from ralph.app import graph_link, knowledge, memory, task_memory
 from ralph.model.record import MemoryKind
 
 SCRIPT = "<script>window.hacked = 'script'</script>"
@@ -71,7 +71,7 @@ def plant(root: Path) -> Planted:
     shop = sample.copied(root)
     with sample.isolated(shop.env):
         kept = memory.add(root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human")
-        sign = guardrails.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,))
+        sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))
         graph_link.link(root, kept.stored.record.id, "affects", f"file:{FILE}")
         task = task_memory.add(root, TITLE, MARKDOWN).task.id

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import guardrails, insight, knowledge, knowledge_edit, memory, promote, standing
-from ralph.app.entries import Added, Edited, kinds_named
-from ralph.app.knowledge import Written
+from ralph.app import insight, memory, promote, standing
+from ralph.app.memory import SavedMemory, kinds_named
 from ralph.app.pages import detail
 from ralph.app.pages.detail import Action
 from ralph.app.promote import Target
@@ -65,56 +64,40 @@ def call(root: Path, wanted: Wanted, patterns: Sequence[str] = ()) -> Done:
     return _ACTIONS[action](root, wanted, form, patterns)
 
 
+_COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
+
+
 def _add(root: Path, wanted: Wanted, patterns: Sequence[str]) -> Done:
-    text, tags = wanted.text or "", wanted.tags or ()
-    if wanted.noun == "knowledge":
-        written = knowledge.add(
-            root, wanted.title or "", text, tags, by=BY, allow_secret=wanted.allow_secret, patterns=patterns
-        )
-        return _written(root, "Added" if written.change is knowledge.Change.NEW else "Changed", written)
-    verbs: Mapping[str, tuple[Callable[..., Added], MemoryKind]] = {
-        "memory": (memory.add, MemoryKind.PATTERN),
-        "guardrail": (guardrails.add, MemoryKind.FIX),
-    }
-    if wanted.noun not in verbs:
-        raise UsageError(f"{wanted.noun[:40]!r} cannot be added", hint=f"one of {', '.join([*verbs, 'knowledge'])}")
-    verb, usual = verbs[wanted.noun]
-    kind = _kind(wanted) or usual
-    added = verb(root, text, kind, tags, by=BY, force=wanted.force, allow_secret=wanted.allow_secret, patterns=patterns)
-    told = _told(root, "Added" if added.is_new else "Already there:", added.stored)
-    return Done(told.record, told.summary, _private(added.private_parts))
+    if wanted.noun not in _COLLECTIONS:
+        raise UsageError(f"{wanted.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}")
+    saved = memory.add(
+        root, wanted.text or "", _kind(wanted), wanted.tags or (), in_=_COLLECTIONS[wanted.noun],
+        title=wanted.title or "", by=BY, force=wanted.force, allow_secret=wanted.allow_secret, patterns=patterns,
+    )  # fmt: skip
+    words = {memory.Change.NEW: "Added", memory.Change.UPDATED: "Changed", memory.Change.UNCHANGED: "Already there:"}
+    return _saved(root, words[saved.change], saved)
 
 
 def _edit(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
-    if form is Format.KNOWLEDGE:
-        written = knowledge_edit.edit(
-            root, wanted.id, title=wanted.title, text=wanted.text, tags=wanted.tags,
-            allow_secret=wanted.allow_secret, patterns=patterns,
-        )  # fmt: skip
-        return _written(root, "Changed", written)
-    edited = _shelf(form).edit(
-        root, wanted.id, text=wanted.text, kind=_kind(wanted), tags=wanted.tags,
-        allow_secret=wanted.allow_secret, patterns=patterns,
+    edited = memory.edit(
+        root, wanted.id, text=wanted.text, title=wanted.title if form is Format.KNOWLEDGE else None,
+        kind=_kind(wanted), tags=wanted.tags, allow_secret=wanted.allow_secret, patterns=patterns,
     )  # fmt: skip
-    return _edited(root, "Changed", edited)
+    return _saved(root, "Changed" if edited.changed else "Nothing changed in", edited)
 
 
-def _retire(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
-    if form is Format.KNOWLEDGE:
-        return _written(root, "Retired", knowledge_edit.retire(root, wanted.id))
-    return _edited(root, "Retired", _shelf(form).retire(root, wanted.id))
+def _archive(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
+    saved = memory.archive(root, wanted.id)
+    return _saved(root, "Archived" if saved.changed else "Nothing changed in", saved)
 
 
-def _restore(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
-    if form is Format.KNOWLEDGE:
-        return _written(root, "Restored", knowledge_edit.restore(root, wanted.id))
-    return _edited(root, "Restored", _shelf(form).restore(root, wanted.id))
+def _unarchive(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
+    saved = memory.unarchive(root, wanted.id)
+    return _saved(root, "Unarchived" if saved.changed else "Nothing changed in", saved)
 
 
 def _delete(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
-    if form is Format.KNOWLEDGE:
-        return _told(root, "Deleted", knowledge.delete(root, wanted.id))
-    return _told(root, "Deleted", _shelf(form).delete(root, wanted.id))
+    return _told(root, "Deleted", memory.delete(root, wanted.id))
 
 
 def _promote(root: Path, wanted: Wanted, form: Format, patterns: Sequence[str]) -> Done:
@@ -143,8 +126,8 @@ _ACTIONS: Mapping[Action, Callable[[Path, Wanted, Format, Sequence[str]], Done]]
     Action.RETAG: lambda root, wanted, form, patterns: _edit(
         root, Wanted(wanted.action, wanted.id, tags=wanted.tags or (), allow_secret=wanted.allow_secret), form, patterns
     ),
-    Action.RETIRE: _retire,
-    Action.RESTORE: _restore,
+    Action.RETIRE: _archive,
+    Action.RESTORE: _unarchive,
     Action.DELETE: _delete,
     Action.PROMOTE: _promote,
     Action.ACCEPT: _accept,
@@ -152,37 +135,15 @@ _ACTIONS: Mapping[Action, Callable[[Path, Wanted, Format, Sequence[str]], Done]]
 }
 
 
-class _Shelf:
-    """The verbs of a shelf."""
-
-    def __init__(self, form: Format) -> None:
-        self._is_memory = form is Format.MEMORIES
-        self.edit: Callable[..., Edited] = memory.edit if self._is_memory else guardrails.edit
-        self.retire = memory.retire if self._is_memory else guardrails.retire
-        self.restore = memory.restore if self._is_memory else guardrails.restore
-        self.delete: Callable[[Path, str], Stored] = memory.delete if self._is_memory else guardrails.delete
-
-
-def _shelf(form: Format) -> _Shelf:
-    return _Shelf(form)
-
-
 def _kind(wanted: Wanted) -> MemoryKind | None:
     return kinds_named([wanted.kind])[0] if wanted.kind else None
 
 
-def _edited(root: Path, word: str, edited: Edited) -> Done:
-    told = _told(root, word if edited.changed else "Nothing changed in", edited.stored)
-    same = (f"{edited.same_as} already says the same",) if edited.same_as else ()
-    return Done(told.record, told.summary, (*same, *_private(edited.private_parts)))
-
-
-def _written(root: Path, word: str, written: Written) -> Done:
-    told = _told(
-        root, word if written.change is not knowledge.Change.UNCHANGED else "Nothing changed in", written.stored
-    )
-    short = ("it is longer than about 500 words, and is cut there",) if written.shortened else ()
-    return Done(told.record, told.summary, (*short, *_private(written.private_parts)))
+def _saved(root: Path, word: str, saved: SavedMemory) -> Done:
+    told = _told(root, word, saved.stored)
+    same = (f"{saved.same_as} already says the same",) if saved.same_as else ()
+    short = ("it is longer than about 500 words, and is cut there",) if saved.shortened else ()
+    return Done(told.record, told.summary, (*same, *short, *_private(saved.private_parts)))
 
 
 def _told(root: Path, word: str, stored: Stored) -> Done:
