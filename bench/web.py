@@ -24,7 +24,7 @@ from starlette.routing import Route
 from bench import big
 from ralph.app import search
 from ralph.model.query import Query
-from ralph.web import site
+from ralph.web import server as site
 
 COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5
 PAGE = 50
@@ -37,9 +37,9 @@ _EMPTY = "/api/empty"
 @contextmanager
 def served(root: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
     """A connection to a server of the project, and the headers that let one in."""
-    listening = site.bound(0)
+    listening = site.bind_socket(0)
     port = listening.getsockname()[1]
-    app = site.build(root, port=port, token=_TOKEN)
+    app = site.build_app(root, port=port, token=_TOKEN)
     app.router.routes.insert(0, Route(_EMPTY, _nothing))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -22,7 +22,7 @@ from tests.web.asking import PORT, Site
 
 from ralph.cli.main import cli
 from ralph.mcp.server import build
-from ralph.web import site
+from ralph.web import server
 
 GOLDEN = Path(__file__).parent / "golden" / "surface"
 FREE_KEYS = {"extra", "indexed", "facets", "counts", "by_kind", "by_tag", "config"}
@@ -260,7 +260,7 @@ def http_routes(made: sample.Sample) -> str:
 
 def api_routes(root: Path) -> Iterator[Route]:
     """The routes below /api, in order of their paths."""
-    routes = [each for each in site.build(root, port=PORT, token="x").routes if isinstance(each, Route)]
+    routes = [each for each in server.build_app(root, port=PORT, token="x").routes if isinstance(each, Route)]
     yield from sorted((each for each in routes if each.path.startswith("/api")), key=lambda each: each.path)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from ralph.web import site
+from ralph.web import server as site
 
 TOKEN = "let-me-in"
 
@@ -67,7 +67,7 @@ def served(root: Path) -> Iterator[Served]:
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     port = listening.getsockname()[1]
-    app = site.build(root, port=port, token=TOKEN)
+    app = site.build_app(root, port=port, token=TOKEN)
     app.state.pace = 0.01
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", http="h11", ws="none"))
     app.state.ending = lambda: server.should_exit

@@ -15,7 +15,7 @@ from tests.web.asking import Site
 from tests.web.sample import Sample
 from tests.web.test_changes import MEMORIES, clean, everything, stamps
 
-from ralph.app.pages.change import Changes
+from ralph.app.pages.changes import ChangeHistory
 from ralph.store import locks
 
 
@@ -128,7 +128,7 @@ def test_an_undo_of_two_files_does_both_or_none(window: Site, shop: Sample) -> N
     proposed = window.get("/api/insights", status="proposed")["items"][0]["id"]
     body = {"action": "promote", "id": proposed, "to": "memory", "text": "What was learned."}
     done = window.post("/api/changes/apply", **planned(window, body))
-    changes: Changes = window.client.app.state.changes  # type: ignore[attr-defined]  # the application's own
+    changes: ChangeHistory = window.client.app.state.changes  # type: ignore[attr-defined]  # the application's own
     (made, _), *_ = changes.list_()
     assert len(made.kept) == 2
     made.kept[0].path.chmod(0o444)  # what is put back last

@@ -8,7 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.serving import TOKEN, Served, served
 
-from ralph.web import guard, site
+from ralph.web import server as guard
+from ralph.web import server as site
 
 PORT = 8123
 HERE = f"http://127.0.0.1:{PORT}"
@@ -17,7 +18,7 @@ HERE = f"http://127.0.0.1:{PORT}"
 @pytest.fixture
 def client(tmp_path: Path) -> TestClient:
     """A browser that has not been let in yet."""
-    return TestClient(site.build(tmp_path, port=PORT, token=TOKEN), base_url=HERE)
+    return TestClient(site.build_app(tmp_path, port=PORT, token=TOKEN), base_url=HERE)
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_another_cookie_is_none(client: TestClient, cookie: str) -> None:
 
 
 def test_the_cookie_of_another_server_does_not_open_this_one(tmp_path: Path, inside: TestClient) -> None:
-    other = TestClient(site.build(tmp_path, port=PORT, token="other"), base_url=HERE, cookies=dict(inside.cookies))
+    other = TestClient(site.build_app(tmp_path, port=PORT, token="other"), base_url=HERE, cookies=dict(inside.cookies))
     assert other.get("/api/state").status_code == 401
 
 
@@ -208,8 +209,8 @@ def test_a_body_is_at_most_one_mebibyte(inside: TestClient) -> None:
         headers = {"Origin": HERE, "Content-Type": "application/json; charset=utf-8"}
         return inside.post("/api/changes/plan", content=body, headers=headers).status_code
 
-    assert status(guard.LARGEST) == 400  # no such action: it was read
-    assert status(guard.LARGEST + 1) == 413
+    assert status(guard.MAX_BODY) == 400  # no such action: it was read
+    assert status(guard.MAX_BODY + 1) == 413
 
 
 def test_a_body_that_does_not_tell_its_size_is_cut_off_as_well(server: Served) -> None:

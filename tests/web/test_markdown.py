@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.web.markdown import ATTRIBUTES, LONGEST, SCHEMES, TAGS, html
+from ralph.web.markdown import ATTRIBUTES, MAX_LENGTH, SCHEMES, TAGS, render_html
 
 PIECES = [
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "<!--", "-->", "<![CDATA[",
@@ -64,7 +64,7 @@ class _Seen(HTMLParser):
 
 def seen(text: str) -> _Seen:
     parser = _Seen()
-    parser.feed(html(text))
+    parser.feed(render_html(text))
     parser.close()
     return parser
 
@@ -81,7 +81,7 @@ def check(text: str) -> None:
             assert not name.startswith("on")
             if name == "href":
                 leads(value or "")
-    for token in re.findall(r"<(/?)a\b", html(text)):
+    for token in re.findall(r"<(/?)a\b", render_html(text)):
         within += -1 if token else 1
         assert 0 <= within <= 1, "a link within a link"
 
@@ -131,28 +131,28 @@ def test_a_tag_is_shown_as_it_was_written(words: str) -> None:
     ],
 )  # fmt: skip
 def test_a_link_that_may_lead_nowhere_is_text(text: str) -> None:
-    assert "<a" not in html(text)
+    assert "<a" not in render_html(text)
 
 
 def test_links_open_by_themselves_and_tell_nothing_of_us() -> None:
-    assert html("[x](https://a.example/b?c#d)").strip() == (
+    assert render_html("[x](https://a.example/b?c#d)").strip() == (
         '<p><a href="https://a.example/b?c#d" rel="noopener noreferrer nofollow" target="_blank">x</a></p>'
     )
-    assert 'target="_blank"' not in html("[x](docs/a.md)")
-    assert 'href="docs/a.md"' in html("[x](docs/a.md)")
+    assert 'target="_blank"' not in render_html("[x](docs/a.md)")
+    assert 'href="docs/a.md"' in render_html("[x](docs/a.md)")
 
 
 def test_images_are_links_and_within_links_words() -> None:
-    assert "<img" not in html("![a cat](http://a.example/cat.png)")
-    assert '<a href="http://a.example/cat.png"' in html("![a cat](http://a.example/cat.png)")
-    nested = html("[![a cat](http://a.example/cat.png)](http://b.example)")
+    assert "<img" not in render_html("![a cat](http://a.example/cat.png)")
+    assert '<a href="http://a.example/cat.png"' in render_html("![a cat](http://a.example/cat.png)")
+    nested = render_html("[![a cat](http://a.example/cat.png)](http://b.example)")
     assert nested.count("<a ") == 1
     assert "a cat" in nested
 
 
 def test_what_people_write_looks_like_it() -> None:
     text = "# One\n\n- a\n- **b** `c`\n\n| x | y |\n|:-:|--:|\n| 1 | 2 |\n\n```py\nx < 1\n```\n\n~~gone~~"
-    got = html(text)
+    got = render_html(text)
     for part in ("<h3>One</h3>", "<li>a</li>", "<strong>b</strong>", "<code>c</code>", "<table>",
     'class="align-center"',
                  'class="language-py"', "x &lt; 1", "<s>gone</s>"):  # fmt: skip
@@ -166,12 +166,12 @@ def test_headings_begin_below_those_of_the_page_and_leave_no_level_out() -> None
 
 
 def test_facts_keep_their_lines() -> None:
-    assert html("Goal: a\nChanged: b", lines=True) == "<p>Goal: a<br />\nChanged: b</p>\n"
-    assert "<br" not in html("Goal: a\nChanged: b")
+    assert render_html("Goal: a\nChanged: b", lines=True) == "<p>Goal: a<br />\nChanged: b</p>\n"
+    assert "<br" not in render_html("Goal: a\nChanged: b")
 
 
 def test_a_very_long_text_is_shown_as_it_is() -> None:
-    text = "# <b>x</b>\n" * (LONGEST // 10)
+    text = "# <b>x</b>\n" * (MAX_LENGTH // 10)
     found = seen(text)
     assert [tag for tag, _ in found.tags] == ["pre", "code"]
     assert found.text.strip() == text.strip()

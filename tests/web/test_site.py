@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from tests.web.asking import PORT, TOKEN, Site
 
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
-from ralph.web import answers, site
-from ralph.web.answers import Asked, paged, route
+from ralph.web import requests, server
+from ralph.web.requests import ApiRequest, page_json, route
 
 
 @pytest.fixture
@@ -60,14 +60,14 @@ def test_an_address_of_the_api_that_is_none_says_so(window: Site) -> None:
     assert window.refusal("/api/nothing") == (404, "There is nothing at /api/nothing.")
 
 
-def made(root: Path, handler: answers.Handler) -> TestClient:
+def made(root: Path, handler: requests.Handler) -> TestClient:
     app = Starlette(routes=[route("/x/{name}", handler)])
-    app.state.root, app.state.settings = root, answers.Settings(root, {})
+    app.state.root, app.state.settings = root, requests.Settings(root, {})
     return TestClient(app)
 
 
 def test_an_answer_that_takes_its_time_holds_up_nobody(tmp_path: Path) -> None:
-    def handler(asked: Asked, /) -> object:
+    def handler(asked: ApiRequest, /) -> object:
         with pytest.raises(RuntimeError, match="no running event loop"):  # it is another thread's
             asyncio.get_running_loop()
         return {"done": True}
@@ -82,7 +82,7 @@ def test_an_answer_that_takes_its_time_holds_up_nobody(tmp_path: Path) -> None:
      (Unreadable("a", hint="b"), 422), (RalphError("a", hint="b"), 500)],
 )  # fmt: skip
 def test_an_error_says_what_the_command_would_say(tmp_path: Path, error: RalphError, status: int) -> None:
-    def handler(asked: Asked, /) -> object:
+    def handler(asked: ApiRequest, /) -> object:
         raise error
 
     answer = made(tmp_path, handler).get("/x/y")
@@ -90,10 +90,10 @@ def test_an_error_says_what_the_command_would_say(tmp_path: Path, error: RalphEr
 
 
 def test_a_bug_is_a_sentence_and_the_system_s_word_is_passed_on(tmp_path: Path) -> None:
-    def bug(asked: Asked, /) -> object:
+    def bug(asked: ApiRequest, /) -> object:
         raise ZeroDivisionError("by zero")
 
-    def full(asked: Asked, /) -> object:
+    def full(asked: ApiRequest, /) -> object:
         raise OSError(28, "No space left on device", "a.txt")
 
     answer = made(tmp_path, bug).get("/x/y")
@@ -103,13 +103,13 @@ def test_a_bug_is_a_sentence_and_the_system_s_word_is_passed_on(tmp_path: Path) 
 
 
 def test_a_list_is_given_in_pages(tmp_path: Path) -> None:
-    def handler(asked: Asked, /) -> object:
-        return paged(range(1000), asked, lambda each: each)
+    def handler(asked: ApiRequest, /) -> object:
+        return page_json(range(1000), asked, lambda each: each)
 
     client = made(tmp_path, handler)
     assert client.get("/x/y").json() == {"items": list(range(100)), "total": 1000}
     assert client.get("/x/y", params={"limit": 3, "offset": 998}).json()["items"] == [998, 999]
-    assert len(client.get("/x/y", params={"limit": 10**6}).json()["items"]) == answers.MOST
+    assert len(client.get("/x/y", params={"limit": 10**6}).json()["items"]) == requests.MAX_PAGE_SIZE
     for wrong in ("-1", "x", "1e3", "٣", "9" * 40):
         assert client.get("/x/y", params={"limit": wrong}).status_code == 400
 
@@ -135,10 +135,10 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     import socket
 
     with socket.socket() as taken:
-        taken.bind((site.HOST, 0))
+        taken.bind((server.HOST, 0))
         taken.listen()
         with pytest.raises(RalphError, match="cannot be used"):
-            site.serve(tmp_path, port=taken.getsockname()[1], token=TOKEN, opened=lambda address: None)
+            server.serve(tmp_path, port=taken.getsockname()[1], token=TOKEN, opened=lambda address: None)
 
 
 def test_an_empty_folder_has_pages_too(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.web.asking import Site
 from tests.web.sample import Sample
 
 from ralph.app import knowledge
-from ralph.web import wording
+from ralph.web import requests
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 OPTION = re.compile(r"(?<![\w`-])--[a-z]")
@@ -35,13 +35,13 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z]")
     ],
 )
 def test_a_hint_names_what_the_page_has(said: str, told: str) -> None:
-    assert wording.hint(said) == told
+    assert requests.web_hint(said) == told
 
 
 def test_what_may_be_insisted_on_is_told_apart() -> None:
-    assert wording.insisting("leave it out; --allow-secret stores it anyway") == "allow_secret"
-    assert wording.insisting("--force promotes it anyway") == "force"
-    assert wording.insisting("look at it") == ""
+    assert requests.override_option("leave it out; --allow-secret stores it anyway") == "allow_secret"
+    assert requests.override_option("--force promotes it anyway") == "force"
+    assert requests.override_option("look at it") == ""
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def web(ctx: click.Context, port: int, no_open: bool) -> None:
       ralph web --port 8123 --no-open
     """
     try:
-        from ralph.web import site  # noqa: PLC0415  (`ralph --help` does not pay for the server)
+        from ralph.web import server as site  # noqa: PLC0415  (`ralph --help` does not pay for the server)
     except ModuleNotFoundError as error:
         hint = "uv tool install 'ralph-memory[web]'   (or: pipx install 'ralph-memory[web]')"
         raise UsageError("`ralph web` needs the extra 'web', which is not installed", hint=hint) from error

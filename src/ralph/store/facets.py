@@ -2,7 +2,7 @@
 
 Facets are counted over everything that matches, so that nothing is decoded here that is not counted: kind, tags,
 scope, file, status and time. What a source says is read again only when the source has changed (`changed`), since a
-running loop changes one log a second and the others never. `app/pages/catalogue.py` keeps what was read.
+running loop changes one log a second and the others never. `app/pages/explore.py` keeps what was read.
 """
 
 import json

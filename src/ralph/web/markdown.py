@@ -22,21 +22,23 @@ ATTRIBUTES = frozenset("href title rel target class start".split())
 SCHEMES = frozenset({"http", "https", "mailto"})
 """Where a link may lead, besides relative addresses."""
 
-LONGEST = 200_000
+MAX_LENGTH = 200_000
 """Characters that are read as markdown; what is longer is shown as it is."""
-_ABOVE = 2
+_HEADING_OFFSET = 2
 """Headings that the page has for itself."""
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
-_UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
+_INVISIBLE = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 """What a browser may leave out of an address before it looks at the scheme, and more."""
 
 
-def html(text: str, *, lines: bool = False) -> str:
+def render_html(text: str, *, lines: bool = False) -> str:
     """The HTML of a markdown text; with `lines` each line of it is one, as in a list of facts."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         return f"<pre><code>{escape(text)}</code></pre>\n"
     parser = _parser(lines)
-    return str(parser.renderer.render(list(map(_plain, _levelled(parser.parse(text)))), parser.options, {}))
+    return str(
+        parser.renderer.render(list(map(_strip_attributes, _shift_headings(parser.parse(text)))), parser.options, {})
+    )
 
 
 class _Parser(MarkdownIt):
@@ -44,7 +46,7 @@ class _Parser(MarkdownIt):
 
     def validateLink(self, url: str) -> bool:  # noqa: N802  (its name there)
         """Whether a link may lead there; whatever a browser might take for another scheme may not."""
-        bare = _UNSEEN.sub("", url)
+        bare = _INVISIBLE.sub("", url)
         scheme = _SCHEME.match(bare)
         if scheme is not None:
             return scheme[1].lower() in SCHEMES
@@ -57,7 +59,7 @@ def _parser(lines: bool) -> MarkdownIt:
     return made.enable(["table", "strikethrough"])
 
 
-def _levelled(tokens: Iterable[Token]) -> Iterator[Token]:
+def _shift_headings(tokens: Iterable[Token]) -> Iterator[Token]:
     """Headings each one level below the one that they belong to: a text may begin with its third level, or skip one."""
     above: list[int] = []
     for token in tokens:
@@ -65,28 +67,28 @@ def _levelled(tokens: Iterable[Token]) -> Iterator[Token]:
             level = int(token.tag[1:])
             above = [*(each for each in above if each < level), level]
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(len(above) + _ABOVE, 6)}"
+            token.tag = f"h{min(len(above) + _HEADING_OFFSET, 6)}"
         yield token
 
 
-def _plain(token: Token) -> Token:
+def _strip_attributes(token: Token) -> Token:
     """A token without anything that a page of ours does not have."""
     if token.type in ("th_open", "td_open"):
         side = str(token.attrs.pop("style", "")).removeprefix("text-align:")
         if side in ("left", "center", "right"):
             token.attrSet("class", f"align-{side}")
     if token.children:
-        token.children = list(_linked(token.children))
+        token.children = list(_sanitize_links(token.children))
     return token
 
 
-def _linked(tokens: Iterable[Token]) -> Iterator[Token]:
+def _sanitize_links(tokens: Iterable[Token]) -> Iterator[Token]:
     """Links that open by themselves and tell nothing of us, and images as links; within a link, as their words."""
     depth = 0
     for token in tokens:
         depth += token.nesting if token.type in ("link_open", "link_close") else 0
         if token.type == "link_open":
-            yield _outward(token)
+            yield _external_link(token)
         elif token.type == "image":
             yield from _image(token, within=depth > 0)
         else:
@@ -95,22 +97,22 @@ def _linked(tokens: Iterable[Token]) -> Iterator[Token]:
 
 def _image(token: Token, *, within: bool) -> Iterator[Token]:
     address = str(token.attrs.get("src", ""))
-    words = Token("text", "", 0, content=_words(token) or address)
+    words = Token("text", "", 0, content=_inner_text(token) or address)
     if within or not address:
         yield words
         return
     opening = Token("link_open", "a", 1)
     opening.attrSet("href", address)
-    yield _outward(opening)
+    yield _external_link(opening)
     yield words
     yield Token("link_close", "a", -1)
 
 
-def _words(token: Token) -> str:
-    return "".join(each.content or _words(each) for each in token.children or ())
+def _inner_text(token: Token) -> str:
+    return "".join(each.content or _inner_text(each) for each in token.children or ())
 
 
-def _outward(token: Token) -> Token:
+def _external_link(token: Token) -> Token:
     token.attrSet("rel", "noopener noreferrer nofollow")
     if _SCHEME.match(str(token.attrs.get("href", ""))):
         token.attrSet("target", "_blank")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.app import insight, knowledge, memory, project, task
-from ralph.app.pages import change, change_verbs
-from ralph.app.pages.change import KEPT, Changes
-from ralph.app.pages.change_verbs import Wanted
+from ralph.app.pages import changes as change
+from ralph.app.pages import changes as change_verbs
+from ralph.app.pages.changes import MAX_UNDO, ChangeHistory, ChangeRequest
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.store import files
 
@@ -35,17 +35,17 @@ def read(root: Path, file: str = MEMORIES) -> str:
     return (root / file).read_text(encoding="utf-8")
 
 
-def stamps(plan: change.Plan) -> dict[str, str]:
+def stamps(plan: change.ChangePlan) -> dict[str, str]:
     return {each.name: each.before for each in plan.files}
 
 
-def apply(root: Path, changes: Changes, wanted: Wanted) -> str:
-    return changes.apply(wanted, stamps(change.plan(root, wanted)))[1].undo
+def apply(root: Path, changes: ChangeHistory, wanted: ChangeRequest) -> str:
+    return changes.apply(wanted, stamps(change.plan_change(root, wanted)))[1].undo
 
 
 def test_a_plan_writes_nothing_and_says_what_would_be_written(root: Path, name: str) -> None:
     before = read(root)
-    plan = change.plan(root, Wanted("edit", name, text="Tests need Redis 7", tags=("redis", "ci")))
+    plan = change.plan_change(root, ChangeRequest("edit", name, text="Tests need Redis 7", tags=("redis", "ci")))
     assert read(root) == before
     assert [each.name for each in plan.files] == [MEMORIES]
     assert "+> Tests need Redis 7\n" in plan.files[0].diff
@@ -62,12 +62,12 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
     one = Record("ins-1791000000-a3f81c", MemoryKind.FIX, "Run make first", label="gotcha", status=Status.PROPOSED,
                  scope=Scope.TASK, created_at="2026-01-01T00:00:00Z")  # fmt: skip
     place.write_text(str(parse_insights("").add(one)), encoding="utf-8")
-    wanted = Wanted("promote", one.id, to="patterns")
-    plan = change.plan(root, wanted)
+    wanted = ChangeRequest("promote", one.id, to="patterns")
+    plan = change.plan_change(root, wanted)
     assert sorted(each.name for each in plan.files) == sorted(
         [".ralph/global-patterns.md", f".ralph/tasks/{work}/memory/insights.json"]
     )
-    changes = Changes(root)
+    changes = ChangeHistory(root)
     before = [read(root, each.name) for each in plan.files]
     undo = apply(root, changes, wanted)
     assert insight.is_promoted(insight.find(root, one.id).record)
@@ -77,10 +77,10 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
 
 def test_when_one_of_several_files_is_another_none_is_touched(root: Path) -> None:
     entry = knowledge.add(root, "How it works", "The old body", ["a"]).stored
-    wanted = Wanted("edit", entry.record.id, text="The new body")
-    plan = change.plan(root, wanted)
+    wanted = ChangeRequest("edit", entry.record.id, text="The new body")
+    plan = change.plan_change(root, wanted)
     assert len(plan.files) == 2  # the body that goes is kept in the log
-    changes = Changes(root)
+    changes = ChangeHistory(root)
     given = {each: ("0" * 64 if each.endswith(".md") else stamp) for each, stamp in stamps(plan).items()}
     with pytest.raises(Conflict):
         changes.apply(wanted, given)
@@ -91,11 +91,11 @@ def test_when_one_of_several_files_is_another_none_is_touched(root: Path) -> Non
 def test_a_change_that_fails_half_way_is_taken_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = knowledge.add(root, "How it works", "The old body", ["a"]).stored
     before = entry.path.read_bytes()
-    wanted = Wanted("edit", entry.record.id, text="The new body")
-    given = stamps(change.plan(root, wanted))
-    real, calls = change_verbs.call, []
+    wanted = ChangeRequest("edit", entry.record.id, text="The new body")
+    given = stamps(change.plan_change(root, wanted))
+    real, calls = change_verbs.apply_action, []
 
-    def fails(*words: Any) -> change_verbs.Done:
+    def fails(*words: Any) -> change_verbs.ChangeResult:
         done = real(*words)
         calls.append(done)
         if len(calls) == 2:  # the first one is the rehearsal
@@ -103,9 +103,9 @@ def test_a_change_that_fails_half_way_is_taken_back(root: Path, monkeypatch: pyt
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(change_verbs, "call", fails)
+    monkeypatch.setattr(change_verbs, "apply_action", fails)
     with pytest.raises(KeyboardInterrupt):
-        Changes(root).apply(wanted, given)
+        ChangeHistory(root).apply(wanted, given)
     assert entry.path.read_bytes() == before
     assert not knowledge.replaced_bodies(root).exists()
 
@@ -114,22 +114,22 @@ def test_undo_puts_back_every_byte(root: Path, name: str) -> None:
     path = root / MEMORIES
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\xff odd\r\n")
     before = path.read_bytes()
-    changes = Changes(root)
-    undo = apply(root, changes, Wanted("retag", name, tags=("x",)))
+    changes = ChangeHistory(root)
+    undo = apply(root, changes, ChangeRequest("retag", name, tags=("x",)))
     assert path.read_bytes() != before
     changes.undo(undo)
     assert path.read_bytes() == before
 
 
 def test_a_file_that_a_change_made_is_gone_after_undo_and_one_it_deleted_is_back(root: Path) -> None:
-    changes = Changes(root)
-    undo = apply(root, changes, Wanted("add", noun="knowledge", title="New", text="Words", tags=("a",)))
+    changes = ChangeHistory(root)
+    undo = apply(root, changes, ChangeRequest("add", noun="knowledge", title="New", text="Words", tags=("a",)))
     assert (root / ".ralph/knowledge/new.md").exists()
     changes.undo(undo)
     assert not (root / ".ralph/knowledge/new.md").exists()
     entry = knowledge.add(root, "Old", "Words", ["a"]).stored
     before = entry.path.read_bytes()
-    undo = apply(root, changes, Wanted("delete", entry.record.id))
+    undo = apply(root, changes, ChangeRequest("delete", entry.record.id))
     assert not entry.path.exists()
     changes.undo(undo)
     assert entry.path.read_bytes() == before
@@ -139,8 +139,8 @@ def test_a_file_that_a_change_made_is_gone_after_undo_and_one_it_deleted_is_back
     lambda path: path.write_text("somebody else\n", encoding="utf-8"), lambda path: path.unlink(),
 ])  # fmt: skip
 def test_undo_leaves_alone_what_somebody_changed(root: Path, name: str, meddle: Callable[[Path], object]) -> None:
-    changes = Changes(root)
-    undo = apply(root, changes, Wanted("retire", name))
+    changes = ChangeHistory(root)
+    undo = apply(root, changes, ChangeRequest("retire", name))
     meddle(root / MEMORIES)
     now = files.read(root / MEMORIES)
     with pytest.raises(Conflict):
@@ -151,9 +151,9 @@ def test_undo_leaves_alone_what_somebody_changed(root: Path, name: str, meddle: 
 
 def test_a_change_is_taken_back_also_when_the_file_was_changed_elsewhere(root: Path, name: str) -> None:
     memory.add(root, "Use pnpm", tags=["build"])
-    changes = Changes(root)
+    changes = ChangeHistory(root)
     before = read(root)
-    undo = apply(root, changes, Wanted("edit", name, text="Tests need Valkey"))
+    undo = apply(root, changes, ChangeRequest("edit", name, text="Tests need Valkey"))
     later = memory.add(root, "Added since by an agent").stored.record
     assert [possible for _, possible in changes.list_()] == [True]
     changes.undo(undo)
@@ -168,16 +168,16 @@ def test_what_is_taken_out_is_the_change_and_nothing_else(letters: list[str], da
     after = before[:place] + "NEW\nLINES\n" + before[place:]
     more = data.draw(st.sampled_from(["", "tail\n"]))
     front = data.draw(st.sampled_from(["", "head\n\n\n"]))
-    left = change.taken_out(before, after, front + after + more)
+    left = change.revert_lines(before, after, front + after + more)
     assert left is None or left == front + before + more
-    assert change.taken_out(before, after, after) == before
+    assert change.revert_lines(before, after, after) == before
 
 
 def test_changes_are_taken_back_the_last_one_first(root: Path, name: str) -> None:
-    changes = Changes(root)
+    changes = ChangeHistory(root)
     before = read(root)
-    one = apply(root, changes, Wanted("edit", name, text="One"))
-    two = apply(root, changes, Wanted("edit", name, text="Two"))
+    one = apply(root, changes, ChangeRequest("edit", name, text="One"))
+    two = apply(root, changes, ChangeRequest("edit", name, text="Two"))
     with pytest.raises(Conflict):
         changes.undo(one)
     changes.undo(two)
@@ -191,8 +191,8 @@ def test_changes_are_taken_back_the_last_one_first(root: Path, name: str) -> Non
 
 def test_a_log_that_grew_since_keeps_its_lines_when_a_change_is_taken_back(root: Path) -> None:
     first = knowledge.add(root, "How it works", "The old body", ["a"]).stored
-    changes = Changes(root)
-    undo = apply(root, changes, Wanted("edit", first.record.id, text="The new body"))
+    changes = ChangeHistory(root)
+    undo = apply(root, changes, ChangeRequest("edit", first.record.id, text="The new body"))
     files.append(knowledge.replaced_bodies(root), '{"v":1,"type":"note"}\n')
     changes.undo(undo)
     assert "The old body" in first.path.read_text(encoding="utf-8")
@@ -200,23 +200,23 @@ def test_a_log_that_grew_since_keeps_its_lines_when_a_change_is_taken_back(root:
 
 
 def test_only_the_last_changes_are_kept(root: Path, name: str) -> None:
-    changes = Changes(root)
-    first = apply(root, changes, Wanted("edit", name, text="Words 0"))
-    for number in range(1, KEPT + 1):
-        apply(root, changes, Wanted("edit", name, text=f"Words {number}"))
-    assert len(changes.list_()) == KEPT
+    changes = ChangeHistory(root)
+    first = apply(root, changes, ChangeRequest("edit", name, text="Words 0"))
+    for number in range(1, MAX_UNDO + 1):
+        apply(root, changes, ChangeRequest("edit", name, text=f"Words {number}"))
+    assert len(changes.list_()) == MAX_UNDO
     with pytest.raises(NotFound):
         changes.undo(first)
 
 
 def test_what_is_derived_is_no_part_of_a_plan(root: Path, name: str) -> None:
     (root / ".ralph/.gitignore").unlink()
-    plan = change.plan(root, Wanted("retire", name))
+    plan = change.plan_change(root, ChangeRequest("retire", name))
     assert [each.name for each in plan.files] == [MEMORIES]
 
 
 def test_a_secret_is_refused_in_the_plan(root: Path, name: str) -> None:
     with pytest.raises(Refused, match="secret"):
-        change.plan(root, Wanted("edit", name, text="ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"))
+        change.plan_change(root, ChangeRequest("edit", name, text="ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"))
     with pytest.raises(Refused, match="secret"):
-        change.plan(root, Wanted("edit", name, text="it is zz-1234"), ["zz-[0-9]{4}"])
+        change.plan_change(root, ChangeRequest("edit", name, text="it is zz-1234"), ["zz-[0-9]{4}"])

@@ -7,8 +7,8 @@ from tests.app.looping import PASSES, Workshop, project, says_done
 
 from ralph.app import runs
 from ralph.app.loop import Wish
-from ralph.app.pages import compare
-from ralph.app.pages.compare import Check
+from ralph.app.pages import runs as compare
+from ralph.app.pages.runs import CriterionCheck
 from ralph.errors import NotFound, UsageError
 from ralph.formats.log import parse_log
 from ralph.loop.state import Run
@@ -30,7 +30,7 @@ def run_of(shop: Workshop, goal: str, *words: str) -> Run:
 class TestIterations:
     def test_they_are_told_with_notes_files_and_tokens(self, shop: Workshop) -> None:
         ended = run_of(shop, "make it add up", "looked at it\nand more", "wrote it")
-        seen = compare.run(shop.root, ended.id)
+        seen = compare.run_page(shop.root, ended.id)
         assert [(each.number, each.outcome) for each in seen.iterations] == [(1, "blocked"), (2, "done")]
         assert seen.iterations[0].summary == "looked at it"
         assert "and more" in seen.iterations[0].notes
@@ -43,7 +43,7 @@ class TestIterations:
         wrong = says_done("", {"cart.py": "# wrong\n"})
         right = says_done("", {"missing.txt": "here\n"})
         ended = shop.start(wrong, right, PASSES, wish=wish)
-        first, second = compare.run(shop.root, ended.id).iterations
+        first, second = compare.run_page(shop.root, ended.id).iterations
         assert [check.passed for check in first.checks] == [False]
         assert "missing.txt" in first.checks[0].output
         assert [(check.name, check.passed) for check in second.checks] == [
@@ -55,15 +55,15 @@ class TestIterations:
         ended = shop.start(
             says_done(), doubt, goal="do it", wish=Wish(goal="do it", criteria=("none",), max_iterations=1)
         )
-        checks = compare.run(shop.root, ended.id).iterations[0].checks
-        assert checks == (Check("verification", False, "the tests were weakened"),)
+        checks = compare.run_page(shop.root, ended.id).iterations[0].checks
+        assert checks == (CriterionCheck("verification", False, "the tests were weakened"),)
 
     def test_no_secret_of_a_check_is_kept(self, shop: Workshop) -> None:
         token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
         shop.put("leak.sh", f"echo GITHUB_TOKEN={token}; exit 1\n")
         wish = Wish(goal="leak", criteria=("custom: sh leak.sh",), max_iterations=1)
         ended = shop.start(says_done(), wish=wish)
-        assert compare.run(shop.root, ended.id).iterations[0].checks[0].passed is False
+        assert compare.run_page(shop.root, ended.id).iterations[0].checks[0].passed is False
         assert token not in shop.log(ended)
 
     def test_checks_of_another_shape_are_passed_over(self, shop: Workshop) -> None:
@@ -71,16 +71,16 @@ class TestIterations:
         path = shop.root / ".ralph" / "log" / "runs" / f"{ended.id}.jsonl"
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline="")
-        assert [check.name for check in compare.run(shop.root, ended.id).iterations[0].checks] == ["verification"]
+        assert [check.name for check in compare.run_page(shop.root, ended.id).iterations[0].checks] == ["verification"]
         assert parse_log(text).lines
 
 
 class TestPrompts:
     def test_the_first_has_nothing_before_it(self, shop: Workshop) -> None:
         ended = run_of(shop, "one", "a", "b", "c")
-        first = compare.prompt(shop.root, ended.id, 1)
+        first = compare.prompt_page(shop.root, ended.id, 1)
         assert (first.previous, first.diff) == (None, "")
-        third = compare.prompt(shop.root, ended.id, 3)
+        third = compare.prompt_page(shop.root, ended.id, 3)
         assert third.previous == 2
         assert third.diff.startswith("--- prompt 2\n+++ prompt 3\n")
         assert third.text == runs.snapshot(shop.root, ended.id, 3)
@@ -88,27 +88,27 @@ class TestPrompts:
     def test_what_is_the_same_has_no_difference(self, shop: Workshop) -> None:
         ended = run_of(shop, "same", "a", "b")
         runs.keep_snapshot(shop.root, ended.id, 2, runs.snapshot(shop.root, ended.id, 1))
-        assert compare.prompt(shop.root, ended.id, 2).diff == ""
+        assert compare.prompt_page(shop.root, ended.id, 2).diff == ""
 
     def test_a_very_long_one_is_compared_as_far_as_is_bearable(self, shop: Workshop) -> None:
         ended = run_of(shop, "long", "a", "b")
-        lines = "".join(f"line {place}\n" for place in range(compare.LONGEST + 10))
+        lines = "".join(f"line {place}\n" for place in range(compare.MAX_DIFF_LINES + 10))
         runs.keep_snapshot(shop.root, ended.id, 1, lines)
         runs.keep_snapshot(shop.root, ended.id, 2, lines + "the end\n")
-        found = compare.prompt(shop.root, ended.id, 2)
+        found = compare.prompt_page(shop.root, ended.id, 2)
         assert found.diff == ""
         assert found.note == "only the first 4,000 lines are compared"
 
     def test_one_that_was_not_kept_is_not_found(self, shop: Workshop) -> None:
         ended = run_of(shop, "one", "a")
         with pytest.raises(NotFound, match="no snapshot of iteration 7"):
-            compare.prompt(shop.root, ended.id, 7)
+            compare.prompt_page(shop.root, ended.id, 7)
 
 
 class TestTwoRuns:
     def test_less_is_better_between_two_that_came_to_the_same_end(self, shop: Workshop) -> None:
         slow, quick = run_of(shop, "slow", "a", "b", "c"), run_of(shop, "quick", "a")
-        told = compare.compared(shop.root, slow.id, quick.id)
+        told = compare.compare(shop.root, slow.id, quick.id)
         rows = {row.what: row for row in told.rows}
         assert (rows["iterations"].a, rows["iterations"].b, rows["iterations"].better) == (3, 1, "b")
         assert rows["cost in dollars"].better == "b"
@@ -120,12 +120,12 @@ class TestTwoRuns:
 
     def test_a_run_compared_with_itself_is_no_better(self, shop: Workshop) -> None:
         ended = run_of(shop, "one", "a")
-        assert {row.better for row in compare.compared(shop.root, ended.id, ended.id).rows} == {""}
+        assert {row.better for row in compare.compare(shop.root, ended.id, ended.id).rows} == {""}
 
     def test_names_may_be_shortened_and_must_be_there(self, shop: Workshop) -> None:
         ended = run_of(shop, "one", "a")
-        assert compare.compared(shop.root, ended.id[:9], ended.id).a.id == ended.id
+        assert compare.compare(shop.root, ended.id[:9], ended.id).a.id == ended.id
         with pytest.raises(NotFound):
-            compare.compared(shop.root, ended.id, "nobody")
+            compare.compare(shop.root, ended.id, "nobody")
         with pytest.raises(UsageError):
-            compare.compared(shop.root, ended.id, "")
+            compare.compare(shop.root, ended.id, "")

@@ -36,7 +36,7 @@ class TestTokens:
         handed(tmp_path, "s-1", f"{day(3)}T10:00:00Z", Injection("mem-1-a", 40), Injection("mem-2-b", 60))
         handed(tmp_path, "s-2", f"{day(1)}T10:00:00Z", Injection("mem-1-a", 40))
         ledger.used(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
-        told = dashboard.tokens(tmp_path)
+        told = dashboard.token_usage(tmp_path)
         assert told.days == (day(3), day(2), day(1), day(0))
         assert told.injected == (100, 0, 40, 0)
         assert told.used == (60, 0, 0, 0)
@@ -44,23 +44,23 @@ class TestTokens:
 
     def test_what_is_older_than_the_span_is_not_shown(self, tmp_path: Path) -> None:
         handed(tmp_path, "s-1", f"{day(40)}T10:00:00Z", Injection("mem-1-a", 40))
-        assert dashboard.tokens(tmp_path).days == ()
+        assert dashboard.token_usage(tmp_path).days == ()
         handed(tmp_path, "s-1", f"{day(6)}T10:00:00Z", Injection("mem-1-a", 40))
-        assert dashboard.tokens(tmp_path, days=5).days == ()
-        assert len(dashboard.tokens(tmp_path).days) == 7
+        assert dashboard.token_usage(tmp_path, days=5).days == ()
+        assert len(dashboard.token_usage(tmp_path).days) == 7
 
     def test_a_record_that_one_session_was_handed_twice_counts_once_in_the_rate(self, tmp_path: Path) -> None:
         for time in ("10:00", "11:00"):
             handed(tmp_path, "s-1", f"{day(0)}T{time}:00Z", Injection("mem-1-a", 10))
         handed(tmp_path, "s-1", f"{day(0)}T12:00:00Z", Injection("mem-2-b", 5))
         ledger.used(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
-        told = dashboard.tokens(tmp_path)
+        told = dashboard.token_usage(tmp_path)
         assert (told.injected, told.used, told.rate) == ((25,), (20,), (0.5,))
 
     def test_odd_times_and_an_empty_ledger_show_nothing(self, tmp_path: Path) -> None:
-        assert dashboard.tokens(tmp_path) == dashboard.Tokens()
+        assert dashboard.token_usage(tmp_path) == dashboard.TokenUsage()
         handed(tmp_path, "s-1", "some day", Injection("mem-1-a", 10))
-        assert dashboard.tokens(tmp_path).days == ()
+        assert dashboard.token_usage(tmp_path).days == ()
 
 
 class TestHooks:
@@ -70,7 +70,7 @@ class TestHooks:
         event = "UserPromptSubmit"
         handed(tmp_path, "s-1", f"{day(0)}T10:00:00.040000Z", Injection("mem-1-a"), Injection("mem-2-b"), event=event)
         handed(tmp_path, "s-1", f"{day(0)}T10:05:00.060000Z", Injection("mem-3-c"), event=event)
-        told = dashboard.hooks(tmp_path)
+        told = dashboard.hook_times(tmp_path)
         assert [(each.event, each.count, each.p50_ms, each.p95_ms) for each in told.events] == [(event, 2, 60.0, 60.0)]
         assert (told.days, told.p50) == ((day(0),), (60.0,))
 
@@ -79,18 +79,18 @@ class TestHooks:
         handed(tmp_path, "s-1", f"{day(0)}T11:00:00.000000Z", Injection("mem-1-a"), event="PostToolUseFailure")
         handed(tmp_path, "s-1", f"{day(0)}T09:00:00.000000Z", Injection("mem-2-b"), event="UserPromptSubmit")
         handed(tmp_path, "s-1", f"{day(0)}T10:00:00.010000Z", Injection("mem-3-c"), event="PreToolUse")
-        told = dashboard.hooks(tmp_path)
+        told = dashboard.hook_times(tmp_path)
         assert [(each.event, each.p50_ms) for each in told.events] == [("PostToolUseFailure", None)]
         assert told.days == ()
 
     def test_failures_are_told(self, tmp_path: Path) -> None:
         assert hook_state.count_failure(tmp_path, "Stop", "OSError: no space")
-        told = dashboard.hooks(tmp_path)
+        told = dashboard.hook_times(tmp_path)
         assert told.failures == 1
         assert "no space" in told.note
 
     def test_a_project_without_hooks_has_none(self, tmp_path: Path) -> None:
-        assert dashboard.hooks(tmp_path) == dashboard.Hooks()
+        assert dashboard.hook_times(tmp_path) == dashboard.HookTimes()
 
 
 class TestRows:
@@ -114,7 +114,7 @@ class TestRows:
 
     def test_the_whole_dashboard_is_made_of_a_real_project(self) -> None:
         here = sample.shared()
-        found = dashboard.show(here.root, here.env)
+        found = dashboard.dashboard(here.root, here.env)
         assert len(found.sessions) == len(here.sessions) + len(here.chats)
         assert {row.id for row in found.runs} == {*here.runs}
         assert sum(found.tokens.injected) == sum(lists.tokens_by_session(here.root).values())

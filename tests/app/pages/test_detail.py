@@ -18,7 +18,7 @@ def shop() -> Path:
 
 
 def test_a_record_is_shown_with_its_place_and_its_layers(shop: Path) -> None:
-    found = detail.show(shop, "know-how-checkout-works")
+    found = detail.record_page(shop, "know-how-checkout-works")
     assert (found.form, found.row.source) == (Format.KNOWLEDGE, ".ralph/knowledge/how-checkout-works.md")
     assert found.line.tokens <= 20
     assert found.row.record.text in found.full.text
@@ -27,10 +27,10 @@ def test_a_record_is_shown_with_its_place_and_its_layers(shop: Path) -> None:
 
 
 def test_every_record_can_be_shown_and_says_what_can_be_done(shop: Path) -> None:
-    from ralph.app.pages.explore import Explorer, Wanted
+    from ralph.app.pages.explore import Explorer, ListRequest
 
-    for row in Explorer(shop).page(Wanted(limit=500)).rows:
-        found = detail.show(shop, row.record.id)
+    for row in Explorer(shop).page(ListRequest(limit=500)).rows:
+        found = detail.record_page(shop, row.record.id)
         assert found.row.record.id == row.record.id
         assert Action.PROMOTE in found.actions
         edits = Action.EDIT in found.actions
@@ -39,7 +39,7 @@ def test_every_record_can_be_shown_and_says_what_can_be_done(shop: Path) -> None
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="there is no record"):
-        detail.show(tmp_path, "mem-1-none")
+        detail.record_page(tmp_path, "mem-1-none")
 
 
 def test_it_works_where_no_index_can_be_written(tmp_path: Path) -> None:
@@ -49,5 +49,5 @@ def test_it_works_where_no_index_can_be_written(tmp_path: Path) -> None:
     (tmp_path / ".ralph").rename(elsewhere)
     (tmp_path / ".ralph").symlink_to(elsewhere)
     assert index.outside(tmp_path) is not None
-    found = detail.show(tmp_path, one)
+    found = detail.record_page(tmp_path, one)
     assert (found.form, found.row.record.text) == (Format.MEMORIES, "Redis must run")

@@ -11,8 +11,7 @@ from tests.web import sample
 
 from ralph.app import index, memory, project
 from ralph.app import search as searching
-from ralph.app.pages.catalogue import AGES, FACETS, since
-from ralph.app.pages.explore import JUDGED, Explorer, Wanted
+from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequest, date_days_ago
 from ralph.errors import UsageError
 from ralph.model.query import Query
 from ralph.model.record import Family, MemoryKind, Record, Status
@@ -34,7 +33,7 @@ def slow(root: Path) -> Everything:
 
 def values(record: Record, source: str, facet: str) -> set[str]:
     if facet == "age":
-        return {age for age, days in AGES.items() if record.created_at >= since(days)}
+        return {age for age, days in AGES.items() if record.created_at >= date_days_ago(days)}
     if facet == "tag":
         return {tag.lower() for tag in record.tags}
     told = {"family": record.family, "kind": record.kind, "scope": record.scope, "status": record.status}
@@ -75,7 +74,7 @@ def test_facets_count_what_a_slow_look_counts(
     shop: Path, explorer: Explorer, chosen: dict[str, tuple[str, ...]]
 ) -> None:
     everything = slow(shop)
-    page = explorer.page(Wanted(chosen=chosen, limit=500))
+    page = explorer.page(ListRequest(chosen=chosen, limit=500))
     wanted = [record.id for record, source in everything if passes(record, source, chosen)]
     assert page.total == len(wanted)
     assert Counter(row.record.id for row in page.rows) == Counter(wanted)
@@ -93,7 +92,7 @@ def test_facets_count_what_a_slow_look_counts(
 
 @pytest.mark.parametrize("text", ["payment", "the", "checkout total", "redis tests", "결제", "srv"])
 def test_words_find_what_search_finds_first(shop: Path, explorer: Explorer, text: str) -> None:
-    page = explorer.page(Wanted(text, limit=20))
+    page = explorer.page(ListRequest(text, limit=20))
     found = searching.search(shop, Query(text, limit=100))
     theirs = [hit.record.id for hit in found.found.hits if hit.why and not hit.why[0].startswith("recent")]
     assert [row.record.id for row in page.rows][:5] == theirs[:5]
@@ -103,35 +102,40 @@ def test_words_find_what_search_finds_first(shop: Path, explorer: Explorer, text
 @pytest.mark.parametrize("sort", ["", "relevance", "newest", "oldest"])
 @pytest.mark.parametrize("text", ["", "the", "payment"])
 def test_pages_together_are_the_whole_list(explorer: Explorer, text: str, sort: str) -> None:
-    first = explorer.page(Wanted(text, sort=sort, limit=500))
+    first = explorer.page(ListRequest(text, sort=sort, limit=500))
     ids = [row.record.id for row in first.rows]
     paged = [
         row.record.id
         for start in range(0, first.total, 13)
-        for row in explorer.page(Wanted(text, sort=sort, limit=13, offset=start)).rows
+        for row in explorer.page(ListRequest(text, sort=sort, limit=13, offset=start)).rows
     ]
     assert paged == ids
     assert len(ids) == first.total
     times = [row.record.created_at for row in first.rows]
     if sort in ("newest", "oldest"):
         assert times == sorted(times, reverse=sort == "newest")
-    assert explorer.page(Wanted(text, sort=sort, offset=first.total)).rows == ()
+    assert explorer.page(ListRequest(text, sort=sort, offset=first.total)).rows == ()
 
 
 def test_beyond_what_is_judged_the_list_goes_on_with_reasons(tmp_path: Path) -> None:
     project.init(tmp_path)
     below = "<!-- tags: w | created: 2025-01-20 -->"
     page = "".join(
-        f"### mem-{1705751400 + n}-a{n:04x}\n> Widget number {n} is blue\n{below}\n\n" for n in range(3 * JUDGED)
+        f"### mem-{1705751400 + n}-a{n:04x}\n> Widget number {n} is blue\n{below}\n\n" for n in range(3 * MAX_RANKED)
     )
     (tmp_path / ".agent/memories.md").write_text(f"# Memories\n\n## Patterns\n\n{page}", encoding="utf-8")
     explorer = Explorer(tmp_path)
     whole = [
         row
-        for start in range(0, 3 * JUDGED, 50)
-        for row in explorer.page(Wanted("widget", limit=50, offset=start)).rows
+        for start in range(0, 3 * MAX_RANKED, 50)
+        for row in explorer.page(ListRequest("widget", limit=50, offset=start)).rows
     ]
-    assert len({row.record.id for row in whole}) == len(whole) == 3 * JUDGED == explorer.page(Wanted("widget")).total
+    assert (
+        len({row.record.id for row in whole})
+        == len(whole)
+        == 3 * MAX_RANKED
+        == explorer.page(ListRequest("widget")).total
+    )
     assert all(row.why == ("text: widget",) for row in whole)
     assert [row.score is None for row in whole] == sorted(row.score is None for row in whole)
 
@@ -139,30 +143,30 @@ def test_beyond_what_is_judged_the_list_goes_on_with_reasons(tmp_path: Path) -> 
 def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
     project.init(tmp_path)
     explorer = Explorer(tmp_path)
-    assert explorer.page(Wanted()).total == 0
+    assert explorer.page(ListRequest()).total == 0
     one = memory.add(tmp_path, "Redis must run", MemoryKind.FIX, ["Redis"]).stored.record.id
     memory.add(tmp_path, "Never push to main", tags=["git"], in_="guardrails")
-    page = explorer.page(Wanted())
+    page = explorer.page(ListRequest())
     assert page.total == 2
     assert dict(page.facets["tag"]) == {"redis": 1, "git": 1}
     assert explorer.tags("#R", 5) == [("redis", 1)]
     memory.edit(tmp_path, one, tags=["cache"])
     assert explorer.tags("", 5) == [("cache", 1), ("git", 1)]
     memory.archive(tmp_path, one)
-    page = explorer.page(Wanted())
+    page = explorer.page(ListRequest())
     assert (page.total, dict(page.facets["status"])) == (1, {"accepted": 1, "retired": 1})
-    assert explorer.page(Wanted("redis")).rows == ()
-    assert [row.record.id for row in explorer.page(Wanted(chosen={"status": ("retired",)})).rows] == [one]
-    assert [row.record.id for row in explorer.page(Wanted(one)).rows] == [one]
+    assert explorer.page(ListRequest("redis")).rows == ()
+    assert [row.record.id for row in explorer.page(ListRequest(chosen={"status": ("retired",)})).rows] == [one]
+    assert [row.record.id for row in explorer.page(ListRequest(one)).rows] == [one]
     memory.delete(tmp_path, one)
-    assert explorer.page(Wanted()).total == 1
+    assert explorer.page(ListRequest()).total == 1
     index.rebuild(tmp_path)
-    assert explorer.page(Wanted()).total == 1
+    assert explorer.page(ListRequest()).total == 1
     assert explorer.sizes() == (1, 0)
 
 
 def test_a_session_that_says_the_same_again_and_again_is_one_row_with_a_count(explorer: Explorer, shop: Path) -> None:
-    counts = {row.record.id: row.count for row in explorer.page(Wanted("npm test", limit=100)).rows}
+    counts = {row.record.id: row.count for row in explorer.page(ListRequest("npm test", limit=100)).rows}
     found = searching.search(shop, Query("npm test", limit=100))
     for shown in found.shown:
         assert counts.get(shown.hit.record.id, shown.count) == shown.count
@@ -170,14 +174,14 @@ def test_a_session_that_says_the_same_again_and_again_is_one_row_with_a_count(ex
 
 def test_an_order_or_an_age_that_is_none_is_refused(explorer: Explorer) -> None:
     with pytest.raises(UsageError, match="order"):
-        explorer.page(Wanted(sort="up"))
+        explorer.page(ListRequest(sort="up"))
     with pytest.raises(UsageError, match="age"):
-        explorer.page(Wanted(chosen={"age": ("1y",)}))
+        explorer.page(ListRequest(chosen={"age": ("1y",)}))
 
 
 @given(st.text(max_size=30))
 def test_any_words_are_a_question(explorer: Explorer, text: str) -> None:
-    page = explorer.page(Wanted(text, limit=5))
+    page = explorer.page(ListRequest(text, limit=5))
     assert len(page.rows) <= min(5, page.total)
 
 
@@ -185,8 +189,8 @@ def test_letters_that_begin_a_word_find_it_before_it_is_typed_out(tmp_path: Path
     project.init(tmp_path)
     memory.add(tmp_path, "The JWT signing key rotates")
     explorer = Explorer(tmp_path)
-    page = explorer.page(Wanted(text="jw"))
+    page = explorer.page(ListRequest(text="jw"))
     assert [row.record.text for row in page.rows] == ["The JWT signing key rotates"]
     assert page.notes == ("Words that begin with 'jw', newest first.",)
-    assert explorer.page(Wanted(text="jw ")).total == 0
-    assert explorer.page(Wanted(text='"*')).total == 0
+    assert explorer.page(ListRequest(text="jw ")).total == 0
+    assert explorer.page(ListRequest(text='"*')).total == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, page
 
 from ralph.app import graph_link, ledger, memory, stats
-from ralph.app.pages import dashboard, health, leaks
+from ralph.app.pages import dashboard, health
 from ralph.model.record import MemoryKind
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -25,43 +25,43 @@ class TestDoubles:
             tmp_path, REDIS, "When Redis is down the tests hang, so run `make services up` before `npm test`!",
             "Dates are stored in UTC.", "dates are stored in  UTC", "The printer needs paper.",
         )  # fmt: skip
-        found = {(each.ids, each.exactly) for each in health.show(tmp_path).duplicates}
+        found = {(each.ids, each.exactly) for each in health.memory_health(tmp_path).duplicates}
         assert found == {(tuple(names[:2]), False), (tuple(names[2:4]), True)}
 
     def test_what_supersedes_another_is_no_double(self, tmp_path: Path) -> None:
         first, second = put(tmp_path, REDIS, REDIS + " Always.")
-        assert health.show(tmp_path).counts["duplicates"] == 1
+        assert health.memory_health(tmp_path).counts["duplicates"] == 1
         graph_link.link(tmp_path, second, "supersedes", first)
-        assert health.show(tmp_path).counts["duplicates"] == 0
+        assert health.memory_health(tmp_path).counts["duplicates"] == 0
 
     def test_common_words_alone_bring_nothing_together(self) -> None:
         texts = [f"The cache of part number{place} waits for the queue" for place in range(200)]
-        assert health.near(texts) == ([], False)
+        assert health.similar_groups(texts) == ([], False)
 
     def test_three_that_say_the_same_are_one_group(self) -> None:
         texts = [REDIS, "The printer needs paper.", REDIS.lower(), f"{REDIS} Please."]
-        assert health.near(texts) == ([(0, 2, 3)], False)
+        assert health.similar_groups(texts) == ([(0, 2, 3)], False)
 
     def test_beside_a_double_in_the_same_words_the_right_ones_are_named(self, tmp_path: Path) -> None:
         other = "When Redis is down the tests hang, so run `make services up` before `npm test`!"
         names = put(
             tmp_path, "Dates are stored in UTC.", "Dates are stored in UTC.", "The printer needs paper.", REDIS, other
         )
-        found = {(each.ids, each.exactly) for each in health.show(tmp_path).duplicates}
+        found = {(each.ids, each.exactly) for each in health.memory_health(tmp_path).duplicates}
         assert found == {(tuple(names[:2]), True), (tuple(names[3:]), False)}
 
     def test_where_too_many_would_have_to_be_compared_that_is_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         put(tmp_path, *(f"quokka number {place} waits, badger {place}" for place in range(8)))
-        assert health.show(tmp_path).note == ""
-        monkeypatch.setattr(health, "PAIRS", 5)
+        assert health.memory_health(tmp_path).note == ""
+        monkeypatch.setattr(health, "MAX_PAIRS", 5)
         put(tmp_path, "another one, so that it is looked at anew")
-        assert "the 5 pairs of texts that share the rarest words" in health.show(tmp_path).note
+        assert "the 5 pairs of texts that share the rarest words" in health.memory_health(tmp_path).note
 
     @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12))))
     def test_groups_share_no_member_and_hold_every_pair(self, pairs: list[tuple[int, int]]) -> None:
-        groups = health.joined(pairs)
+        groups = health.connected_groups(pairs)
         members = [each for group in groups for each in group]
         assert len(members) == len(set(members))
         assert all(any({one, other} <= {*group} for group in groups) for one, other in pairs)
@@ -70,20 +70,20 @@ class TestDoubles:
 class TestSecrets:
     def test_the_place_and_the_rule_are_told_and_never_the_secret(self, tmp_path: Path) -> None:
         memory.add(tmp_path, f"The token is {TOKEN}.", MemoryKind.CONTEXT, allow_secret=True)
-        found = health.show(tmp_path)
+        found = health.memory_health(tmp_path)
         assert [(each.file, each.rule) for each in found.secrets] == [(".agent/memories.md", "github token")]
         assert TOKEN not in str(found.secrets)
 
     def test_a_secret_that_was_taken_out_is_no_longer_told(self, tmp_path: Path) -> None:
         added = memory.add(tmp_path, f"The token is {TOKEN}.", MemoryKind.CONTEXT, allow_secret=True)
-        assert health.show(tmp_path).counts["secrets"] == 1
+        assert health.memory_health(tmp_path).counts["secrets"] == 1
         memory.delete(tmp_path, added.stored.record.id)
-        assert health.show(tmp_path).counts["secrets"] == 0
+        assert health.memory_health(tmp_path).counts["secrets"] == 0
 
     def test_a_users_own_pattern_counts(self, tmp_path: Path) -> None:
         memory.add(tmp_path, "See ACME-123456 for it.", MemoryKind.CONTEXT)
-        assert health.show(tmp_path).counts["secrets"] == 0
-        assert health.show(tmp_path, patterns=[r"ACME-\d{6}"]).counts["secrets"] == 1
+        assert health.memory_health(tmp_path).counts["secrets"] == 0
+        assert health.memory_health(tmp_path, patterns=[r"ACME-\d{6}"]).counts["secrets"] == 1
 
     def test_logs_beyond_what_is_searched_at_a_time_come_later(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,8 +92,8 @@ class TestSecrets:
         folder.mkdir(parents=True)
         for name in "abc":
             (folder / f"{name}.jsonl").write_text(f'{{"v":1,"type":"x{name}"}}\n' * 20, encoding="utf-8", newline="")
-        monkeypatch.setattr(leaks, "SEARCHED", 300)
-        looks = [health.show(tmp_path) for _ in range(3)]
+        monkeypatch.setattr(health, "MAX_SCANNED", 300)
+        looks = [health.memory_health(tmp_path) for _ in range(3)]
         assert [each.more for each in looks] == [True, True, False]
         assert "2 log(s) were not searched" in looks[0].note
         assert "1 log(s) were not searched" in looks[1].note
@@ -102,21 +102,21 @@ class TestSecrets:
 
 class TestStale:
     def test_with_many_records_only_the_newest_are_looked_at_anew(self, tmp_path: Path) -> None:
-        blocks = [Block(f"number {place} is here", f"mem-17000{place:05}-a") for place in range(health.FRESH + 1)]
+        blocks = [Block(f"number {place} is here", f"mem-17000{place:05}-a") for place in range(health.MAX_CHECKED + 1)]
         path = tmp_path / ".agent" / "memories.md"
         path.parent.mkdir()
         path.write_text(page(*blocks), encoding="utf-8", newline="")
-        assert "the newest 500" in health.show(tmp_path).note
+        assert "the newest 500" in health.memory_health(tmp_path).note
 
     def test_lists_are_cut_and_counts_are_not(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         put(tmp_path, "Dates are stored in UTC.", "Dates are stored in UTC.", REDIS, REDIS)
-        monkeypatch.setattr(health, "SHOWN", 1)
-        found = health.show(tmp_path)
+        monkeypatch.setattr(health, "MAX_LISTED", 1)
+        found = health.memory_health(tmp_path)
         assert (len(found.duplicates), found.counts["duplicates"]) == (1, 2)
 
 
 def test_a_folder_where_nothing_is_is_healthy_and_stays_empty(tmp_path: Path) -> None:
-    found = health.show(tmp_path)
+    found = health.memory_health(tmp_path)
     assert set(found.counts.values()) == {0}
     assert found.note == ""
 
@@ -126,7 +126,7 @@ def test_what_doctor_finds_is_told_without_its_notes(tmp_path: Path) -> None:
     path.parent.mkdir()
     double = page(Block("one", "mem-1705751401-a001"), Block("two", "mem-1705751401-a001"))
     path.write_text(double, encoding="utf-8", newline="")
-    found = health.odd(tmp_path, {})
+    found = health.doctor_notices(tmp_path, {})
     assert any("mem-1705751401-a001" in each.message for each in found)
     assert all(each.level in ("error", "warning") and each.hint for each in found)
 
@@ -136,7 +136,7 @@ def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> 
     failed.parent.mkdir(parents=True)
     failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
     assert dashboard.notices(tmp_path, {})
-    assert not any("hook" in each.message for each in health.odd(tmp_path, {}))
+    assert not any("hook" in each.message for each in health.doctor_notices(tmp_path, {}))
 
 
 def test_unused_is_what_stats_calls_never_used(tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_unused_is_what_stats_calls_never_used(tmp_path: Path) -> None:
         )
     ledger.used(tmp_path, "one", names[1:2], "2026-11-16T08:10:00Z")
     theirs = [(each.id, each.sessions, each.tokens) for each in stats.never_used(tmp_path)]
-    assert [(each.id, each.injected, each.tokens) for each in health.show(tmp_path).unused] == theirs
+    assert [(each.id, each.injected, each.tokens) for each in health.memory_health(tmp_path).unused] == theirs
     assert {name for name, *_ in theirs} == {names[0], names[2]}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, numbered, page
 
 from ralph.app import doctor
-from ralph.app.pages import leaks
-from ralph.app.pages.leaks import pieces
+from ralph.app.pages import health
+from ralph.app.pages.health import chunks
 from ralph.capture import privacy
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -28,8 +28,8 @@ ODD = [
 def test_pieces_find_what_the_whole_finds(texts: list[str], size: int) -> None:
     whole = page(*(Block(text, numbered(place)) for place, text in enumerate(texts)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaks, "PIECE", size)
-        seen = leaks._went_on(whole, leaks._Seen((0, 0)), False, (), None)
+        patch.setattr(health, "CHUNK_SIZE", size)
+        seen = health._continue_scan(whole, health._ScanState((0, 0)), False, (), None)
     assert seen.whole
     assert sorted(seen.found) == sorted((each.line, each.kind) for each in privacy.find_secrets(whole))
 
@@ -37,8 +37,8 @@ def test_pieces_find_what_the_whole_finds(texts: list[str], size: int) -> None:
 @given(st.text("a\n #", max_size=4_000), st.integers(1, 50), st.booleans())
 def test_pieces_are_the_text_and_each_is_bounded_by_its_lines(text: str, size: int, lines: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaks, "PIECE", size)
-        found = list(pieces(text, lines=lines))
+        patch.setattr(health, "CHUNK_SIZE", size)
+        found = list(chunks(text, lines=lines))
     assert "".join(text[start:end] for start, end in found) == text
     longest = max(map(len, text.split("\n")))
     assert all(end - start <= 9 * size + longest + 2 for start, end in found[:-1])
@@ -48,14 +48,14 @@ def test_no_piece_of_a_large_memory_file_is_large() -> None:
     text = page(*(Block(f"Part number {place} waits for the queue, and says so at length. " * 3, numbered(place))
                   for place in range(2_000)))  # fmt: skip
     assert len(text) > 400_000
-    assert max(end - start for start, end in pieces(text)) < 2 * leaks.PIECE
+    assert max(end - start for start, end in chunks(text)) < 2 * health.CHUNK_SIZE
 
 
 def test_what_follows_a_very_long_line_is_in_pieces_again() -> None:
     text = "x" * 200_000 + "\n" + "a line of a log\n" * 100_000
-    first, *rest = pieces(text, lines=True)
+    first, *rest = chunks(text, lines=True)
     assert first == (0, 200_001)
-    assert max(end - start for start, end in rest) < 2 * leaks.PIECE
+    assert max(end - start for start, end in rest) < 2 * health.CHUNK_SIZE
 
 
 def log(root: Path, name: str, lines: list[str]) -> Path:
@@ -68,27 +68,27 @@ def log(root: Path, name: str, lines: list[str]) -> Path:
 def test_a_log_larger_than_what_is_searched_at_a_time_is_searched_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaks, "SEARCHED", 1_000)
-    monkeypatch.setattr(leaks, "PIECE", 200)
+    monkeypatch.setattr(health, "MAX_SCANNED", 1_000)
+    monkeypatch.setattr(health, "CHUNK_SIZE", 200)
     log(tmp_path, "a", ['{"v":1,"type":"x"}'] * 400 + [f'{{"v":1,"token":"{TOKEN}"}}'])
     turns = 0
-    while leaks.look(tmp_path)[1]:
+    while health.find_secrets(tmp_path)[1]:
         turns += 1
         assert turns < 20
     assert turns > 3
-    assert [(leak.line, leak.rule) for leak in leaks.look(tmp_path)[0]] == [(401, "github token")]
+    assert [(leak.line, leak.rule) for leak in health.find_secrets(tmp_path)[0]] == [(401, "github token")]
 
 
 def test_of_a_log_that_grew_the_new_lines_are_looked_at_and_of_a_rewritten_one_all(tmp_path: Path) -> None:
     quiet = ['{"v":1,"type":"x"}'] * 50
     path = log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}', *quiet])
-    assert [leak.line for leak in leaks.look(tmp_path)[0]] == [1]
+    assert [leak.line for leak in health.find_secrets(tmp_path)[0]] == [1]
     path = log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}', *quiet, f'{{"v":1,"token":"{TOKEN}"}}'])
-    assert [leak.line for leak in leaks.look(tmp_path)[0]] == [1, 52]
+    assert [leak.line for leak in health.find_secrets(tmp_path)[0]] == [1, 52]
     log(tmp_path, "a", [*quiet, '{"v":2,"other":1}', *quiet, f'{{"v":1,"token":"{TOKEN}"}}'])
-    assert [leak.line for leak in leaks.look(tmp_path)[0]] == [102]
+    assert [leak.line for leak in health.find_secrets(tmp_path)[0]] == [102]
     path.unlink()
-    assert leaks.look(tmp_path) == ([], 0)
+    assert health.find_secrets(tmp_path) == ([], 0)
 
 
 def test_what_was_found_stands_while_there_is_no_time_for_what_came_since(
@@ -96,13 +96,13 @@ def test_what_was_found_stands_while_there_is_no_time_for_what_came_since(
 ) -> None:
     secret, quiet = f'{{"v":1,"token":"{TOKEN}"}}', ['{"v":1,"type":"x"}'] * 50
     log(tmp_path, "b", [secret, *quiet])
-    assert len(leaks.look(tmp_path)[0]) == 1
-    monkeypatch.setattr(leaks, "SEARCHED", 100)
+    assert len(health.find_secrets(tmp_path)[0]) == 1
+    monkeypatch.setattr(health, "MAX_SCANNED", 100)
     log(tmp_path, "a", quiet)
     log(tmp_path, "b", [secret, *quiet, *quiet, secret])
-    found, left = leaks.look(tmp_path)
+    found, left = health.find_secrets(tmp_path)
     assert (len(found), left) == (1, 1)
-    assert len(leaks.look(tmp_path)[0]) == 2
+    assert len(health.find_secrets(tmp_path)[0]) == 2
 
 
 def test_the_files_are_those_of_doctor(tmp_path: Path) -> None:
@@ -110,6 +110,6 @@ def test_the_files_are_those_of_doctor(tmp_path: Path) -> None:
     (tmp_path / ".agent").mkdir()
     (tmp_path / ".agent/memories.md").write_text(page(Block(f"It is {TOKEN}.")), encoding="utf-8", newline="")
     theirs = [each for each in doctor.examine(tmp_path, secrets=True) if each.problem.code == "secret"]
-    assert [(leak.line, leak.file) for leak in leaks.look(tmp_path)[0]] == sorted(
+    assert [(leak.line, leak.file) for leak in health.find_secrets(tmp_path)[0]] == sorted(
         ((each.problem.line, each.path.relative_to(tmp_path).as_posix()) for each in theirs), key=lambda one: one[1]
     )

@@ -8,7 +8,7 @@ from tests.web import sample
 from tests.web.sample_live import Live
 
 from ralph.app import insight, knowledge, memory, project, runs, task
-from ralph.app.pages.watch import News, Watcher
+from ralph.app.pages.watch import ChangedParts, Watcher
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_the_first_look_tells_nothing_and_neither_does_one_at_the_same(root: Path) -> None:
     watcher = Watcher(root)
-    assert watcher.look() == News()
-    assert watcher.look() == News()
+    assert watcher.look() == ChangedParts()
+    assert watcher.look() == ChangedParts()
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_what_changes_is_named(root: Path, change: Callable[[Path], object], par
     watcher.look()
     change(root)
     assert watcher.look().changed == (part,)
-    assert watcher.look() == News()
+    assert watcher.look() == ChangedParts()
 
 
 def test_a_folder_that_is_not_there_stops_nobody(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "nothing")
-    assert watcher.look() == News()
+    assert watcher.look() == ChangedParts()
 
 
 def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
@@ -80,4 +80,4 @@ def test_a_run_under_way_is_told_as_it_goes_and_when_it_ends(tmp_path: Path) -> 
         finally:
             live.stop()
         assert [(row.id, row.live) for row in watcher.look().runs] == [(live.id, False)]
-        assert watcher.look() == News()
+        assert watcher.look() == ChangedParts()

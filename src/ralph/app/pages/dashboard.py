@@ -25,11 +25,11 @@ from ralph.model import ids
 DAYS = 30
 """So many days are shown, as far as there is anything to show."""
 RUNS, SESSIONS = 10, 10
-_LONGEST = 60.0
+_MAX_SECONDS = 60.0
 """Seconds between an event and its answer beyond which the two do not belong together."""
-_TIMED = 2_000
+_MAX_EVENTS = 2_000
 """So many answers are timed."""
-_ANSWERED = ("UserPromptSubmit", "PostToolUseFailure")
+_ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")
 """Events that are recorded before they are answered."""
 _EVENTS = """
 SELECT CASE
@@ -43,7 +43,7 @@ FROM observations WHERE created_at >= ? GROUP BY event
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenUsage:
     """By day: tokens handed over, those of them that were referred to, and the part of the records that were."""
 
     days: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class EventTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class HookTimes:
     """How quick hooks were, by event and by day; `note` says what is not known, and how often they failed."""
 
     events: tuple[EventTimes, ...] = ()
@@ -90,18 +90,23 @@ class Dashboard:
     tasks: Tasks
     runs: tuple[RunRow, ...]
     sessions: tuple[SessionRow, ...]
-    tokens: Tokens
-    hooks: Hooks
+    tokens: TokenUsage
+    hooks: HookTimes
     notices: tuple[Notice, ...]
 
 
 @index.one_look()
-def show(root: Path, env: Mapping[str, str]) -> Dashboard:
+def dashboard(root: Path, env: Mapping[str, str]) -> Dashboard:
     """The dashboard; a project in which nothing happened yet has an empty one."""
     runs, _ = lists.run_rows(root, limit=RUNS)
     sessions, _ = lists.session_rows(root, limit=SESSIONS)
     return Dashboard(
-        lists.tasks(root, sort="state"), tuple(runs), tuple(sessions), tokens(root), hooks(root), notices(root, env)
+        lists.tasks(root, sort="state"),
+        tuple(runs),
+        tuple(sessions),
+        token_usage(root),
+        hook_times(root),
+        notices(root, env),
     )
 
 
@@ -114,21 +119,21 @@ def notices(root: Path, env: Mapping[str, str]) -> tuple[Notice, ...]:
 # --- what was handed over --------------------------------------------------------------------------
 
 
-def tokens(root: Path, days: int = DAYS) -> Tokens:
+def token_usage(root: Path, days: int = DAYS) -> TokenUsage:
     """What was handed over and used by day, from the first day on that has anything."""
     book = lists.book(root)
     by_day: dict[str, list[Injection]] = {}
     for each in book.injections:
         by_day.setdefault(each.at[:10], []).append(each)
-    shown = span(by_day, days)
+    shown = date_range(by_day, days)
     used = {(use.session, use.record) for use in book.uses}
-    told = [_of_day(by_day.get(day, ()), used) for day in shown]
-    return Tokens(
+    told = [_day_usage(by_day.get(day, ()), used) for day in shown]
+    return TokenUsage(
         tuple(shown), tuple(each[0] for each in told), tuple(each[1] for each in told), tuple(each[2] for each in told)
     )
 
 
-def _of_day(handed: Iterable[Injection], used: set[tuple[str, str]]) -> tuple[int, int, float | None]:
+def _day_usage(handed: Iterable[Injection], used: set[tuple[str, str]]) -> tuple[int, int, float | None]:
     pairs: dict[tuple[str, str], int] = {}
     for each in handed:
         pair = (each.session, each.record)
@@ -138,18 +143,18 @@ def _of_day(handed: Iterable[Injection], used: set[tuple[str, str]]) -> tuple[in
     return sum(pairs.values()), sum(pairs[pair] for pair in referred), rate
 
 
-def span(known: Iterable[str], days: int) -> list[str]:
+def date_range(known: Iterable[str], days: int) -> list[str]:
     """Every day from the first known one, at most so many, until today; none when no day is known."""
     today = ids.now().date()
     first = today - timedelta(days=days - 1)
-    dates = [day for text in known if (day := _date(text)) is not None and first <= day <= today]
+    dates = [day for text in known if (day := _parse_date(text)) is not None and first <= day <= today]
     if not dates:
         return []
     count = (today - min(dates)).days + 1
     return [(today - timedelta(days=count - 1 - place)).isoformat() for place in range(count)]
 
 
-def _date(text: str) -> date | None:
+def _parse_date(text: str) -> date | None:
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -159,57 +164,57 @@ def _date(text: str) -> date | None:
 # --- hooks -----------------------------------------------------------------------------------------
 
 
-def hooks(root: Path, days: int = DAYS) -> Hooks:
+def hook_times(root: Path, days: int = DAYS) -> HookTimes:
     """How often hooks ran in these days, and how long people waited for their answers."""
     since = (ids.now() - timedelta(days=days)).date().isoformat()
     book = lists.book(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
         counts = {str(row[0]): int(row[1]) for row in connection.execute(_EVENTS, (since,))}
-        return counts, list(waits(connection, book, since))
+        return counts, list(hook_waits(connection, book, since))
 
     counts, waited = index.ask(root, question)
     failed = hook_state.read_failures(root)
     if not counts and failed is None:
-        return Hooks()
-    by_event = _grouped((event, milliseconds) for event, _, milliseconds in waited)
-    by_day = _grouped((day, milliseconds) for _, day, milliseconds in waited)
-    shown = span(by_day, days)
+        return HookTimes()
+    by_event = _group_by_event((event, milliseconds) for event, _, milliseconds in waited)
+    by_day = _group_by_event((day, milliseconds) for _, day, milliseconds in waited)
+    shown = date_range(by_day, days)
     events = [
-        EventTimes(event, count, _part(by_event.get(event, ()), 0.5), _part(by_event.get(event, ()), 0.95))
+        EventTimes(event, count, _quantile(by_event.get(event, ()), 0.5), _quantile(by_event.get(event, ()), 0.95))
         for event, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     note = "only the answers to prompts and to failed commands leave a time" if counts else ""
     told = "; ".join(filter(None, (note, str(failed) if failed is not None else "")))
-    medians = tuple(_part(by_day.get(day, ()), 0.5) for day in shown)
-    return Hooks(tuple(events), tuple(shown), medians, failed.count if failed is not None else 0, told)
+    medians = tuple(_quantile(by_day.get(day, ()), 0.5) for day in shown)
+    return HookTimes(tuple(events), tuple(shown), medians, failed.count if failed is not None else 0, told)
 
 
-def waits(connection: sqlite3.Connection, book: Ledger, since: str) -> Iterator[tuple[str, str, float]]:
+def hook_waits(connection: sqlite3.Connection, book: Ledger, since: str) -> Iterator[tuple[str, str, float]]:
     """The event, the day and the milliseconds of the newest answers, from when their events were recorded."""
     answers = {
         (each.at, each.session, each.event)
         for each in book.injections
-        if each.event in _ANSWERED and each.at[:10] >= since
+        if each.event in _ANSWERED_EVENTS and each.at[:10] >= since
     }
-    for at, session, event in sorted(answers, reverse=True)[:_TIMED]:
+    for at, session, event in sorted(answers, reverse=True)[:_MAX_EVENTS]:
         sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
         recorded = moment(connection.execute(sql, (session, at)).fetchone()[0] or "")
         answered = moment(at)
         if recorded is not None and answered is not None:
             seconds = (answered - recorded).total_seconds()
-            if 0 <= seconds <= _LONGEST:
+            if 0 <= seconds <= _MAX_SECONDS:
                 yield event, at[:10], round(seconds * 1000, 1)
 
 
-def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+def _group_by_event(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for name, value in pairs:
         found.setdefault(name, []).append(value)
     return found
 
 
-def _part(values: Sequence[float], part: float) -> float | None:
+def _quantile(values: Sequence[float], part: float) -> float | None:
     """The value that so large a part of all is not above."""
     if not values:
         return None

@@ -14,23 +14,29 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import check, check_look, graph, index, insight, ledger, outdated
+from ralph.app import chat_history, check, check_look, graph, index, insight, ledger, lists, outdated, task, task_memory
 from ralph.app import search as searching
+from ralph.app import session as sessions
+from ralph.app.chat_history import Turn
 from ralph.app.check_git import Git
-from ralph.app.pages.explore import Row
+from ralph.app.lists import RunRow, SessionRow, TaskRow
+from ralph.app.pages.explore import RecordRow
+from ralph.app.repository import Repository, first_line
 from ralph.context import tokens
+from ralph.context.tokens import estimate
 from ralph.errors import NotFound, RalphError
 from ralph.model.graph import Node, Relation
 from ralph.model.record import Family, Record, Status
+from ralph.model.work import Story
 from ralph.search import citations
 from ralph.search.citations import CheckedCitation
-from ralph.store import lookup, rows
-from ralph.store.sources import Format
+from ralph.store import files, lookup, rows
+from ralph.store.sources import Format, Source, contents
 
-_REACH = 2
+_NEIGHBOUR_HOPS = 2
 _INJECTIONS = 200
 _NEIGHBOURS = 200
-_NAMED = 100
+_TITLE_LENGTH = 100
 """Characters of a text that stand for a title."""
 
 
@@ -48,7 +54,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class TextLayer:
     """A record as one layer shows it, and what that costs."""
 
     text: str
@@ -56,7 +62,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class RecordInjection:
     """One time that a record was handed over, and whether that session used it."""
 
     injection: ledger.Injection
@@ -64,7 +70,7 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class GraphNeighbour:
     """What a record is connected with in the graph; `outward` when the record says so itself."""
 
     relation: Relation
@@ -80,36 +86,36 @@ class Successor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class RecordPage:
     """A record and what is known of it."""
 
-    row: Row
+    row: RecordRow
     form: Format
-    line: Layer
-    moment: Layer
-    full: Layer
+    line: TextLayer
+    moment: TextLayer
+    full: TextLayer
     links: tuple[tuple[str, str, str], ...]
     successor: Successor | None = None
     citations: tuple[CheckedCitation, ...] = ()
-    injections: tuple[Handed, ...] = ()
+    injections: tuple[RecordInjection, ...] = ()
     injected: int = 0
     used: int = 0
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[GraphNeighbour, ...] = ()
     actions: tuple[Action, ...] = ()
 
 
-def show(root: Path, record_id: str) -> Detail:
+def record_page(root: Path, record_id: str) -> RecordPage:
     """Everything about one record; NotFound when there is none."""
     found = index.ask(root, lambda connection: _from_index(root, connection, record_id))
     book = ledger.read(root)
-    handed = tuple(_handed(book, record_id))
+    handed = tuple(_injections(book, record_id))
     injected, used = ledger.counted(book).get(record_id, (0, 0))
-    return Detail(
+    return RecordPage(
         row=found[0],
         form=found[1],
         line=found[2],
         moment=found[3],
-        full=_layer(searching.full(found[0].record)),
+        full=_text_layer(searching.full(found[0].record)),
         links=found[4],
         successor=found[5],
         citations=_citations(root, found[0].record),
@@ -117,17 +123,17 @@ def show(root: Path, record_id: str) -> Detail:
         injected=injected,
         used=used,
         neighbours=_neighbours(root, record_id),
-        actions=actions(found[0].record, found[1]),
+        actions=possible_actions(found[0].record, found[1]),
     )
 
 
-def place(root: Path, record_id: str) -> tuple[Record, str, Format]:
+def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
     """A record, the name of its file and that file's format; NotFound when there is none."""
     row, form, *_ = index.ask(root, lambda connection: _from_index(root, connection, record_id))
     return row.record, row.source, form
 
 
-def actions(record: Record, form: Format) -> tuple[Action, ...]:
+def possible_actions(record: Record, form: Format) -> tuple[Action, ...]:
     """What can be done with a record that stands in such a file."""
     if form is Format.INSIGHTS:
         judged = {Status.ACCEPTED: (Action.REJECT,), insight.REJECTED: (Action.ACCEPT,)}
@@ -139,7 +145,7 @@ def actions(record: Record, form: Format) -> tuple[Action, ...]:
     return () if record.status is Status.RETIRED else (Action.PROMOTE,)
 
 
-_Found = tuple[Row, Format, Layer, Layer, tuple[tuple[str, str, str], ...], Successor | None]
+_Found = tuple[RecordRow, Format, TextLayer, TextLayer, tuple[tuple[str, str, str], ...], Successor | None]
 
 
 def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _Found:
@@ -153,55 +159,59 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
     owner = record.origin.task or rows.tasks_of(connection, [key]).get(key, "")
     stale = check.marks(root, [record]).get(record.id, "")
     past = outdated.notes(connection, [record]).get(record.id, "")
-    row = Row(record, name, line, owner, tokens.estimate(record.text), stale=stale, past=past)
+    row = RecordRow(record, name, line, owner, tokens.estimate(record.text), stale=stale, past=past)
     newer = row.superseded_by
     links = tuple((link.relation, link.target, _title(connection, link.target)) for link in record.links)
     return (
         row,
-        Format(form) if form else _guessed(name),
-        _layer(searching.line(record, None)),
-        _around(connection, key, record),
+        Format(form) if form else _format_from_name(name),
+        _text_layer(searching.line(record, None)),
+        _neighbour_layer(connection, key, record),
         links,
         Successor(newer, _title(connection, newer)) if newer else None,
     )
 
 
-def _guessed(name: str) -> Format:
+def _format_from_name(name: str) -> Format:
     """The format of a file in an index that is made for one question, which does not say it."""
     for end, form in (
-        ("insights.json", Format.INSIGHTS), ("memories.md", Format.MEMORIES), ("guardrails.md", Format.GUARDRAILS),
-        ("global-patterns.md", Format.PATTERNS), (".jsonl", Format.LOG), ("progress.txt", Format.PROGRESS),
-    ):  # fmt: skip
+        ("insights.json", Format.INSIGHTS),
+        ("memories.md", Format.MEMORIES),
+        ("guardrails.md", Format.GUARDRAILS),
+        ("global-patterns.md", Format.PATTERNS),
+        (".jsonl", Format.LOG),
+        ("progress.txt", Format.PROGRESS),
+    ):
         if name.endswith(end):
             return form
     return Format.KNOWLEDGE if "/knowledge/" in name else Format.PROGRESS
 
 
-def _around(connection: sqlite3.Connection, key: int, record: Record) -> Layer:
+def _neighbour_layer(connection: sqlite3.Connection, key: int, record: Record) -> TextLayer:
     """What happened just before and after, with the record in between, as layer 2 tells it."""
-    near = [other for _, other, _ in lookup.neighbours(connection, [key], _REACH)]
-    near = near or rows.beside(connection, key, record, _REACH)
+    near = [other for _, other, _ in lookup.neighbours(connection, [key], _NEIGHBOUR_HOPS)]
+    near = near or rows.beside(connection, key, record, _NEIGHBOUR_HOPS)
     everything = {**rows.records(connection, near), key: record}
     ordered = sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))
-    return _layer("\n".join(searching.moment(each) for _, each in ordered))
+    return _text_layer("\n".join(searching.moment(each) for _, each in ordered))
 
 
-def _layer(text: str) -> Layer:
-    return Layer(text, tokens.estimate(text + "\n"))
+def _text_layer(text: str) -> TextLayer:
+    return TextLayer(text, tokens.estimate(text + "\n"))
 
 
 def _title(connection: sqlite3.Connection, name: str) -> str:
     key = rows.key_of(connection, name)
     other = rows.records(connection, [key]).get(key) if key is not None else None
-    return "" if other is None else titled(other)
+    return "" if other is None else record_title(other)
 
 
-def titled(record: Record) -> str:
+def record_title(record: Record) -> str:
     """How a record is called: its title, else how its text begins."""
     if record.title:
         return record.title
-    line = " ".join(record.text[: 4 * _NAMED].split())
-    return line if len(line) <= _NAMED else f"{line[:_NAMED].rpartition(' ')[0] or line[:_NAMED]}…"
+    line = " ".join(record.text[: 4 * _TITLE_LENGTH].split())
+    return line if len(line) <= _TITLE_LENGTH else f"{line[:_TITLE_LENGTH].rpartition(' ')[0] or line[:_TITLE_LENGTH]}…"
 
 
 def _citations(root: Path, record: Record) -> tuple[CheckedCitation, ...]:
@@ -212,16 +222,265 @@ def _citations(root: Path, record: Record) -> tuple[CheckedCitation, ...]:
     return ()
 
 
-def _handed(book: ledger.Ledger, record_id: str) -> Sequence[Handed]:
+def _injections(book: ledger.Ledger, record_id: str) -> Sequence[RecordInjection]:
     used = {use.session for use in book.uses if use.record == record_id}
     found = [each for each in book.injections if each.record == record_id]
-    return [Handed(each, each.session in used) for each in reversed(found[-_INJECTIONS:])]
+    return [RecordInjection(each, each.session in used) for each in reversed(found[-_INJECTIONS:])]
 
 
-def _neighbours(root: Path, record_id: str) -> tuple[Neighbour, ...]:
+def _neighbours(root: Path, record_id: str) -> tuple[GraphNeighbour, ...]:
     with suppress(RalphError, sqlite3.Error):
         shown = graph.show(root, record_id)
         return tuple(
-            Neighbour(edge.relation, edge.source == shown.node.id, other) for edge, other in shown.edges[:_NEIGHBOURS]
+            GraphNeighbour(edge.relation, edge.source == shown.node.id, other)
+            for edge, other in shown.edges[:_NEIGHBOURS]
         )
     return ()
+
+
+# NOTE: One task and one session from near: everything that a page about it shows, put together from their o
+
+PAGE_SIZE = 200
+"""So much of what happened is told at once."""
+_ARROW = " -> "
+_MARK = "[//]: # (ralph: "
+_PROGRESS_FIELDS = ("Thread: ", "Outcome: ")
+_KEYS = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
+_COUNT = "SELECT count(*) FROM observations WHERE session_id = ?"
+_LINE_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """Something that happened to a task: from which state to which, or an iteration that worked on it."""
+
+    at: str
+    before: str
+    after: str
+    by: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """A task with all around it."""
+
+    row: TaskRow
+    description: str
+    stories: tuple[Story, ...]
+    progress: str
+    steps: tuple[TaskEvent, ...]
+    sessions: tuple[SessionRow, ...]
+    runs: tuple[RunRow, ...]
+    children: tuple[tuple[str, str, str], ...]
+    """The id, title and status of each part."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInjection:
+    """One record that a session was handed, and whether it referred to it."""
+
+    at: str
+    event: str
+    id: str
+    title: str
+    tokens: int
+    used: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A session; `turns` are a chat's, `happened` is one page of `total`."""
+
+    row: SessionRow
+    summary: str
+    turns: tuple[Turn, ...]
+    happened: tuple[RecordRow, ...]
+    total: int
+    handed: tuple[SessionInjection, ...]
+
+
+# --- a task --------------------------------------------------------------------------------------
+
+
+@index.one_look()
+def task_page(root: Path, task_id: str) -> TaskPage:
+    """A task from near; NotFound when there is none of that id."""
+    shown = task.show(root, task_id)
+    held = shown.listed.task
+    progress = readable_progress(files.read(task_memory.folder(root, held.id) / "progress.txt") or "")
+    talks, _ = lists.session_rows(root, limit=None, task_id=held.id)
+    runs, _ = lists.run_rows(root, limit=100, task_id=held.id)
+    return TaskPage(
+        lists.task_row(shown.listed),
+        held.description,
+        shown.stories,
+        progress,
+        tuple(_task_event(each) for each in task.log(root, held.id)),
+        tuple(talks),
+        tuple(runs),
+        tuple((each.id, each.title, each.status) for each in shown.children),
+    )
+
+
+def readable_progress(progress: str) -> str:
+    """A progress.txt as a page shows it: without the marks that are Ralph's own, its fields on lines of their own."""
+    lines = [line for line in progress.split("\n") if not line.startswith(_MARK)]
+    return "\n".join(f"{line}  " if line.startswith(_PROGRESS_FIELDS) else line for line in lines)
+
+
+def _task_event(event: task.Event) -> TaskEvent:
+    before, arrow, after = event.what.partition(_ARROW)
+    return TaskEvent(event.at, before if arrow else "", after if arrow else event.what, event.by, event.note)
+
+
+# --- a session -----------------------------------------------------------------------------------
+
+
+@index.one_look()
+def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> SessionPage:
+    """A session from near; NotFound when there is none of that id."""
+    if not session_id:
+        raise NotFound("no session is named", hint="`ralph session list` shows the ids")
+    session = sessions.find(root, session_id)
+    summary = session.summary or sessions.summary(root, session.id).text
+    handed = _session_injections(root, session.id)
+    tokens = sum(each.tokens for each in handed)
+    row = lists.session_row(session, tokens, is_over=lists.is_over(root, session.id))
+    turns = chat_history.read_history(root, session.id).turns if row.mode else ()
+    happened, total = session_timeline(root, session.id, offset=offset, limit=limit)
+    return SessionPage(row, summary, turns, happened, total, handed)
+
+
+def session_timeline(
+    root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE
+) -> tuple[tuple[RecordRow, ...], int]:
+    """What happened in a session, in its order, and how much that is in all."""
+    name = rows.safe(session_id)
+
+    def question(connection: sqlite3.Connection) -> tuple[tuple[RecordRow, ...], int]:
+        keys = [int(row[0]) for row in connection.execute(_KEYS, (name, limit, offset))]
+        held, places = rows.records(connection, keys), rows.places(connection, keys)
+        found = tuple(
+            RecordRow(held[key], *places[key], held[key].origin.task, estimate(held[key].text))
+            for key in keys
+            if key in held
+        )
+        return found, int(connection.execute(_COUNT, (name,)).fetchone()[0])
+
+    return index.ask(root, question)
+
+
+def _session_injections(root: Path, session_id: str) -> tuple[SessionInjection, ...]:
+    """What a session was handed, in its order."""
+    book = lists.book(root)
+    mine = [each for each in book.injections if each.session == session_id]
+    used = {each.record for each in book.uses if each.session == session_id}
+    titles = _titles(root, {each.record for each in mine}) if mine else {}
+    return tuple(
+        SessionInjection(
+            each.at, each.event, each.record, titles.get(each.record, ""), each.tokens, each.record in used
+        )
+        for each in mine
+    )
+
+
+def _titles(root: Path, names: set[str]) -> dict[str, str]:
+    """What records are called, in a line; a session is called by what it was about."""
+
+    def question(connection: sqlite3.Connection) -> dict[str, str]:
+        keys = {name: key for name in names if (key := rows.key_of(connection, name)) is not None}
+        held = rows.records(connection, list(keys.values()))
+        found = {name: held[key].title or held[key].text for name, key in keys.items() if key in held}
+        for name in names - found.keys():
+            row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (rows.safe(name),)).fetchone()
+            found[name] = (row[0] or "") if row is not None else ""
+        return {name: _first_line(text) for name, text in found.items()}
+
+    return index.ask(root, question)
+
+
+def _first_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LINE_LENGTH else f"{line[: _LINE_LENGTH - 1]}…"
+
+
+# NOTE: How a record came to say what it says: the commits that changed its lines, as git knows them.
+
+MAX_COMMITS = 20
+"""Commits that are told, the newest."""
+MAX_DIFF_CHARACTERS = 20_000
+"""Characters of a commit's difference."""
+
+_BEGIN = "\x01"
+_COMMIT_FORMAT = "%x01%H%x00%aI%x00%an%x00%s%x00"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCommit:
+    """A commit that changed a record, and what it changed."""
+
+    commit: str
+    at: str
+    author: str
+    subject: str
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHistory:
+    """The commits, the newest first; when there are none, `note` says why."""
+
+    commits: tuple[RecordCommit, ...] = ()
+    note: str = ""
+
+
+def record_history(root: Path, record_id: str) -> RecordHistory:
+    """The commits that changed a record's lines; NotFound when there is no such record."""
+    record, name, form = locate_record(root, record_id)
+    repository = Repository(root)
+    if form is Format.LOG:
+        return RecordHistory(note="It stands in a log, which stays on this machine.")
+    if repository.top is None:
+        return RecordHistory(note="This project is in no git repository.")
+    before = repository.text(f"HEAD:./{name}")
+    if before is None:
+        left_out = repository.answer("ls-files", "--others", "--ignored", "--exclude-standard", "--", name)
+        return RecordHistory(note=f"Git leaves {name} out." if left_out else f"{name} is not committed yet.")
+    lines = _record_lines(root, name, form, before, record.id)
+    if lines is None:
+        return RecordHistory(note="It is not committed yet.")
+    return _line_history(repository, name, lines)
+
+
+def _record_lines(root: Path, name: str, form: Format, text: str, record_id: str) -> tuple[int, int] | None:
+    """The first and last line of a record in a text of its file; None when it is not there."""
+    try:
+        placed = contents(Source(root / name, name, form), text).records
+    except RalphError:
+        return None
+    starts = sorted({each.line for each in placed})
+    own = next((each.line for each in placed if each.record.id == record_id), None)
+    if own is None:
+        return None
+    after = next((line for line in starts if line > own), text.count("\n") + 2)
+    rows = text.split("\n")[own - 1 : after - 1]
+    while len(rows) > 1 and (not rows[-1].strip() or (rows[-1].startswith("## ") and form is not Format.KNOWLEDGE)):
+        rows.pop()
+    return own, own + len(rows) - 1
+
+
+def _line_history(repository: Repository, name: str, lines: tuple[int, int]) -> RecordHistory:
+    words = ("log", f"-n{MAX_COMMITS}", f"--format={_COMMIT_FORMAT}", "--no-color", "--no-ext-diff", "--no-textconv")
+    ran = repository.ask(*words, f"-L{lines[0]},{lines[1]}:{name}")
+    if ran.code != 0:
+        return RecordHistory(note=f"Git does not say: {first_line(ran)}")
+    return RecordHistory(tuple(_parse_commit(each) for each in ran.out.split(_BEGIN)[1:]))
+
+
+def _parse_commit(text: str) -> RecordCommit:
+    commit, at, author, subject, rest = text.split("\0", 4)
+    diff = rest.strip("\n")
+    if len(diff) > MAX_DIFF_CHARACTERS:
+        diff = diff[:MAX_DIFF_CHARACTERS].rpartition("\n")[0] + "\n... the rest is not shown"
+    return RecordCommit(commit, at, author, subject, diff + "\n" if diff else "")

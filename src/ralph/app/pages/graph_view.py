@@ -28,7 +28,7 @@ _TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2})?)?)?)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GraphRequest:
     """Which part: what is about a task or a tag, of these kinds, with these words in its name, as of a time."""
 
     task: str = ""
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """Nodes with their degrees, the edges between them, how many there are in all, and the time they span."""
 
     nodes: tuple[tuple[Node, int], ...] = ()
@@ -56,7 +56,7 @@ Row = tuple[int, int, str, str, str, str, int]
 
 
 @dataclass(frozen=True)
-class Whole:
+class GraphSnapshot:
     """The graph in memory: its nodes by key, its edges in their order, and how many edges each node has."""
 
     nodes: Mapping[int, Node] = field(default_factory=dict, hash=False)
@@ -99,7 +99,7 @@ class Whole:
 _RELATIONS = {relation.value: relation for relation in Relation}
 
 
-def kinds_named(words: Sequence[str]) -> tuple[NodeType, ...]:
+def parse_node_types(words: Sequence[str]) -> tuple[NodeType, ...]:
     """The kinds of nodes that words mean; UsageError names the valid ones."""
     known = {kind.value: kind for kind in NodeType}
     wrong = [word for word in words if word not in known]
@@ -108,58 +108,58 @@ def kinds_named(words: Sequence[str]) -> tuple[NodeType, ...]:
     return tuple(known[word] for word in words)
 
 
-def checked_time(at: str) -> str:
+def check_time(at: str) -> str:
     """A time to look at the graph as of; UsageError when it is none."""
     if at and not _TIME.fullmatch(at):
         raise UsageError(f"{at[:40]!r} is no day and no time", hint="for example 2026-11-15")
     return at
 
 
-def show(root: Path, wanted: Wanted) -> Part:
+def graph_part(root: Path, wanted: GraphRequest) -> GraphPart:
     """The part that is asked for; an empty one where nothing is known."""
-    at = checked_time(wanted.at)
-    whole = _whole(root)
-    keys, edges = _holding(whole, at)
+    at = check_time(wanted.at)
+    whole = _snapshot(root)
+    keys, edges = _valid_at(whole, at)
     if at:
         keys &= (keys & whole.records) | _ends(edges)
     if wanted.task:
-        keys &= _about(whole, edges, _of_task(whole, wanted.task))
+        keys &= _neighbours(whole, edges, _nodes_of_task(whole, wanted.task))
     if wanted.tag:
-        keys &= _about(whole, edges, _called(whole, entity_id(NodeType.TAG, wanted.tag.lower())))
+        keys &= _neighbours(whole, edges, _nodes_named(whole, entity_id(NodeType.TAG, wanted.tag.lower())))
     if wanted.kinds:
         keys = {key for key in keys if whole.nodes[key].type in wanted.kinds}
     if wanted.words.strip():
         words = wanted.words.casefold().split()
-        keys = {key for key in keys if _has(whole.nodes[key], words)}
+        keys = {key for key in keys if _matches(whole.nodes[key], words)}
     return _part(whole, keys, edges, wanted.limit)
 
 
 @index.one_look()
-def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> Part:
+def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> GraphPart:
     """A node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
-    whole = _whole(root)
-    _, edges = _holding(whole, checked_time(at))
-    seen = _called(whole, node)
+    whole = _snapshot(root)
+    _, edges = _valid_at(whole, check_time(at))
+    seen = _nodes_named(whole, node)
     for _ in range(hops):
         seen |= whole.beside(seen, edges)
     return _part(whole, seen, edges, limit, first=node)
 
 
 @index.one_look()
-def path(root: Path, start: str, end: str, *, at: str = "") -> tuple[Part, bool]:
+def path(root: Path, start: str, end: str, *, at: str = "") -> tuple[GraphPart, bool]:
     """A shortest way between two nodes, in its order, and whether there is one."""
-    way = graph.path(root, start, end, at=checked_time(at))
-    whole = _whole(root)
+    way = graph.path(root, start, end, at=check_time(at))
+    whole = _snapshot(root)
     names = [way.start.id]
     for edge in way.edges:
         names.append(edge.target if edge.source == names[-1] else edge.source)
     keys = [whole.keys[name] for name in dict.fromkeys([*names, way.end.id]) if name in whole.keys]
     nodes = tuple((whole.nodes[key], whole.degrees.get(key, 0)) for key in keys)
-    return Part(nodes, way.edges, len(nodes), len(way.edges), whole.since, ids.today()), way.found
+    return GraphPart(nodes, way.edges, len(nodes), len(way.edges), whole.since, ids.today()), way.found
 
 
-def _holding(whole: Whole, at: str) -> tuple[set[int], Sequence[Row]]:
+def _valid_at(whole: GraphSnapshot, at: str) -> tuple[set[int], Sequence[Row]]:
     """The nodes that hold at a time, and the edges between them that do."""
     if not at:
         return set(whole.nodes), whole.edges
@@ -168,12 +168,12 @@ def _holding(whole: Whole, at: str) -> tuple[set[int], Sequence[Row]]:
     return known, [row for row, edge in pairs if row[0] in known and row[1] in known and edge.holds(at)]
 
 
-def _has(node: Node, words: Sequence[str]) -> bool:
+def _matches(node: Node, words: Sequence[str]) -> bool:
     text = f"{node.id}\n{node.name}".casefold()
     return all(word in text for word in words)
 
 
-def _called(whole: Whole, name: str) -> set[int]:
+def _nodes_named(whole: GraphSnapshot, name: str) -> set[int]:
     """The key of the node with this id, if there is one."""
     return {whole.keys[name]} if name in whole.keys else set()
 
@@ -183,19 +183,19 @@ def _ends(edges: Iterable[Row]) -> set[int]:
     return {end for row in edges for end in row[:2]}
 
 
-def _of_task(whole: Whole, task: str) -> set[int]:
+def _nodes_of_task(whole: GraphSnapshot, task: str) -> set[int]:
     own = {key for key, node in whole.nodes.items() if node.task == task}
-    return own | _called(whole, entity_id(NodeType.TASK, task))
+    return own | _nodes_named(whole, entity_id(NodeType.TASK, task))
 
 
-def _about(whole: Whole, edges: Sequence[Row], first: set[int]) -> set[int]:
+def _neighbours(whole: GraphSnapshot, edges: Sequence[Row], first: set[int]) -> set[int]:
     """What some nodes have, and what that speaks of: records of a tag, and their files, symbols and other tags."""
     near = whole.beside(first, edges)
     records = (near | first) & whole.records
     return first | records | whole.beside(records, edges) | near
 
 
-def _part(whole: Whole, keys: Collection[int], edges: Sequence[Row], limit: int, first: str = "") -> Part:
+def _part(whole: GraphSnapshot, keys: Collection[int], edges: Sequence[Row], limit: int, first: str = "") -> GraphPart:
     """The nodes with the most edges of these, with the edges between them."""
     all_ = len(keys) == len(whole.nodes)
     between = edges if all_ else [row for row in edges if row[0] in keys and row[1] in keys]
@@ -206,43 +206,46 @@ def _part(whole: Whole, keys: Collection[int], edges: Sequence[Row], limit: int,
 
     kept = heapq.nsmallest(min(limit, MOST), keys, place)
     shown = set(kept)
-    return Part(
+    return GraphPart(
         tuple((nodes[key], degrees.get(key, 0)) for key in kept),
         tuple(whole.edge(row) for row in between if row[0] in shown and row[1] in shown),
-        len(keys), len(between), whole.since, ids.today() if nodes else "",
-    )  # fmt: skip
+        len(keys),
+        len(between),
+        whole.since,
+        ids.today() if nodes else "",
+    )
 
 
 # --- kept between two looks --------------------------------------------------------------------------
 
 _Stamp = tuple[Path, tuple[tuple[str, str], ...]]
-_HELD: dict[_Stamp, Whole] = {}
+_CACHE: dict[_Stamp, GraphSnapshot] = {}
 
 
-def _whole(root: Path) -> Whole:
+def _snapshot(root: Path) -> GraphSnapshot:
     """The whole graph, as its sources are now."""
 
-    def question(found: sqlite3.Connection, _: sqlite3.Connection) -> Whole:
+    def question(found: sqlite3.Connection, _: sqlite3.Connection) -> GraphSnapshot:
         told = found.execute("SELECT path, stamp FROM sources ORDER BY path")
         stamp = (root, tuple((str(row[0]), str(row[1])) for row in told))
-        held = _HELD.get(stamp)
+        held = _CACHE.get(stamp)
         if held is None:
-            held = _read(found)
-            _HELD.clear()  # of one project, and as it is now: the pages ask for nothing else
-            _HELD[stamp] = held
+            held = _read_snapshot(found)
+            _CACHE.clear()  # of one project, and as it is now: the pages ask for nothing else
+            _CACHE[stamp] = held
         return held
 
     return graph.asked(root, question)
 
 
-def _read(found: sqlite3.Connection) -> Whole:
+def _read_snapshot(found: sqlite3.Connection) -> GraphSnapshot:
     cursor = found.cursor()
     cursor.row_factory = None
     edges: list[Row] = cursor.execute(_EDGES).fetchall()
     degrees = Counter(row[0] for row in edges)
     degrees.update(row[1] for row in edges if row[1] != row[0])
     since = cursor.execute(_SINCE).fetchone()[0] or ""
-    return Whole(stored.nodes(found), edges, degrees, since[:10])
+    return GraphSnapshot(stored.nodes(found), edges, degrees, since[:10])
 
 
 _JOINED = "source IS NOT NULL AND +target IS NOT NULL"

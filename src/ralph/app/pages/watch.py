@@ -21,7 +21,7 @@ _RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ChangedParts:
     """What changed: the parts of the project, and the runs that are not as they were."""
 
     changed: tuple[str, ...] = ()
@@ -36,22 +36,22 @@ class Watcher:
         self._marks: Mapping[str, int] | None = None
         self._runs: dict[str, RunRow] = {}
 
-    def look(self) -> News:
+    def look(self) -> ChangedParts:
         """What changed since the last look."""
         before, self._marks = self._marks, marks(self._root)
         changed = tuple(part for part in PARTS if before is not None and before[part] != self._marks[part])
         if before is not None and "runs" not in changed and not any(row.live for row in self._runs.values()):
-            return News(changed)
+            return ChangedParts(changed)
         found, _ = lists.run_rows(self._root, limit=_RUNS)
         known, self._runs = self._runs, {row.id: row for row in found}
         told = [row for row in found if row != known.get(row.id)] if before is not None else []
-        return News(changed, tuple(told) if before is not None else tuple(row for row in found if row.live))
+        return ChangedParts(changed, tuple(told) if before is not None else tuple(row for row in found if row.live))
 
 
 def marks(root: Path) -> dict[str, int]:
     """For each part a number that is another one when a file of it is."""
     tasks = paths.tasks_folder(root)
-    folders = [Path(entry.path) for entry in _entries(tasks) if entry.is_dir()]
+    folders = [Path(entry.path) for entry in _scan_folder(tasks) if entry.is_dir()]
     logs = paths.log_folder(root)
     kept = (
         *paths.memories_files(root),
@@ -60,20 +60,20 @@ def marks(root: Path) -> dict[str, int]:
         paths.global_patterns(root),
     )
     return {
-        "records": hash((*_files(kept), *_below(paths.knowledge_folder(root)))),
-        "tasks": hash(tuple(_files(folder / name for folder in folders for name in _OF_TASKS))),
-        "sessions": hash((*_below(logs / "sessions"), *_files([logs / "injections.jsonl"]))),
-        "runs": hash(tuple(_below(paths.runs_folder(root)))),
-        "insights": hash(tuple(_files(folder / "memory" / "insights.json" for folder in folders))),
+        "records": hash((*_file_marks(kept), *_folder_marks(paths.knowledge_folder(root)))),
+        "tasks": hash(tuple(_file_marks(folder / name for folder in folders for name in _TASK_FILES))),
+        "sessions": hash((*_folder_marks(logs / "sessions"), *_file_marks([logs / "injections.jsonl"]))),
+        "runs": hash(tuple(_folder_marks(paths.runs_folder(root)))),
+        "insights": hash(tuple(_file_marks(folder / "memory" / "insights.json" for folder in folders))),
     }
 
 
-_OF_TASKS = ("task.json", "prd.json", "progress.txt")
+_TASK_FILES = ("task.json", "prd.json", "progress.txt")
 
 _Mark = tuple[str, int, int]
 
 
-def _files(found: Iterable[Path]) -> Iterator[_Mark]:
+def _file_marks(found: Iterable[Path]) -> Iterator[_Mark]:
     for path in found:
         try:
             status = path.stat()
@@ -82,10 +82,10 @@ def _files(found: Iterable[Path]) -> Iterator[_Mark]:
         yield str(path), status.st_mtime_ns, status.st_size
 
 
-def _below(folder: Path) -> Iterator[_Mark]:
+def _folder_marks(folder: Path) -> Iterator[_Mark]:
     """What stands in a folder, in whatever order the system gives it, which is put right."""
     found: list[_Mark] = []
-    for entry in _entries(folder):
+    for entry in _scan_folder(folder):
         try:
             status = entry.stat()
         except OSError:
@@ -94,7 +94,7 @@ def _below(folder: Path) -> Iterator[_Mark]:
     yield from sorted(found)
 
 
-def _entries(folder: Path) -> list["os.DirEntry[str]"]:
+def _scan_folder(folder: Path) -> list["os.DirEntry[str]"]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

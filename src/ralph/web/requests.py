@@ -12,6 +12,7 @@ knows every change that was made before its question (`tests/web/test_fresh.py`)
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,11 +31,57 @@ from ralph.config import load, sources, trust_file
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
 from ralph.settings import Config
 from ralph.store.db import Busy
-from ralph.web import wording
+
+# NOTE: What an error's hint says to somebody who has a page before them, and not a command line.
+
+_OPTIONS = (("--allow-secret", "allow_secret"), ("--force", "force"))
+"""What a person may insist on: the command's option, and the member of a request that means the same."""
+
+_CLAUSES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"--allow-secret", "or say here that it may be kept"),
+        (r"--force", "or say here that you want it anyway, or say it in other words"),
+        (r"--text", "say it in a sentence or two, in the field for other words"),
+        (r"--to design|--file", "choose a design page and name it in its field"),
+        (r"--all-tasks", "look for it in Memory, which shows everything"),
+        (r"`ralph search --layer", "read it on its page"),
+        (r"`ralph (search|memory list|guardrails list|knowledge list|memory show)\b", "look for it in Memory"),
+        (r"`ralph task (list|show)\b", "look for it in Tasks"),
+        (r"`ralph session (list|show)\b", "look for it in Sessions"),
+        (r"`ralph loop (list|show|status)\b", "look for it in Runs"),
+        (r"`ralph insight (list|show)\b", "look for it in Insights"),
+        (r"`ralph loop journal\b", "look for it in Runs"),
+        (r"`ralph graph show\b", "look for it in the graph"),
+    )
+)
+_AGAIN = re.compile(r"\brun (?:the command |it )?again\b")
+
+
+def web_message(said: str) -> str:
+    """An error's sentence in the words of a page; one that begins with an option is about something else there."""
+    return _web_clause(said) if said.startswith("--") else said
+
+
+def web_hint(said: str) -> str:
+    """A command's hint in the words of a page."""
+    clauses = [_web_clause(each) for each in said.split("; ")]
+    told = "; ".join(dict.fromkeys(filter(None, clauses)))
+    return _AGAIN.sub("try again", told.removeprefix("or "))
+
+
+def override_option(said: str) -> str:
+    """The member of a request that does it all the same, if the hint names such an option; else nothing."""
+    return next((member for option, member in _OPTIONS if option in said), "")
+
+
+def _web_clause(said: str) -> str:
+    return next((words for pattern, words in _CLAUSES if pattern.search(said)), said)
+
 
 T = TypeVar("T")
-LIMIT = 100
-MOST = 500
+PAGE_SIZE = 100
+MAX_PAGE_SIZE = 500
 
 _STATUS: tuple[tuple[type[RalphError], int], ...] = (
     (UsageError, 400),
@@ -45,8 +92,8 @@ _STATUS: tuple[tuple[type[RalphError], int], ...] = (
     (Busy, 423),
     (RalphError, 500),
 )
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_BARRED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Settings:
@@ -75,7 +122,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """One request, as a handler sees it: the project, its config, and the words of the request."""
 
     root: Path
@@ -105,7 +152,7 @@ class Asked:
     @property
     def limit(self) -> int:
         """How many items of a list are wanted."""
-        return self.number("limit", LIMIT, most=MOST)
+        return self.number("limit", PAGE_SIZE, most=MAX_PAGE_SIZE)
 
     @property
     def offset(self) -> int:
@@ -123,7 +170,7 @@ class Asked:
 class Handler(Protocol):
     """What answers a request."""
 
-    def __call__(self, asked: Asked, /) -> object:
+    def __call__(self, asked: ApiRequest, /) -> object:
         """Something that JSON can hold."""
 
 
@@ -133,28 +180,28 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
     async def endpoint(request: Request) -> Response:
         try:
             body = await request.body() if method != "GET" else b""
-            return await run_in_threadpool(partial(_answered, request, handler, body))
+            return await run_in_threadpool(partial(_respond, request, handler, body))
         except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
-            return failed(error)
+            return error_response(error)
 
     return Route(path, endpoint, methods=[method])
 
 
-def _answered(request: Request, handler: Handler, body: bytes) -> Response:
+def _respond(request: Request, handler: Handler, body: bytes) -> Response:
     state = request.app.state
     if not state.root.is_dir():
         raise NotFound(
             f"{state.root.name}: the project's folder is gone", hint="end `ralph web` and start it where it is now"
         )
     settings: Settings = state.settings
-    asked = Asked(
-        state.root, settings.config(), request.query_params, request.path_params, _object(body), request
-    )  # fmt: skip
+    asked = ApiRequest(
+        state.root, settings.config(), request.query_params, request.path_params, _parse_body(body), request
+    )
     with index.patient():
-        return shaped(handler(asked))
+        return json_response(handler(asked))
 
 
-def _object(body: bytes) -> Mapping[str, object]:
+def _parse_body(body: bytes) -> Mapping[str, object]:
     if not body:
         return {}
     try:
@@ -166,49 +213,53 @@ def _object(body: bytes) -> Mapping[str, object]:
     return value
 
 
-def shaped(value: object, status: int = 200) -> Response:
+def json_response(value: object, status: int = 200) -> Response:
     """A value as JSON; what UTF-8 cannot hold is shown as a question mark."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
-def failed(error: Exception) -> Response:
+def error_response(error: Exception) -> Response:
     """An error as JSON, in the words that the command would have used."""
     if isinstance(error, WriteFailed):
-        status, then = _disk(error.__cause__)
-        return told(status, error.message, f"Nothing was changed. {then}")
+        status, then = _describe_disk_error(error.__cause__)
+        return message_response(status, error.message, f"Nothing was changed. {then}")
     if isinstance(error, RalphError):
         status = next(code for kind, code in _STATUS if isinstance(error, kind))
-        return told(status, wording.message(error.message), wording.hint(error.hint), wording.insisting(error.hint))
+        return message_response(status, web_message(error.message), web_hint(error.hint), override_option(error.hint))
     if isinstance(error, OSError):
-        status, then = _disk(error)
-        return told(status, f"{error.filename or 'input or output failed'}: {error.strerror or error}", then)
+        status, then = _describe_disk_error(error)
+        return message_response(
+            status, f"{error.filename or 'input or output failed'}: {error.strerror or error}", then
+        )
     hint = "please report it; what `ralph web` prints with RALPH_DEBUG=1 says where"
     if os.environ.get("RALPH_DEBUG"):
         import traceback  # noqa: PLC0415  (only on the way out)
 
         traceback.print_exception(error)
-    return told(500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint)
+    return message_response(500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint)
 
 
-def _disk(cause: BaseException | None) -> tuple[int, str]:
+def _describe_disk_error(cause: BaseException | None) -> tuple[int, str]:
     """The code for what a disk or a file refused, and what to do about it; without a cause somebody holds the lock."""
     if cause is None:
         return 423, "Another program is writing there; try again when it has ended."
     number = cause.errno if isinstance(cause, OSError) else errno.ENOSPC if "full" in str(cause) else errno.EACCES
-    if number in _FULL:
+    if number in _DISK_FULL:
         return 507, "The disk is full; free some space and try again."
-    if number in _BARRED:
+    if number in _NO_PERMISSION:
         return 403, "Make the file and its folder writable, and try again."
     return 409, "Look at the file and its folder, and try again."
 
 
-def told(status: int, message: str, hint: str = "", anyway: str = "") -> Response:
+def message_response(status: int, message: str, hint: str = "", anyway: str = "") -> Response:
     """An error as JSON; `anyway` is the member of a request that does it all the same."""
-    return shaped({"error": {"message": message, "hint": hint, **({"anyway": anyway} if anyway else {})}}, status)
+    return json_response(
+        {"error": {"message": message, "hint": hint, **({"anyway": anyway} if anyway else {})}}, status
+    )
 
 
-def paged(items: Sequence[T], asked: Asked, shape: Callable[[T], object]) -> dict[str, object]:
+def page_json(items: Sequence[T], asked: ApiRequest, shape: Callable[[T], object]) -> dict[str, object]:
     """One page of a list, and how long the whole is."""
     offset = asked.offset
     return {"items": [shape(each) for each in items[offset : offset + asked.limit]], "total": len(items)}
