@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import ralph
-from ralph.app.hosts import install_commands as commands
-from ralph.app.hosts.install_hosts import Host, Program, events, groups
+from ralph.app.hosts import hosts
+from ralph.app.hosts.hosts import HookProgram, Host, hook_events, hook_settings
 from ralph.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "plugin"
-OURS = Program(Path("/py"), Path("/ralph/hooks/run.py"))
+OURS = HookProgram(Path("/py"), Path("/ralph/hooks/run.py"))
 SHELLS = [shell for name in ("sh", "dash", "bash", "busybox") if (shell := shutil.which(name))]
 
 
@@ -42,8 +42,8 @@ def test_the_manifest_has_the_packages_version_and_the_marketplace_leads_to_the_
 
 def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_time_for_each() -> None:
     hooks = load(PLUGIN / "hooks/hooks.json")["hooks"]
-    assert list(hooks) == list(events(Host.CLAUDE))
-    for event, group in groups(Host.CLAUDE, OURS).items():
+    assert list(hooks) == list(hook_events(Host.CLAUDE))
+    for event, group in hook_settings(Host.CLAUDE, OURS).items():
         assert isinstance(group, dict)
         assert hooks[event] == [
             {
@@ -61,12 +61,12 @@ def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_ti
 
 def test_the_plugins_commands_are_those_that_install_writes() -> None:
     there = {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
-    assert there == {name: commands.text(name) for name in commands.NAMES}
+    assert there == {name: hosts.slash_command(name) for name in hosts.SLASH_COMMANDS}
 
 
-@pytest.mark.parametrize("name", commands.NAMES)
+@pytest.mark.parametrize("name", hosts.SLASH_COMMANDS)
 def test_a_command_only_calls_what_ralph_has(name: str) -> None:
-    assert set(re.findall(r"(?:`|\(|^)ralph ([a-z]+)", commands.text(name), re.MULTILINE)) <= set(COMMANDS)
+    assert set(re.findall(r"(?:`|\(|^)ralph ([a-z]+)", hosts.slash_command(name), re.MULTILINE)) <= set(COMMANDS)
 
 
 def test_the_launchers_can_be_started() -> None:
@@ -167,7 +167,7 @@ def test_without_a_note_or_with_a_stale_one_the_usual_places_are_tried(launcher:
 
 
 def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher: Launcher) -> None:
-    for event in events(Host.CLAUDE):
+    for event in hook_events(Host.CLAUDE):
         done = launcher("claude", event)
         assert (done.returncode, done.stderr) == (0, "")
         if event == "SessionStart":

@@ -1,4 +1,4 @@
-"""Where our hooks are, what they would start, and what went wrong with them."""
+"""InstallTarget our hooks are, what they would start, and what went wrong with them."""
 
 import json
 import sys
@@ -8,8 +8,8 @@ import pytest
 
 from ralph.app import hook_state
 from ralph.app.hosts import install
-from ralph.app.hosts.install import Where
-from ralph.app.hosts.install_hosts import Host, Program, Scope
+from ralph.app.hosts.hosts import HookProgram, Host, Scope
+from ralph.app.hosts.install import InstallTarget
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def installs(root: Path, env: dict[str, str], host: Host, scope: Scope, *, plugin: bool = False) -> None:
-    where = Where(host, scope, root, env, plugin)
-    install.carry_out(install.plan_install(where, install.program(sys.executable)))
+    where = InstallTarget(host, scope, root, env, plugin)
+    install.apply_plan(install.plan_install(where, install.hook_program(sys.executable)))
 
 
 def codes(root: Path, env: dict[str, str]) -> list[tuple[str, str]]:
@@ -52,7 +52,7 @@ def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, s
     assert [(each.host, each.scope) for each in found] == [
         ("claude", "user"), ("claude", "local"), ("codex", "user"), ("gemini", "project"),
     ]  # fmt: skip
-    ours = install.program(sys.executable)
+    ours = install.hook_program(sys.executable)
     assert {each.programs for each in found} == {(str(ours.interpreter), str(ours.runner))}
     assert codes(root, env) == []
 
@@ -79,9 +79,9 @@ def test_other_peoples_hooks_and_broken_files_are_none_of_ours(root: Path, env: 
 
 
 def test_hooks_that_start_what_is_gone_are_told_with_the_way_back(root: Path, env: dict[str, str]) -> None:
-    gone = Program(root / "old" / "python", root / "old" / "ralph" / "hooks" / "run.py")
+    gone = HookProgram(root / "old" / "python", root / "old" / "ralph" / "hooks" / "run.py")
     for host, scope in ((Host.CLAUDE, Scope.LOCAL), (Host.CODEX, Scope.USER)):
-        install.carry_out(install.plan_install(Where(host, scope, root, env), gone))
+        install.apply_plan(install.plan_install(InstallTarget(host, scope, root, env), gone))
     found = {str(path): each for path, each in hook_state.find_problems(root, env)}
     local = found[str(root / ".claude" / "settings.local.json")]
     assert local.what == f"its hooks start {gone.interpreter}, which is gone"

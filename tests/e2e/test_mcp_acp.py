@@ -19,7 +19,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.scripted import say
 
 from ralph.agents.acp import Acp
-from ralph.app.hosts import mcp_status
+from ralph.app.hosts import servers
 from ralph.model.work import Ask, StopReason
 
 pytestmark = pytest.mark.e2e
@@ -60,7 +60,7 @@ def test_the_adapter_by_itself_would_start_it(adapter: Claude, tmp_path: Path) -
 
 
 def refusal(adapter: Claude) -> str:
-    return mcp_status.refusal(mcp_status.strangers(adapter.project, adapter.environment))
+    return servers.denying_settings(servers.untrusted_servers(adapter.project, adapter.environment))
 
 
 def test_what_nobody_has_trusted_is_not_started_in_a_new_session_nor_in_one_that_goes_on(

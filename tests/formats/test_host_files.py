@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ralph.app.hosts.install_hosts import STUB, Host, Program, events, groups
+from ralph.app.hosts.hosts import STUB, HookProgram, Host, hook_events, hook_settings
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
     has_current_hooks,
@@ -26,11 +26,11 @@ from ralph.formats.host_files import (
     without_toml_server,
 )
 
-PROGRAM = Program(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
-MOVED_PROGRAM = Program(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
+PROGRAM = HookProgram(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
+MOVED_PROGRAM = HookProgram(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
 OTHER_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 OTHER_GROUP = {"matcher": "Bash", "hooks": [OTHER_HOOK]}
-GROUPS = groups(Host.CLAUDE, PROGRAM)
+GROUPS = hook_settings(Host.CLAUDE, PROGRAM)
 
 # --- files as people and programs lay them out ---------------------------------------------------
 
@@ -44,7 +44,7 @@ _VALUES = st.recursive(
 _GROUP_LISTS = st.lists(
     st.sampled_from([OTHER_GROUP, {"hooks": []}, {"hooks": [{"type": "prompt", "prompt": "?"}]}]), max_size=2
 )
-_HOOKS = st.dictionaries(st.sampled_from([*events(Host.CLAUDE), "Notification"]), _GROUP_LISTS, max_size=4)
+_HOOKS = st.dictionaries(st.sampled_from([*hook_events(Host.CLAUDE), "Notification"]), _GROUP_LISTS, max_size=4)
 
 
 @st.composite
@@ -133,7 +133,7 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
     ],
 )
 def test_comments_are_kept_where_the_host_allows_them(text: str) -> None:
-    wanted = groups(Host.GEMINI, PROGRAM)
+    wanted = hook_settings(Host.GEMINI, PROGRAM)
     there = with_hooks(text, wanted, comments=True)
     assert has_current_hooks(there, wanted, comments=True)
     assert without_hooks(there, comments=True) == text
@@ -149,7 +149,7 @@ def test_a_comment_beside_a_ralph_hook_is_kept() -> None:
 
 def test_a_ralph_hook_is_recognised_by_its_command() -> None:
     for host in Host:
-        for group in groups(host, MOVED_PROGRAM).values():
+        for group in hook_settings(host, MOVED_PROGRAM).values():
             assert isinstance(group, dict)
             assert is_ralph_hook(group["hooks"][0])
     for other in (OTHER_HOOK, {}, "x", None, {"command": "x", "args": "y"}, {"args": ["my-ralph/hooks/run.py2"]}):

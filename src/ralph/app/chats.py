@@ -23,7 +23,7 @@ from ralph.app import chat_log, task_file
 from ralph.app import session as sessions
 from ralph.app.chat_history import ChatHistory, read_history
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
-from ralph.app.hosts import mcp_status
+from ralph.app.hosts import servers
 from ralph.app.logs import log_file
 from ralph.context import render
 from ralph.context.tokens import estimate
@@ -226,7 +226,7 @@ def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     if (
         taker := as_claude(found)
     ) is not None:  # nobody is asked whether what a repository brought along may be started
-        taker.settings = mcp_status.refusal(mcp_status.strangers(root, os.environ))
+        taker.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
     return found
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ralph import config, paths
 from ralph.app.hosts import install
-from ralph.app.hosts.install_hosts import Host, Scope, has_comments, settings_file
+from ralph.app.hosts.hosts import Host, Scope, has_comments, settings_file
 from ralph.app.index import keep_out_of_git
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
@@ -269,6 +269,6 @@ def _interpreter_problems(env: Mapping[str, str]) -> Iterator[tuple[Path, Proble
     if len(programs) != 2 or gone:
         what = f"the plugin's hooks would start {gone[0]}, which is gone" if gone else "does not name what to start"
         yield file, Problem(1, what, again, "warning", "interpreter")
-    elif programs[1] != str(install.program(sys.executable).runner):
+    elif programs[1] != str(install.hook_program(sys.executable).runner):
         what = f"the plugin's hooks start another Ralph than this one: {programs[1]}"
         yield file, Problem(1, what, f"if this one is meant, {again}", "note", "interpreter")

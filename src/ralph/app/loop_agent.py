@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph.agents.claude import as_claude
 from ralph.agents.command import split_command
 from ralph.app import agent as agents
-from ralph.app.hosts import mcp_status
+from ralph.app.hosts import servers
 from ralph.errors import RalphError, UsageError
 from ralph.model.work import Agent, ignore_text
 from ralph.settings import Loop
@@ -41,9 +41,9 @@ def agent_of(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) 
 def _left_out(root: Path, tell: Callable[[str], None]) -> str:
     """Settings that keep MCP servers out, which is told once; "" for none."""
     try:
-        known = mcp_status.status(root, os.environ, refresh=True).known
+        known = servers.server_status(root, os.environ, refresh=True).servers
     except RalphError:  # a broken file of servers is Claude Code's to complain about
         return ""
-    for line in mcp_status.told(known):
+    for line in servers.describe_denied(known):
         tell(line)
-    return mcp_status.refusal(known)
+    return servers.denying_settings(known)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import click
 
 from ralph.app.hosts import install as verbs
-from ralph.app.hosts.install_hosts import Host, Scope
+from ralph.app.hosts.hosts import Host, Scope
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text
@@ -54,10 +54,10 @@ def install(
     if always_load and (host != Host.CLAUDE or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
     there = find_spec("mcp") is not None
-    where = verbs.Where(
+    where = verbs.InstallTarget(
         Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin, there and not no_mcp, always_load
     )
-    plan = verbs.plan_install(where, verbs.program(sys.executable))
+    plan = verbs.plan_install(where, verbs.hook_program(sys.executable))
     if not there and not no_mcp:
         left = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
         plan = replace(plan, notes=(*plan.notes, left))
@@ -80,25 +80,25 @@ def uninstall(ctx: click.Context, host: str, scope: str, plugin: bool, dry_run: 
       ralph uninstall claude --scope local --dry-run
       ralph uninstall codex
     """
-    where = verbs.Where(Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin)
+    where = verbs.InstallTarget(Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin)
     _apply(where, verbs.plan_uninstall(where), dry_run=dry_run, form=form, done="Removed")
 
 
-def _apply(where: verbs.Where, plan: verbs.Plan, *, dry_run: bool, form: str, done: str) -> None:
+def _apply(where: verbs.InstallTarget, plan: verbs.InstallPlan, *, dry_run: bool, form: str, done: str) -> None:
     """Apply a plan, unless it is a dry run, and print what changed."""
     if not dry_run:
-        verbs.carry_out(plan)
+        verbs.apply_plan(plan)
     if form == "json":
-        changes = [{"path": path, "what": what} for path, what in plan.told]
+        changes = [{"path": path, "what": what} for path, what in plan.changes]
         shape = {"host": where.host.value, "scope": where.scope.value, "dry_run": dry_run}
         click.echo(json_text({**shape, "changes": changes, "notes": list(plan.notes)}))
         return
     name = f"{where.host} ({'plugin' if where.plugin else where.scope})"
-    if not plan.told:
+    if not plan.changes:
         click.echo(f"Nothing to do for {name}: everything is as it should be.")
     else:
         click.echo(f"Would change for {name}, but this is a dry run:" if dry_run else f"{done} for {name}:")
-    for path, what in plan.told:
+    for path, what in plan.changes:
         click.echo(f"  {path}: {what}")
     for note in plan.notes:
         say(f"note: {note}")

@@ -20,7 +20,7 @@ from ralph.errors import UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
-    from ralph.app.hosts.mcp_status import Known
+    from ralph.app.hosts.servers import ServerState
 
 
 @click.command(name="web", cls=Command)
@@ -130,24 +130,26 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
       ralph mcp status
       ralph mcp status --refresh --format json
     """
-    from ralph.app.hosts import mcp_status as verbs  # noqa: PLC0415  (a server starts without it)
+    from ralph.app.hosts import servers as verbs  # noqa: PLC0415  (a server starts without it)
 
     call = invocation(ctx)
-    found = verbs.status(call.root, os.environ, refresh=refresh, patterns=call.config.privacy.patterns, needed=True)
+    found = verbs.server_status(
+        call.root, os.environ, refresh=refresh, patterns=call.config.privacy.patterns, needed=True
+    )
     for problem in found.problems:
         warn(one_line(problem))
     if form == "json":
-        click.echo(json_text([server_json(each) for each in found.known]))
-    elif found.known:
-        click.echo(table(["server", "status", "from", "asked", "what"], [_row(each) for each in found.known]))
-        for line in verbs.told(found.known):
+        click.echo(json_text([server_json(each) for each in found.servers]))
+    elif found.servers:
+        click.echo(table(["server", "status", "from", "asked", "what"], [_row(each) for each in found.servers]))
+        for line in verbs.describe_denied(found.servers):
             click.echo(one_line(line))
     else:
         click.echo("No MCP server is named for this project.")
 
 
-def _row(known: "Known") -> list[str]:
-    when = "now" if known.asked else "no" if known.status is ServerStatus.UNKNOWN else "before"
+def _row(known: "ServerState") -> list[str]:
+    when = "now" if known.checked else "no" if known.status is ServerStatus.UNKNOWN else "before"
     what = f"{reached(known.server)}{f': {known.why}' if known.why else ''}"
     return [one_line(known.server.name), known.status.value, known.server.whose.value, when, one_line(what)]
 
@@ -164,7 +166,7 @@ def reached(server: McpServer) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def server_json(known: "Known") -> dict[str, object]:
+def server_json(known: "ServerState") -> dict[str, object]:
     """Return an MCP server as JSON."""
     return {
         "name": known.server.name,
@@ -175,6 +177,6 @@ def server_json(known: "Known") -> dict[str, object]:
         "file": known.server.where,
         "type": known.server.way.value,
         "cachedAt": known.cached_at,
-        "asked": known.asked,
+        "asked": known.checked,
         "why": known.why,
     }

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from ralph.app import trust as verbs
-from ralph.app.hosts import mcp_servers
+from ralph.app.hosts import servers
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import ago, json_text, table
@@ -46,7 +46,7 @@ def cli(ctx: click.Context, yes: bool, listing: bool, revoke: bool, form: str) -
         return _list(form)
     if revoke:
         return _revoke(call, form)
-    named = (*load(call.root, env=os.environ).named, *mcp_servers.named(call.root, os.environ))
+    named = (*load(call.root, env=os.environ).named, *servers.trust_candidates(call.root, os.environ))
     new = [each for each in named if not each.trusted]
     if form == "table" or new:
         _show(named, err=form == "json")

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from ralph.app.hosts import hosts
 from ralph.app.hosts import install as verbs
-from ralph.app.hosts import install_commands as commands
-from ralph.app.hosts.install import Where, carry_out, plan_install, plan_uninstall
-from ralph.app.hosts.install_hosts import Host, Program, Scope, events, groups
+from ralph.app.hosts.hosts import HookProgram, Host, Scope, hook_events, hook_settings
+from ralph.app.hosts.install import InstallTarget, apply_plan, plan_install, plan_uninstall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
 
-OURS = Program(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
-MOVED = Program(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
+OURS = HookProgram(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
+MOVED = HookProgram(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
 THEIRS_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 THEIRS = {"matcher": "Bash", "hooks": [THEIRS_HOOK]}
 
@@ -37,19 +37,21 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def at(home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, env: Mapping[str, str] | None = None) -> Where:
-    return Where(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
+def at(
+    home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, env: Mapping[str, str] | None = None
+) -> InstallTarget:
+    return InstallTarget(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
 
 
-def install(where: Where, ours: Program = OURS) -> verbs.Plan:
+def install(where: InstallTarget, ours: HookProgram = OURS) -> verbs.InstallPlan:
     plan = plan_install(where, ours)
-    carry_out(plan)
+    apply_plan(plan)
     return plan
 
 
-def uninstall(where: Where) -> verbs.Plan:
+def uninstall(where: InstallTarget) -> verbs.InstallPlan:
     plan = plan_uninstall(where)
-    carry_out(plan)
+    apply_plan(plan)
     return plan
 
 
@@ -78,7 +80,7 @@ def test_install_and_uninstall_leave_no_trace_where_nothing_was(
             install(where)
         return
     install(where)
-    assert set(hooks_of(where.settings)) == set(events(host))
+    assert set(hooks_of(where.settings)) == set(hook_events(host))
     uninstall(where)
     assert tree(home) == {}
     assert tree(root) == {}
@@ -110,7 +112,7 @@ def test_other_peoples_files_and_settings_stay(home: Path) -> None:
 def test_a_second_run_has_nothing_to_do(home: Path) -> None:
     install(at(home))
     before = tree(home)
-    assert plan_install(at(home), OURS) == verbs.Plan(())
+    assert plan_install(at(home), OURS) == verbs.InstallPlan(())
     assert tree(home) == before
 
 
@@ -121,7 +123,7 @@ def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> N
     install(at(home))
     install(at(home), MOVED)
     assert str(OURS.interpreter) not in "".join(str(value) for value in tree(home).values())
-    assert has_current_hooks(settings.read_text(encoding="utf-8"), groups(Host.CLAUDE, MOVED))
+    assert has_current_hooks(settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, MOVED))
     uninstall(at(home))
     assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
 
@@ -155,7 +157,7 @@ def test_a_file_that_changes_between_plan_and_write_is_left_alone(home: Path) ->
     settings.parent.mkdir()
     settings.write_text("{}", encoding="utf-8")
     with pytest.raises(Conflict):
-        carry_out(plan)
+        apply_plan(plan)
     assert settings.read_text(encoding="utf-8") == "{}"
 
 
@@ -180,7 +182,7 @@ def test_the_hosts_own_variables_say_where_their_files_are(home: Path) -> None:
         with pytest.raises(UsageError, match=variable):
             install(at(home, host, env={variable: "relative"}))
     with pytest.raises(UsageError, match="HOME"):
-        install(Where(Host.CLAUDE, Scope.USER, home, {}))
+        install(InstallTarget(Host.CLAUDE, Scope.USER, home, {}))
 
 
 def test_a_symbolic_link_of_the_users_is_followed_and_kept(home: Path) -> None:
@@ -217,7 +219,7 @@ def test_the_interpreter_is_noted_until_the_last_installation_is_gone(home: Path
 
 
 def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path) -> None:
-    where = Where(
+    where = InstallTarget(
         Host.CLAUDE, Scope.USER, home, {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "s")}, plugin=True
     )
     install(where)
@@ -226,7 +228,7 @@ def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path
     uninstall(where)
     assert not (tmp_path / "s").exists()
     with pytest.raises(UsageError, match="no plugin"):
-        install(Where(Host.CODEX, Scope.USER, home, {"HOME": str(home)}, plugin=True))
+        install(InstallTarget(Host.CODEX, Scope.USER, home, {"HOME": str(home)}, plugin=True))
 
 
 # --- what a hook starts --------------------------------------------------------------------------
@@ -244,7 +246,7 @@ def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(
     runner = tmp_path / "it's a place" / "ralph" / "hooks" / "run.py"
     runner.parent.mkdir(parents=True)
     runner.write_text("import sys; print(__name__, __file__, sys.argv, sys.stdin.read())", encoding="utf-8")
-    for event, group in groups(host, Program(Path(sys.executable), runner)).items():
+    for event, group in hook_settings(host, HookProgram(Path(sys.executable), runner)).items():
         assert isinstance(group, dict)
         hook = group["hooks"][0]
         assert hook["timeout"] >= (2000 if host is Host.GEMINI else 2)
@@ -257,23 +259,23 @@ def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(
 
 def test_gemini_is_not_given_a_path_that_it_would_expand() -> None:
     with pytest.raises(Refused, match=r"\$"):
-        groups(Host.GEMINI, Program(Path("/opt/$HOME/python"), OURS.runner))
+        hook_settings(Host.GEMINI, HookProgram(Path("/opt/$HOME/python"), OURS.runner))
 
 
 def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
-    found = verbs.program(sys.executable)
+    found = verbs.hook_program(sys.executable)
     assert found.interpreter == Path(sys.executable)
     assert found.runner.parts[-3:] == ("ralph", "hooks", "run.py")
     with pytest.raises(NotFound):
-        verbs.program("")
+        verbs.hook_program("")
 
 
 # --- commands ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", commands.NAMES)
+@pytest.mark.parametrize("name", hosts.SLASH_COMMANDS)
 def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
-    body = commands.text(name, commands.call(Path("/opt/my py/python")))
+    body = hosts.slash_command(name, hosts.ralph_command(Path("/opt/my py/python")))
     for block in body.split("```!")[1:]:
         script = block.partition("```")[0]
         typed = 'it\'s $(touch pwned) `id` "q" ; exit 3' if "$ARGUMENTS" in script else ""
@@ -286,8 +288,8 @@ def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
 
 
 def test_a_signature_tells_a_file_of_ours_from_a_changed_one() -> None:
-    body = commands.signed(commands.text("mem-search"))
-    assert commands.is_signed(body)
-    assert not commands.is_signed(body.replace("Ralph", "Rolf"))
-    assert not commands.is_signed(commands.text("mem-search"))
-    assert commands.call(Path("/a b/python")) == shlex.join(["/a b/python"]) + " -I -m ralph"
+    body = hosts.sign_command(hosts.slash_command("mem-search"))
+    assert hosts.is_signed(body)
+    assert not hosts.is_signed(body.replace("Ralph", "Rolf"))
+    assert not hosts.is_signed(hosts.slash_command("mem-search"))
+    assert hosts.ralph_command(Path("/a b/python")) == shlex.join(["/a b/python"]) + " -I -m ralph"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.app.hosts.test_install import MOVED, OURS, at, install, tree, uninstall
 
-from ralph.app.hosts.install import Where, plan_install
-from ralph.app.hosts.install_hosts import Host, Scope, servers_file
+from ralph.app.hosts.hosts import Host, Scope, servers_file
+from ralph.app.hosts.install import InstallTarget, plan_install
 from ralph.errors import Refused, Unreadable, WriteFailed
 
 PLACES = [(host, scope) for host in Host for scope in Scope if scope is not Scope.LOCAL or host is Host.CLAUDE]
@@ -23,11 +23,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def wanted(home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, *, always: bool = False) -> Where:
+def wanted(home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, *, always: bool = False) -> InstallTarget:
     return replace(at(home, host, scope), mcp=True, always=always)
 
 
-def entry(where: Where) -> dict[str, Any]:
+def entry(where: InstallTarget) -> dict[str, Any]:
     """Our entry as the host would read it."""
     path, keys = servers_file(where.host, where.scope, where.root, where.env)
     text = path.read_text(encoding="utf-8")

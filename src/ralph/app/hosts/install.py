@@ -1,34 +1,70 @@
-"""`ralph install` and `ralph uninstall`: our hooks and commands in a coding agent's own files.
+"""`ralph install` and `ralph uninstall`: our hooks, commands and MCP server in a host's own files.
 
-Both make a plan first, a list of edits with the text before and after, so that `--dry-run` and the real run
-cannot differ, and a broken file stops everything before the first write. The hooks are spliced
-(`formats/host_files.py`), so uninstalling gives the old bytes back. Two small files in the user's state
-folder help: `interpreter` (the interpreter and run.py, one a line) tells the plugin's launcher what to start,
-`installed` lists what was installed where and which folders were made, so that they go again.
-`tests/app/hosts/test_install.py` proves that install and uninstall leave no trace.
+Both make a plan first, a list of edits with the text before and after, so that `--dry-run` and the real run cannot
+differ, and a broken file stops everything before the first write. Hooks are spliced (`formats/host_files.py`), so
+uninstalling restores the old bytes. In the user's state folder `interpreter` tells the plugin's launcher what to
+start, and `installed` lists installations and the folders that were created for them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ralph.app.hosts import install_commands as commands
-from ralph.app.hosts import install_servers as servers
-from ralph.app.hosts.install_edit import Edit
-from ralph.app.hosts.install_hosts import Host, Program, Scope, folder_of, groups, has_comments, home, settings_file
-from ralph.errors import NotFound, Unreadable, UsageError, WriteFailed
-from ralph.formats.host_files import has_current_hooks, ralph_hooks, with_hooks, without_hooks
+from ralph.app.hosts.hosts import (
+    SLASH_COMMANDS,
+    HookProgram,
+    Host,
+    Scope,
+    has_comments,
+    home_folder,
+    hook_settings,
+    host_folder,
+    is_signed,
+    ralph_command,
+    server_setting,
+    servers_file,
+    settings_file,
+    sign_command,
+    slash_command,
+)
+from ralph.errors import Conflict, NotFound, Unreadable, UsageError, WriteFailed
+from ralph.formats.host_files import (
+    SERVER_NAME,
+    has_current_hooks,
+    is_ralph_server,
+    json_server,
+    ralph_hooks,
+    toml_server,
+    with_hooks,
+    with_json_server,
+    with_toml_server,
+    without_hooks,
+    without_json_server,
+    without_toml_server,
+)
+from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
 _PLUGIN = "plugin"
-_FOLDER = "folder "
+_FOLDER_PREFIX = "folder "
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """For which host and scope, in which project and environment; `plugin` means that the plugin brings the hooks.
+class FileEdit:
+    """One file's change: `before` is None when it does not exist, `after` when it is deleted."""
 
-    `mcp` is whether the host gets our MCP server as well, `always` whether it loads its tools at once.
+    path: Path
+    before: str | None
+    after: str | None
+    what: str
+    inside: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstallTarget:
+    """A host and scope in a project and environment; with `plugin` the plugin has the hooks.
+
+    `mcp` adds our MCP server as well, `always` loads its tools at once.
     """
 
     host: Host
@@ -45,31 +81,31 @@ class Where:
         return settings_file(self.host, self.scope, self.root, self.env)
 
     @property
-    def servers(self) -> servers.At:
-        """Where the host's MCP servers are listed."""
-        return servers.At(self.host, self.scope, self.root, self.env)
+    def servers(self) -> tuple[Path, tuple[str, ...]]:
+        """The file of the host's MCP servers, and the keys in it."""
+        return servers_file(self.host, self.scope, self.root, self.env)
 
     @property
     def inside(self) -> Path | None:
-        """The folder that no link may lead out of: the project, for what is the project's."""
+        """The folder that no link may lead out of: the project, for its own files."""
         return None if self.scope is Scope.USER else self.root
 
     @property
-    def place(self) -> str:
-        """The line that stands for this installation in the list of what is installed."""
+    def list_entry(self) -> str:
+        """The line of this installation in the list of installations."""
         return _PLUGIN if self.plugin else f"{self.host} {self.scope} {self.settings}"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done: files, then folders that are empty after that, and what the user should know."""
+class InstallPlan:
+    """Changes of files, folders that are empty after them, and notes for the user."""
 
-    edits: tuple[Edit, ...]
+    edits: tuple[FileEdit, ...]
     folders: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def changes(self) -> list[tuple[str, str]]:
         """Each change as a path and what happens to it."""
         return [(str(edit.path), edit.what) for edit in self.edits] + [
             (str(folder), "removed, as it is empty") for folder in self.folders
@@ -77,103 +113,103 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Installed:
-    """The list in the user's state folder: installations, and folders that were made for them."""
+class _InstalledList:
+    """The list in the user's state folder: installations, and folders that were created for them."""
 
-    places: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
     folders: tuple[str, ...] = field(default=())
 
     @classmethod
-    def parse(cls, text: str) -> "_Installed":
+    def parse(cls, text: str) -> "_InstalledList":
         lines = [line for line in text.splitlines() if line]
         return cls(
-            tuple(line for line in lines if not line.startswith(_FOLDER)),
-            tuple(line.removeprefix(_FOLDER) for line in lines if line.startswith(_FOLDER)),
+            tuple(line for line in lines if not line.startswith(_FOLDER_PREFIX)),
+            tuple(line.removeprefix(_FOLDER_PREFIX) for line in lines if line.startswith(_FOLDER_PREFIX)),
         )
 
     def render(self) -> str:
-        return "".join(f"{line}\n" for line in (*self.places, *(_FOLDER + folder for folder in self.folders)))
+        return "".join(f"{line}\n" for line in (*self.entries, *(_FOLDER_PREFIX + folder for folder in self.folders)))
 
 
-def program(executable: str) -> Program:
-    """This Ralph: the interpreter that runs it (in its virtual environment, no link followed), and its run.py."""
+def hook_program(executable: str) -> HookProgram:
+    """Return this Ralph: the interpreter of its virtual environment, no link followed, and its run.py."""
     if not executable or not Path(executable).is_file():
         raise NotFound(f"the running Python cannot be found: {executable!r}", hint="start `ralph` by its full path")
-    return Program(Path(executable).absolute(), Path(__file__).parents[2] / "hooks" / "run.py")
+    return HookProgram(Path(executable).absolute(), Path(__file__).parents[2] / "hooks" / "run.py")
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
-    """Where the user's state of Ralph is kept."""
-    named = Path(env.get("XDG_STATE_HOME") or "")
-    return (named if named.is_absolute() else home(env) / ".local" / "state") / "ralph"
+    """Return the folder of the user's state."""
+    configured = Path(env.get("XDG_STATE_HOME") or "")
+    return (configured if configured.is_absolute() else home_folder(env) / ".local" / "state") / "ralph"
 
 
 def interpreter_file(env: Mapping[str, str]) -> Path:
-    """Tells the plugin's launcher what to start: the interpreter, then run.py."""
+    """Return the file that tells the plugin's launcher what to start: the interpreter, then run.py."""
     return state_folder(env) / "interpreter"
 
 
 def installed_file(env: Mapping[str, str]) -> Path:
-    """The list of what is installed where."""
+    """Return the file that lists what is installed where."""
     return state_folder(env) / "installed"
 
 
 # --- plans -------------------------------------------------------------------------------------
 
 
-def plan_install(where: Where, ours: Program) -> Plan:
-    """What has to change so that the host starts this Ralph; no edits when everything is as it should be."""
-    _check(where)
-    edits = [_noted(where, ours)]
+def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
+    """Return what has to change so that the host starts this Ralph."""
+    _check(target)
+    edits = [_interpreter_edit(target, ours)]
     notes: list[str] = []
-    if not where.plugin:
-        if where.host is Host.CLAUDE:
-            more, notes = _with_commands(where, ours)
+    if not target.plugin:
+        if target.host is Host.CLAUDE:
+            more, notes = _add_commands(target, ours)
             edits += more
-        edits.append(_with_hooks(where, ours))
-        if where.mcp:
-            edits, told = servers.put_in(where.servers, edits, ours, always=where.always)
-            notes += told
+        edits.append(_add_hooks(target, ours))
+        if target.mcp:
+            edits, server_notes = _add_server(target, edits, ours)
+            notes += server_notes
     edits = [edit for edit in edits if edit.before != edit.after]
-    listed = _listed(where, edits)
-    if listed is not None:
-        edits.insert(0, listed)
-    return Plan(tuple(edits), notes=(*notes, *_advice(where)) if edits else tuple(notes))
+    list_edit = _list_edit(target, edits)
+    if list_edit is not None:
+        edits.insert(0, list_edit)
+    return InstallPlan(tuple(edits), notes=(*notes, *_advice(target)) if edits else tuple(notes))
 
 
-def plan_uninstall(where: Where) -> Plan:
-    """What has to change so that nothing of the installation is left; what others wrote stays."""
-    _check(where)
-    edits: list[Edit] = []
+def plan_uninstall(target: InstallTarget) -> InstallPlan:
+    """Return what has to change so that nothing of the installation is left; what others wrote stays."""
+    _check(target)
+    edits: list[FileEdit] = []
     notes: list[str] = []
-    if not where.plugin:
-        taken = servers.taken_out(where.servers, [_without_hooks(where)])
-        edits += [edit for edit in taken if edit.before != edit.after]
-        if where.host is Host.CLAUDE:
-            more, notes = _without_commands(where)
+    if not target.plugin:
+        removals = _remove_server(target, [_remove_hooks(target)])
+        edits += [edit for edit in removals if edit.before != edit.after]
+        if target.host is Host.CLAUDE:
+            more, notes = _remove_commands(target)
             edits += more
-    known = _known(where.env)
-    places = tuple(place for place in known.places if place != where.place)
-    recorded, listed = interpreter_file(where.env), installed_file(where.env)
-    if not places and (text := files.read(recorded)) is not None:
-        edits.append(Edit(recorded, text, None, "removed"))
-    gone = {edit.path for edit in edits if edit.after is None} | (set() if places else {listed})
-    folders = tuple(_emptied(known.folders, gone))
-    left = _Installed(places, tuple(name for name in known.folders if Path(name) not in folders))
-    before, after = files.read(listed), left.render() if places else None
+    installed = _read_installed(target.env)
+    entries = tuple(entry for entry in installed.entries if entry != target.list_entry)
+    interpreter, list_file = interpreter_file(target.env), installed_file(target.env)
+    if not entries and (text := files.read(interpreter)) is not None:
+        edits.append(FileEdit(interpreter, text, None, "removed"))
+    gone = {edit.path for edit in edits if edit.after is None} | (set() if entries else {list_file})
+    folders = tuple(_empty_folders(installed.folders, gone))
+    rest = _InstalledList(entries, tuple(name for name in installed.folders if Path(name) not in folders))
+    before, after = files.read(list_file), rest.render() if entries else None
     if before != after:
-        edits.append(Edit(listed, before, after, "removed" if after is None else "updated"))
-    return Plan(tuple(edits), folders, tuple(notes))
+        edits.append(FileEdit(list_file, before, after, "removed" if after is None else "updated"))
+    return InstallPlan(tuple(edits), folders, tuple(notes))
 
 
-def _check(where: Where) -> None:
-    if where.plugin and where.host is not Host.CLAUDE:
-        raise UsageError(f"there is no plugin for {where.host}", hint="leave --plugin out")
+def _check(target: InstallTarget) -> None:
+    if target.plugin and target.host is not Host.CLAUDE:
+        raise UsageError(f"there is no plugin for {target.host}", hint="leave --plugin out")
 
 
-def carry_out(plan: Plan) -> None:
-    """Do what a plan says; a file that somebody changed since the plan was made is left alone (Conflict)."""
-    for edit in plan.edits:  # what cannot be written stops everything before the first write
+def apply_plan(plan: InstallPlan) -> None:
+    """Apply a plan; Conflict for a file that was changed since the plan was made."""
+    for edit in plan.edits:  # a read-only file stops everything before the first write
         real = files.target(edit.path, edit.inside)
         if real.exists() and not real.stat().st_mode & 0o222:
             raise WriteFailed(f"{edit.path}: is read-only", hint="make it writable and run again; nothing was written")
@@ -190,108 +226,188 @@ def carry_out(plan: Plan) -> None:
 # --- edits -------------------------------------------------------------------------------------
 
 
-def _with_hooks(where: Where, ours: Program) -> Edit:
-    path, comments, wanted = where.settings, has_comments(where.host), groups(where.host, ours)
+def _add_hooks(target: InstallTarget, ours: HookProgram) -> FileEdit:
+    path, comments, wanted = target.settings, has_comments(target.host), hook_settings(target.host, ours)
     before = files.read(path)
-    with_place = f"{len(wanted)} hooks added"
+    what = f"{len(wanted)} hooks added"
     try:
         if has_current_hooks(before, wanted, comments=comments):
-            return Edit(path, before, before, "")
-        bare = before
+            return FileEdit(path, before, before, "")
+        base = before
         if before is not None and ralph_hooks(before, comments=comments):
-            bare = without_hooks(before, comments=comments)
-            with_place = f"{len(wanted)} hooks put in place of older ones"
-        after = with_hooks(bare, wanted, comments=comments)
+            base = without_hooks(before, comments=comments)
+            what = f"{len(wanted)} hooks put in place of older ones"
+        after = with_hooks(base, wanted, comments=comments)
     except Unreadable as error:
         raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
-    return Edit(path, before, after, with_place, where.inside)
+    return FileEdit(path, before, after, what, target.inside)
 
 
-def _without_hooks(where: Where) -> Edit:
-    path, comments = where.settings, has_comments(where.host)
+def _remove_hooks(target: InstallTarget) -> FileEdit:
+    path, comments = target.settings, has_comments(target.host)
     before = files.read(path)
     if before is None:
-        return Edit(path, None, None, "")
+        return FileEdit(path, None, None, "")
     try:
         number = len(ralph_hooks(before, comments=comments))
         after = without_hooks(before, comments=comments)
     except Unreadable as error:
         raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
     if after is None and path.is_symlink():
-        after = "{}\n"  # the link is somebody's own
-    return Edit(path, before, after, f"{number} hooks removed" if after is not None else "removed", where.inside)
+        after = "{}\n"  # the link is the user's
+    return FileEdit(path, before, after, f"{number} hooks removed" if after is not None else "removed", target.inside)
 
 
-def _command_files(where: Where) -> Iterator[tuple[str, Path, str | None]]:
-    folder = folder_of(where.host, where.scope, where.root, where.env) / "commands"
-    for name in commands.NAMES:
+def _command_files(target: InstallTarget) -> Iterator[tuple[str, Path, str | None]]:
+    folder = host_folder(target.host, target.scope, target.root, target.env) / "commands"
+    for name in SLASH_COMMANDS:
         path = folder / f"{name}.md"
         yield name, path, files.read(path)
 
 
-def _with_commands(where: Where, ours: Program) -> tuple[list[Edit], list[str]]:
+def _add_commands(target: InstallTarget, ours: HookProgram) -> tuple[list[FileEdit], list[str]]:
     edits, notes = [], []
-    for name, path, before in _command_files(where):
-        if before is None or commands.is_signed(before):
-            after = commands.signed(commands.text(name, commands.call(ours.interpreter)))
+    for name, path, before in _command_files(target):
+        if before is None or is_signed(before):
+            after = sign_command(slash_command(name, ralph_command(ours.interpreter)))
             edits.append(
-                Edit(path, before, after, f"/{name} " + ("added" if before is None else "updated"), where.inside)
+                FileEdit(path, before, after, f"/{name} " + ("added" if before is None else "updated"), target.inside)
             )
         else:
             notes.append(f"{path} is not ours or was changed; it stays as it is")
     return edits, notes
 
 
-def _without_commands(where: Where) -> tuple[list[Edit], list[str]]:
+def _remove_commands(target: InstallTarget) -> tuple[list[FileEdit], list[str]]:
     edits, notes = [], []
-    for name, path, before in _command_files(where):
-        if before is not None and commands.is_signed(before):
-            edits.append(Edit(path, before, None, f"/{name} removed"))
+    for name, path, before in _command_files(target):
+        if before is not None and is_signed(before):
+            edits.append(FileEdit(path, before, None, f"/{name} removed"))
         elif before is not None:
             notes.append(f"{path} is not ours or was changed; it stays as it is")
     return edits, notes
 
 
-def _noted(where: Where, ours: Program) -> Edit:
-    path = interpreter_file(where.env)
-    return Edit(path, files.read(path), f"{ours.interpreter}\n{ours.runner}\n", "tells the plugin where Ralph is")
+def _interpreter_edit(target: InstallTarget, ours: HookProgram) -> FileEdit:
+    path = interpreter_file(target.env)
+    return FileEdit(path, files.read(path), f"{ours.interpreter}\n{ours.runner}\n", "tells the plugin where Ralph is")
 
 
-def _listed(where: Where, edits: Iterable[Edit]) -> Edit | None:
-    """The list with this installation and the folders that the edits will make; None when it says so already."""
-    path, known = installed_file(where.env), _known(where.env)
+def _list_edit(target: InstallTarget, edits: Iterable[FileEdit]) -> FileEdit | None:
+    """Add this installation and the folders that the edits create to the list; None if they are in it."""
+    path, installed = installed_file(target.env), _read_installed(target.env)
     before = files.read(path)
-    made = [folder for edit in [*edits, Edit(path, before, "", "")] for folder in _missing(edit)]
-    after = _Installed(
-        tuple(dict.fromkeys([*known.places, where.place])),
-        tuple(dict.fromkeys([*known.folders, *map(str, made)])),
+    written = [*(edit.path for edit in edits), path]
+    created = [str(folder) for file in written for folder in file.parents if not folder.exists()]
+    after = _InstalledList(
+        tuple(dict.fromkeys([*installed.entries, target.list_entry])),
+        tuple(dict.fromkeys([*installed.folders, *created])),
     ).render()
-    return None if after == before else Edit(path, before, after, "lists what is installed where")
+    return None if after == before else FileEdit(path, before, after, "lists what is installed where")
 
 
-def _missing(edit: Edit) -> list[Path]:
-    """The folders that have to be made for a file, the deepest first."""
-    return [folder for folder in edit.path.parents if not folder.exists()]
+def _read_installed(env: Mapping[str, str]) -> _InstalledList:
+    return _InstalledList.parse(files.read(installed_file(env)) or "")
 
 
-def _known(env: Mapping[str, str]) -> _Installed:
-    return _Installed.parse(files.read(installed_file(env)) or "")
-
-
-def _emptied(folders: Iterable[str], gone: set[Path]) -> Iterator[Path]:
-    """Of the folders that were made, those that hold nothing any more once some files are gone."""
+def _empty_folders(folders: Iterable[str], gone: set[Path]) -> Iterator[Path]:
+    """Yield those of our folders that are empty once some files are deleted."""
     for folder in sorted(map(Path, folders), key=lambda each: -len(each.parts)):
         if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= gone:
             gone = gone | {folder}
             yield folder
 
 
-def _advice(where: Where) -> Iterator[str]:
-    if where.plugin:
+def _advice(target: InstallTarget) -> Iterator[str]:
+    if target.plugin:
         yield "The plugin's hooks start this Ralph from the next session on."
         return
-    if where.scope is not Scope.USER:
-        yield f"{where.settings} now holds paths of this machine: keep it out of git, or use --scope user."
-    if where.host is Host.CODEX:
+    if target.scope is not Scope.USER:
+        yield f"{target.settings} now holds paths of this machine: keep it out of git, or use --scope user."
+    if target.host is Host.CODEX:
         yield "Codex runs new hooks only after you have looked at them: open /hooks in Codex once and trust them."
     yield "Sessions that are running keep the hooks that they started with."
+
+
+# --- the MCP server ---------------------------------------------------------------------------------
+
+
+def _add_server(
+    target: InstallTarget, edits: Sequence[FileEdit], ours: HookProgram
+) -> tuple[list[FileEdit], list[str]]:
+    """Add our MCP server to the edits; a foreign server of that name stays, which a note says."""
+    path, _ = target.servers
+    wanted = server_setting(target.host, ours, always=target.always)
+    there = _read_server(target, _text_after(path, edits))
+    if there is not None and not is_ralph_server(there):
+        return list(edits), [f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is"]
+    if there is not None and same_json(there, check_json(wanted)):
+        return list(edits), []
+
+    def change(text: str | None) -> str:
+        base = text if there is None or text is None else _without_server(target, text)
+        return _with_server(target, base, wanted)
+
+    what = "the MCP server added" if there is None else "the MCP server put in anew"
+    return _change_servers(target, edits, change, what), []
+
+
+def _remove_server(target: InstallTarget, edits: Sequence[FileEdit]) -> list[FileEdit]:
+    """Remove our MCP server in the edits."""
+    path, _ = target.servers
+    text = _text_after(path, edits)
+    if text is None or not is_ralph_server(_read_server(target, text)):
+        return list(edits)
+
+    def change(text: str | None) -> str | None:
+        after = None if text is None else _without_server(target, text)
+        if after is None and path.is_symlink():
+            return "" if target.host is Host.CODEX else "{}\n"  # the link is the user's
+        return after
+
+    return _change_servers(target, edits, change, "the MCP server removed")
+
+
+def _text_after(path: Path, edits: Sequence[FileEdit]) -> str | None:
+    """Return the text of a file after these edits."""
+    return next((edit.after for edit in edits if edit.path == path), files.read(path))
+
+
+def _change_servers(
+    target: InstallTarget, edits: Sequence[FileEdit], change: Callable[[str | None], str | None], what: str
+) -> list[FileEdit]:
+    """Change the file of servers, in the edit of the same file if there is one (Gemini)."""
+    path, _ = target.servers
+    try:
+        after = change(_text_after(path, edits))
+    except (Conflict, Unreadable) as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+    same_file = [edit for edit in edits if edit.path == path]
+    if not same_file:
+        inside = target.inside if target.root in path.parents else None
+        return [*edits, FileEdit(path, files.read(path), after, what if after is not None else "removed", inside)]
+    both = f"{same_file[0].what}, {what}" if same_file[0].what else what
+    joined = replace(same_file[0], after=after, what=both if after is not None else "removed")
+    return [joined if edit.path == path else edit for edit in edits]
+
+
+def _read_server(target: InstallTarget, text: str | None) -> object | None:
+    path, keys = target.servers
+    try:
+        if target.host is Host.CODEX:
+            return toml_server(text)
+        return json_server(text, keys, comments=has_comments(target.host))
+    except Unreadable as error:
+        raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def _with_server(target: InstallTarget, text: str | None, wanted: Mapping[str, object]) -> str:
+    if target.host is Host.CODEX:
+        return with_toml_server(text, wanted)
+    return with_json_server(text, target.servers[1], wanted, comments=has_comments(target.host))
+
+
+def _without_server(target: InstallTarget, text: str) -> str | None:
+    if target.host is Host.CODEX:
+        return without_toml_server(text)
+    return without_json_server(text, target.servers[1], comments=has_comments(target.host))

@@ -9,8 +9,8 @@ import pytest
 from tests.agents.mcp_server import program, started
 
 from ralph.app import trust
-from ralph.app.hosts import mcp_servers, mcp_status
-from ralph.app.hosts.mcp_status import TTL_MS, Overview
+from ralph.app.hosts import servers
+from ralph.app.hosts.servers import TTL_MS, ServerOverview
 
 SECONDS = 60.0
 
@@ -43,12 +43,12 @@ def user_names(root: Path, **how: str) -> None:
     file.write_text(json.dumps(said), encoding="utf-8", newline="")
 
 
-def asked(root: Path, *, refresh: bool = False, now: int = 1_000_000) -> Overview:
-    return mcp_status.status(root, env_of(root), refresh=refresh, seconds=SECONDS, now=now)
+def asked(root: Path, *, refresh: bool = False, now: int = 1_000_000) -> ServerOverview:
+    return servers.server_status(root, env_of(root), refresh=refresh, seconds=SECONDS, now=now)
 
 
-def statuses(found: Overview) -> dict[str, str]:
-    return {each.server.name: each.status.value for each in found.known}
+def statuses(found: ServerOverview) -> dict[str, str]:
+    return {each.server.name: each.status.value for each in found.servers}
 
 
 def cache(root: Path) -> Any:
@@ -98,7 +98,7 @@ def test_an_answer_of_the_future_does_not_count(project: Path) -> None:
 def test_a_server_is_asked_again_when_the_projects_file_was_written_since(project: Path) -> None:
     file = project / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"a": spec(project, "good", "a")}}), encoding="utf-8", newline="")
-    trust.record(project, mcp_servers.named(project, env_of(project)), env_of(project))
+    trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
     for written, now, times in ((1, 1_000_000, 1), (1, 1_100_000, 1), (1_150, 1_200_000, 2)):
         os.utime(file, (written, written))
         asked(project, now=now)
@@ -119,7 +119,7 @@ def test_only_servers_without_an_answer_are_asked(project: Path) -> None:
     user_names(project, a="good", b="good")
     found = asked(project)
     assert statuses(found) == {"a": "running", "b": "running"}
-    assert [each.asked for each in found.known] == [False, True]
+    assert [each.checked for each in found.servers] == [False, True]
     assert len(started(pids(project, "a"))) == 1
 
 
@@ -180,7 +180,7 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
     assert statuses(asked(project, refresh=True)) == {"evil": "unknown"}
     assert started(pids(project, "evil")) == []
 
-    trust.record(project, mcp_servers.named(project, env_of(project)), env_of(project))
+    trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
     assert statuses(asked(project)) == {"evil": "running"}
     assert len(started(pids(project, "evil"))) == 1
 
@@ -191,27 +191,29 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
 def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> None:
     user_names(project, good="good", bad="crash")
     (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
-    known = asked(project).known
+    known = asked(project).servers
     assert statuses(asked(project)) == {"new": "unknown", "good": "running", "bad": "failed"}
-    given = mcp_status.handed(known)
+    given = servers.usable_servers(known)
     assert given == {"good": spec(project, "good", "good")}
-    assert json.loads(mcp_status.refusal(known)) == {"deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]}
-    assert mcp_status.told(known) == [
+    assert json.loads(servers.denying_settings(known)) == {
+        "deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]
+    }
+    assert servers.describe_denied(known) == [
         "MCP servers left out, since you have not trusted them (`ralph trust`): new",
         "MCP servers left out: bad (failed)",
     ]
-    assert [each.server.name for each in mcp_status.strangers(project, env_of(project))] == ["new"]
+    assert [each.server.name for each in servers.untrusted_servers(project, env_of(project))] == ["new"]
 
 
 def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
-    assert mcp_status.handed(asked(project).known) == {}
-    trust.record(project, mcp_servers.named(project, env_of(project)), env_of(project))
-    known = asked(project).known
+    assert servers.usable_servers(asked(project).servers) == {}
+    trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
+    known = asked(project).servers
     assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
-    assert set(mcp_status.handed(known)) == {"new", "old"}
-    assert (mcp_status.refusal(known), mcp_status.told(known)) == ("", [])
+    assert set(servers.usable_servers(known)) == {"new", "old"}
+    assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -235,19 +237,19 @@ def test_the_users_own_settings_may_agree_to_a_server_and_the_repositorys_may_no
     place.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(said).replace("{root}", str(project))
     place.write_text(text, encoding="utf-8", newline="")
-    assert [each.server.trusted for each in asked(project).known] == [trusted]
+    assert [each.server.trusted for each in asked(project).servers] == [trusted]
 
 
 def test_where_all_servers_work_nothing_is_refused(project: Path) -> None:
     user_names(project, good="good")
-    assert mcp_status.refusal(asked(project).known) == ""
+    assert servers.denying_settings(asked(project).servers) == ""
 
 
 def test_a_secret_in_a_complaint_is_not_told(project: Path) -> None:
     user_names(project, a="crash")
-    found = mcp_status.status(project, env_of(project), seconds=SECONDS, patterns=("database",))
-    assert "database" not in found.known[0].why
-    assert found.known[0].why
+    found = servers.server_status(project, env_of(project), seconds=SECONDS, patterns=("database",))
+    assert "database" not in found.servers[0].why
+    assert found.servers[0].why
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(project: Path) -> None:
@@ -263,5 +265,5 @@ def test_a_worktree_has_an_entry_of_its_own_in_the_main_checkout(project: Path) 
     (worktree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8", newline="")
     (own / "commondir").write_text("../..\n", encoding="utf-8", newline="")
     user_names(project, a="good")
-    mcp_status.status(worktree, env_of(project), seconds=SECONDS)
+    servers.server_status(worktree, env_of(project), seconds=SECONDS)
     assert list(cache(project)["entries"]) == [str(worktree)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ralph.app import trust
-from ralph.app.hosts import mcp_servers
+from ralph.app.hosts import servers
 from ralph.model.work import McpServer, ServerScope, Transport
 
 STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": "${KEY}"}}
@@ -48,7 +48,7 @@ def installed(root: Path, scope: str = "user", on: bool = True, **more: object) 
 
 
 def found(root: Path, **env: str) -> dict[str, McpServer]:
-    return {each.name: each for each in mcp_servers.listed(root, env_of(root, **env)).servers}
+    return {each.name: each for each in servers.list_servers(root, env_of(root, **env)).servers}
 
 
 def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: Path) -> None:
@@ -70,8 +70,8 @@ def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: 
 
 
 def test_a_project_without_files_has_no_servers(project: Path) -> None:
-    assert mcp_servers.listed(project, env_of(project)) == mcp_servers.Listed()
-    assert mcp_servers.listed(project, {}) == mcp_servers.Listed()
+    assert servers.list_servers(project, env_of(project)) == servers.ServerList()
+    assert servers.list_servers(project, {}) == servers.ServerList()
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(p
     project_names(project, a={"command": "evil"}, b={"type": "http", "url": "https://evil.example"})
     assert all("ralph trust" in each.why_not for each in found(project).values())
 
-    named = mcp_servers.named(project, env_of(project))
+    named = servers.trust_candidates(project, env_of(project))
     assert [(each.key, each.value, str(each.place), each.trusted) for each in named] == [
         ("mcp.a", {"command": "evil"}, ".mcp.json", False),
         ("mcp.b", {"type": "http", "url": "https://evil.example"}, ".mcp.json", False),
     ]
     trust.record(project, named, env_of(project))
     assert [each.why_not for each in found(project).values()] == ["", ""]
-    assert all(each.trusted for each in mcp_servers.named(project, env_of(project)))
+    assert all(each.trusted for each in servers.trust_candidates(project, env_of(project)))
 
     project_names(project, a={"command": "evil", "args": ["now"]}, b={"type": "http", "url": "https://evil.example"})
     assert [bool(each.why_not) for each in found(project).values()] == [True, False]
@@ -154,7 +154,7 @@ def test_a_worktree_has_the_servers_that_were_named_for_its_main_checkout(projec
     worktree, own = project / ".worktrees/t-000001", project / ".git/worktrees/t-000001"
     write(worktree / ".git", f"gitdir: {own}\n")
     write(own / "commondir", "../..\n")
-    assert list({each.name for each in mcp_servers.listed(worktree, env_of(project)).servers}) == ["a"]
+    assert list({each.name for each in servers.list_servers(worktree, env_of(project)).servers}) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
 
 def test_what_is_wrong_with_a_file_is_told(project: Path) -> None:
     write(project / ".mcp.json", "{")
-    assert mcp_servers.listed(project, env_of(project)).problems[0].startswith(".mcp.json: is no JSON")
+    assert servers.list_servers(project, env_of(project)).problems[0].startswith(".mcp.json: is no JSON")
 
 
 def test_a_config_folder_that_was_moved_is_read_there(project: Path) -> None:
