@@ -35,10 +35,15 @@ def name(root: Path) -> str:
     return task.add(root, "Make the cart add up").task.id
 
 
-def note(root: Path, name: str, iteration: int, notes: str, run: str = "run-1a2b3c4d") -> JournalEntry:
-    """An iteration of the loop that ended."""
+def learned(text: str) -> str:
+    """The journal of an iteration that learned something, a paragraph each."""
+    return "Did it.\n\nLearnings:\n" + "\n".join(f"- {each}" for each in text.split("\n\n")) if text else ""
+
+
+def note(root: Path, name: str, iteration: int, text: str, run: str = "run-1a2b3c4d") -> JournalEntry:
+    """An iteration of the loop that ended, and what it learned."""
     entry = JournalEntry(
-        run, iteration, Outcome.DONE, name, notes=notes, session=f"host-{run[-1]}{iteration}",
+        run, iteration, Outcome.DONE, name, notes=learned(text), session=f"host-{run[-1]}{iteration}",
         created_at=f"2026-10-0{iteration}T12:00:00Z",
     )  # fmt: skip
     journal.append(root, entry)
@@ -59,7 +64,7 @@ def stored(root: Path, name: str) -> list[Record]:
 
 
 def test_everything_on_record_of_a_task_is_looked_at(root: Path, name: str) -> None:
-    note(root, name, 1, f"Did the export.\n\n{PROTO}")
+    note(root, name, 1, PROTO)
     observe(root, session(*TEACHING[BUILD]), "host-d1")
     observe(root, session(*TEACHING["a migration before the tests"], name="x"), "other", name)
     progress = paths.tasks_folder(root) / name / "progress.txt"
@@ -137,11 +142,11 @@ def test_knowledge_of_another_tasks_iteration_is_not_this_ones(root: Path, name:
 def test_what_hooks_observed_in_a_session_belongs_to_the_iteration_that_ended_after_it(root: Path, name: str) -> None:
     for number in (1, 2):
         entry = JournalEntry(
-            "run-1a2b3c4d", number, Outcome.DONE, name, session="scripted", notes=PROTO if number == 1 else "",
+            "run-1a2b3c4d", number, Outcome.DONE, name, session="scripted", notes=learned(PROTO) if number == 1 else "",
             created_at=f"2026-10-0{number}T12:00:00Z",
         )  # fmt: skip
         journal.append(root, entry)
-    said = observed(NOTE, f"Gotcha: {PROTO}", by="agent")  # on the first day at ten
+    said = observed(NOTE, f"Gotchas:\n- {PROTO}", by="agent")  # on the first day at ten
     observe(root, [said], "scripted")
     insight.extract(root, name)
     assert [(each.extra["count"], places(each)) for each in stored(root, name)] == [(1, ("run-1a2b3c4d#1",))]

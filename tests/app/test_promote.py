@@ -57,7 +57,7 @@ def test_a_task_that_is_done_leaves_what_is_well_evidenced_and_what_was_accepted
     done = promote.promoted(root, name)
     assert len(done.added) == 3
     document = parse_patterns(written(root))
-    assert sorted(entry.record.label for entry in document.entries) == ["Conventions", "Gotchas", "Gotchas"]
+    assert sorted(entry.record.label for entry in document.entries) == ["Gotchas", "Tips", "Tips"]
     assert f"by {name}_" in written(root)
     for each in stored(root, name):
         assert each.extra["promoted_to"] == ".ralph/global-patterns.md"

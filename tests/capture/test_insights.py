@@ -4,15 +4,18 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.capture.situations import EMPTY, NOTE, TEACHING, observed, session
+from tests.capture.situations import EMPTY, NOTE, TEACHING, Step, observed, session
 
 from ralph.capture.insights import (
     COUNT,
     EVIDENCE,
     REPEATS,
+    SOURCE,
     evidence,
+    headed_bullets,
     is_proven,
     is_well_evidenced,
     of_origin,
@@ -37,7 +40,8 @@ def learning(text: str, place: str = "s1", number: int = 0) -> Record:
 
 
 def noted(text: str, iteration: int = 1, session: str = "") -> Record:
-    """An entry of the journal."""
+    """An entry of the journal with one learning."""
+    text = f"Did it.\n\nLearnings:\n- {text}"
     at = f"2026-10-01T11:{iteration:02d}:00Z"
     return journal_record(
         JournalEntry("run-1", iteration, Outcome.DONE, "t-0001aa", notes=text, session=session, created_at=at)
@@ -49,37 +53,69 @@ def known(title: str, text: str, *tags: str) -> Record:
     return Record("know-1", MemoryKind.CONTEXT, text, label="knowledge", title=title, tags=tags)
 
 
-def test_every_source_gives_insights_with_their_evidence() -> None:
+def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
     fixed = session(*TEACHING["a migration before the tests"])
+    entry = JournalEntry(
+        "run-1", 1, Outcome.DONE, "t-0001aa", notes="Did it.\n\nDecision: `argon2`, because bcrypt cuts at 72 bytes."
+    )
+    message = "All done.\n\n**Gotchas:**\n- vite needs `optimizeDeps.include` for links,\n  see vite.config.ts\n\nBye"
     records = [
         *fixed,
         learning(PROTO, number=1),
-        noted("Did the export.\n\nDecided on `argon2` instead of bcrypt because bcrypt cuts at 72 bytes."),
-        known(
-            "Nightly reset", "The staging database is reset every night at 02:00, so never keep fixtures there.", "db"
-        ),
-        observed(NOTE, "Gotcha: vite needs `optimizeDeps.include` for linked packages.", by="agent", number=40),
+        journal_record(entry),
+        known("Nightly reset", "The staging database is reset at 02:00, so never keep fixtures there.", "db"),
+        observed(NOTE, message, by="agent", number=40),
+        observed(NOTE, "Fix the cart.\nremember: prices of the shop are integer cents", by="human", number=41),
     ]
-    found = {each.label + " " + each.text[:19]: each for each in propose(records)}
-    assert sorted(found) == sorted(
-        [
-            "gotcha `pytest -q` failed:",
-            "gotcha Run `make proto` be",
-            "decision Decided on `argon2`",
-            "pattern Nightly reset: The ",
-            "gotcha Gotcha: vite needs ",
-        ]
-    )
-    for each in found.values():
+    found = {each.text: each for each in propose(records)}
+    assert {text[:24]: (each.extra[SOURCE], each.label) for text, each in found.items()} == {
+        "`pytest -q` failed: sqli": ("fix", "gotcha"),
+        "Run `make proto` before ": ("heading", "learning"),
+        "Decision: `argon2`, beca": ("sigil", "decision"),
+        "Nightly reset: The stagi": ("sigil", "learning"),
+        "vite needs `optimizeDeps": ("heading", "gotcha"),
+        "prices of the shop are i": ("marked", "context"),
+    }
+    for text, each in found.items():
         assert evidence(each)
-        assert each.status is Status.PROPOSED
-        assert each.scope is Scope.TASK
+        assert each.status is (Status.ACCEPTED if "prices" in text else Status.PROPOSED)
         assert each.id.startswith("ins-")
-        assert each.extra["promoted_to"] is None
-    fix = found["gotcha `pytest -q` failed:"]
+    [fix] = [each for text, each in found.items() if "pytest" in text]
     assert evidence(fix) == tuple(each.id for each in fixed)
     assert (fix.kind, fix.tags) == (MemoryKind.FIX, ("pytest", "test"))
-    assert found["pattern Nightly reset: The "].tags == ("db",)
+
+
+@pytest.mark.parametrize("steps", TEACHING.values(), ids=TEACHING)
+def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(steps: list[Step]) -> None:
+    [found] = propose(session(*steps))
+    assert found.extra[SOURCE] == "fix"
+    assert "It passed " in found.text
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Learnings:",
+        "## Gotchas",
+        "**Patterns**",
+        "### Key Decisions",
+        "- **Learnings for future iterations:**",
+        "Notes:",
+    ],
+)
+def test_bullets_below_a_heading_are_read(heading: str) -> None:
+    text = (
+        f"Intro with `code`.\n{heading}\n  - one is 1\n  - two\n    is 2\n\nAfter: this is no bullet\n- nor is this 3"
+    )
+    assert [bullet for _, bullet in headed_bullets(text)] == ["one is 1", "two is 2"]
+
+
+def test_two_failures_of_one_command_are_two_insights() -> None:
+    first = session(("fail", "make x", "Error: queue.mails is unknown"), ("ok", "make queues"), ("ok", "make x"))
+    second = session(
+        ("fail", "make x", "Error: volume.cache is gone"), ("ok", "terraform import cache"), ("ok", "make x"), name="s2"
+    )
+    assert [places(each) for each in propose([*first, *second])] == [("s1",), ("s2",)]
 
 
 def test_the_files_that_were_touched_go_with_an_insight() -> None:
@@ -102,10 +138,10 @@ def test_two_iterations_are_two_places_although_their_session_has_one_name() -> 
 def test_what_one_iteration_said_is_one_sighting_wherever_it_was_written_down() -> None:
     origin = Origin("agent", "s1", "run-1", 1)
     copies = [
-        noted(f"Did it.\n\n{PROTO}", 1, "s1"),
+        noted(PROTO, 1, "s1"),
         of_origin(learning(PROTO, number=1), origin),
         of_origin(known("Protobuf", PROTO, "proto"), origin),
-        replace(observed(NOTE, f"Gotcha: {PROTO}", by="agent", number=3), origin=origin),
+        replace(observed(NOTE, f"Done.\n\n## Gotchas\n- {PROTO}", by="agent", number=3), origin=origin),
     ]
     found = propose(copies)
     assert [(each.extra[COUNT], places(each)) for each in found] == [(1, ("run-1#1",))]
@@ -150,81 +186,10 @@ def test_an_error_whose_command_then_passed_is_well_evidenced_at_once() -> None:
 def test_noise_gives_nothing() -> None:
     for number, steps in enumerate(EMPTY.values()):
         assert propose(session(*steps, name=f"s{number}")) == []
-    assert propose([noted("Implemented the form. All tests pass."), learning("Tests are important.")]) == []
-
-
-def test_prompts_of_people_and_talk_are_no_insights() -> None:
-    said = "Gotcha: always run `make proto` before the tests, because user_pb2 is not committed."
-    assert propose([observed(NOTE, said, by="human")]) == []
+    entry = JournalEntry("run-1", 1, Outcome.DONE, "t-0001aa", notes="Implemented the form of `cart`. All tests pass.")
+    assert propose([journal_record(entry), learning("Tests are important.")]) == []
     talk = "I must always run `make proto` before the tests, because user_pb2 is not committed."
-    assert propose([observed(NOTE, talk, by="agent")]) == []
-
-
-def test_talk_adds_to_what_was_written_down() -> None:
-    talk = observed(NOTE, f"Again: {PROTO_AGAIN}, because it is not committed.", by="agent", session="s2")
-    assert places(propose([learning(PROTO, "s1", 1), talk])[0]) == ("s2", "s1")
-
-
-def test_something_that_was_met_again_in_another_session_is_an_insight_without_any_rule() -> None:
-    first = noted("The badge flickers: `useSyncExternalStore` got a new snapshot object during render.", 1)
-    second = noted("Same flicker in the menu: a new snapshot object for `useSyncExternalStore` during render.", 2)
-    assert propose([first]) == []
-    assert is_well_evidenced(propose([first, second])[0])
-
-
-def test_what_comes_back_word_for_word_without_a_rule_is_no_second_sighting() -> None:
-    text = "42 pallets per AGV lane in Berlin"
-    found = propose([learning(text, "s1", 1), learning(text, "s2", 2)])
-    assert [places(each) for each in found] == [("s1",)]
-    note = "Please keep `layers.toml` in order, because the generator of layers.gen.h never sorts."
-    twice = [observed(NOTE, note, by="agent", session=name) for name in ("s1", "s2")]
-    assert [places(each) for each in propose(twice)] == [("s1",)]
-
-
-def test_a_note_that_states_a_rule_is_an_insight_and_two_notes_of_one_thing_are_well_evidenced() -> None:
-    rule = "Please don't touch the enum in layers.gen.h, it is generated; layers are added in layers.toml only."
-    assert [each.text for each in propose([observed(NOTE, rule, by="agent")])] == [rule]
-    first = "numbers of the 31st use the rates of the 30th. FX table closes 02:30 UTC, month-end starts 02:00"
-    second = "month-end rates are off: somebody moved the schedule back to 02:00, FX closes at 02:30"
-    notes = [observed(NOTE, first, by="agent"), observed(NOTE, second, by="agent", session="s2", number=9)]
-    assert is_well_evidenced(propose(notes)[0])
-
-
-def test_what_a_session_is_for_is_no_insight() -> None:
-    for brief in (
-        "`larder`, an app for pantries. Goal for today: the CSV import, which must not need `iconv`.",
-        "Ticket: rows of `orders` are posted twice when the broker is restarted. Services live in svc/ only.",
-    ):
-        assert propose([observed(NOTE, brief, by="agent")]) == []
-
-
-def test_a_heading_makes_no_lesson_of_what_the_code_says() -> None:
-    body = "`PantryStore` has the methods put and take. `PantryView` renders a list of PantryItem."
-    assert propose([known("Structure of lib/pantry", body)]) == []
-    more = "`PantryStore` reads shelves.toml once; tests call resetShelves first."
-    assert len(propose([known("Shelves", more)])) == 1
-    assert len(propose([known("Structure of lib/pantry", f"{body} Never import PantryView from lib/sync.")])) == 1
-
-
-def test_two_failures_of_one_command_are_two_insights() -> None:
-    def failed(number: int, error: str, change: str) -> list[Record]:
-        steps = (("fail", "make -C infra plan-guard STACK=stage", error), ("edit", "infra/main.tf", change))
-        return session(*steps, ("ok", "make -C infra plan-guard STACK=stage"), name=f"s{number}")
-
-    found = propose(
-        [
-            *failed(1, "error: volume.cache would be destroyed", "moved block; a new name is a new volume otherwise"),
-            *failed(2, "error: queue.mails is unknown until apply", "output instead of depends_on, which defers reads"),
-        ]
-    )
-    assert [places(each) for each in found] == [("s1",), ("s2",)]
-
-
-def test_what_the_loop_says_about_an_iteration_is_no_insight() -> None:
-    told = "test: `pytest` must pass but failed (exit 1)\n\nError: DATABASE_URL must be set before tests in conftest.py"
-    for why in ("the agent did not say that the task is done", "it was called done, but the criteria do not agree"):
-        assert propose([noted(f"Did the export.\n\n{why}\n{told}")]) == []
-        assert [each.text for each in propose([noted(f"{PROTO}\n\n{why}\n{told}")])] == [PROTO]
+    assert propose([observed(NOTE, talk, by="agent"), observed(NOTE, talk, by="human")]) == []
 
 
 def test_the_record_that_sums_up_a_run_is_no_entry() -> None:

@@ -15,9 +15,20 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import on_record, sight, task_file
 from ralph.capture import insights as proposing
-from ralph.capture.alike import Shelf
-from ralph.capture.insights import COUNT, EVIDENCE, KEPT, PROMOTED, PROVEN, REPEATS, evidence, places, sightings
+from ralph.capture.insights import (
+    COUNT,
+    EVIDENCE,
+    MAX_EVIDENCE,
+    PROMOTED,
+    PROVEN,
+    REPEATS,
+    SOURCE,
+    evidence,
+    places,
+    sightings,
+)
 from ralph.capture.privacy import redact
+from ralph.capture.similarity import TextMatcher
 from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError
 from ralph.formats.work import parse_insights
 from ralph.model import ids
@@ -100,7 +111,7 @@ def merged(
     held = {record.id: record for record in there}
     worded = [(record.id, words) for record in there for words in (record.text, record.extra.get(FIRST)) if words]
     names = [name for name, _ in worded]
-    shelf = Shelf(str(words) for _, words in worded)
+    shelf = TextMatcher(str(words) for _, words in worded)
     added: dict[str, Record] = {}
     updated: dict[str, Record] = {}
     for record in proposed:
@@ -129,9 +140,9 @@ def _joined(old: Record, new: Record, renamed: Mapping[str, str]) -> Record:
     corrected = tuple(seen) != before
     for name, often in sightings(new).items():
         seen[name] = max(seen.get(name, 0), often)
-    members = proposing.counted(seen)
+    members = proposing.count_members(seen)
     proven = {PROVEN: True} if proposing.is_proven(old) or proposing.is_proven(new) else {}
-    ids_ = list(dict.fromkeys([*evidence(old), *evidence(new)]))[:KEPT]
+    ids_ = list(dict.fromkeys([*evidence(old), *evidence(new)]))[:MAX_EVIDENCE]
     count = old.extra.get(COUNT)
     if isinstance(count, int) and not corrected:  # a person may have counted more
         members[COUNT] = max(count, int(str(members[COUNT])))
@@ -306,6 +317,7 @@ def shape(insight: Insight) -> dict[str, object]:
         "text": record.text,
         "tags": list(record.tags),
         "files": list(record.origin.files),
+        "found_by": record.extra.get(SOURCE, ""),
         "count": record.extra.get(COUNT, 1),
         "places": list(places(record)),
         "well_evidenced": proposing.is_well_evidenced(record),

@@ -92,14 +92,14 @@ def _observed(
 
 
 def _learned(folder: Path) -> Iterator[Record]:
-    """The learnings and patterns of a task's progress.txt, each as of the iteration or session that its block names."""
+    """The blocks, learnings and patterns of a task's progress.txt, each as of the session that its block names."""
     document = parse_progress(files.read(folder / "progress.txt") or "")
     blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
     for entry in document.entries:
         record = entry.record
-        if record.family is Family.JOURNAL:
+        if "journal" in record.extra:  # Ralph wrote this block from the journal, which is on record itself
             continue
-        name = next((link.target for link in record.links if link.relation == "learned_in"), "")
+        name = next((link.target for link in record.links if link.relation == "learned_in"), record.id)
         thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
         session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
         text = without_pointer(record.text) if is_progress_pattern(record) else record.text

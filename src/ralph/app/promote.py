@@ -25,7 +25,7 @@ from ralph.app.memory import new_id
 from ralph.app.promote_near import Near
 from ralph.app.text_cleaning import clean_tags, clean_text
 from ralph.capture import privacy
-from ralph.capture.alike import Shelf
+from ralph.capture.similarity import TextMatcher
 from ralph.context.render import looks_like_instructions
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.memories import parse_memories
@@ -109,7 +109,7 @@ def _with_patterns(
 ) -> tuple[str, list[Insight], list[Insight], list[Left]]:
     """The file with some insights: which of them are new there, which it said already, and which it cannot hold."""
     document = parse_patterns(text)
-    shelf = Shelf(entry.record.text for entry in document.entries)
+    shelf = TextMatcher(entry.record.text for entry in document.entries)
     added: list[Insight] = []
     there: list[Insight] = []
     left: list[Left] = []

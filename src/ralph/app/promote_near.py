@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ralph.capture.alike import Shelf
+from ralph.capture.similarity import TextMatcher
 from ralph.formats.pages import parse_patterns, parse_region
 from ralph.formats.text import Entry
 
@@ -43,7 +43,7 @@ def in_page(page: str, text: str) -> Near | None:
 
 
 def _nearest(held: list[Near], text: str) -> Near | None:
-    found = Shelf(each.text for each in held).nearest(text)
+    found = TextMatcher(each.text for each in held).nearest(text)
     return held[found] if found is not None else None
 
 

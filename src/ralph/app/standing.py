@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import insight
-from ralph.capture.alike import Shelf
+from ralph.capture.similarity import TextMatcher
 from ralph.errors import RalphError
 from ralph.formats.memories import parse_memories
 from ralph.formats.pages import parse_patterns, parse_region
@@ -68,7 +68,7 @@ def _same(entries: list[Entry], record: Record) -> Entry | None:
             record.text
         ):
             return entry
-    near = Shelf(entry.record.text for entry in entries).nearest(record.text)
+    near = TextMatcher(entry.record.text for entry in entries).nearest(record.text)
     return entries[near] if near is not None else None
 
 

@@ -17,9 +17,9 @@ from ralph.app import graph_export, insight, promote, task, task_file, text_clea
 from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.app.worktrees import worktree
-from ralph.capture.alike import Shelf
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import redact
+from ralph.capture.similarity import TextMatcher
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Refused
 from ralph.formats.log import journal_id
@@ -339,7 +339,7 @@ def _sentence(text: str) -> str:
 def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
     """The document with the patterns that it is worth: what is known, and what two blocks have learned."""
     patterns = [without_pointer(each.record.text) for each in document.entries if is_progress_pattern(each.record)]
-    shelf, said = Shelf(patterns), {*patterns}
+    shelf, said = TextMatcher(patterns), {*patterns}
     added: list[Record] = []
     for text in [*known, *_twice(document)]:
         bare = without_pointer(text)
@@ -358,7 +358,7 @@ def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[Pro
 
 def _twice(document: ProgressDocument) -> Iterator[str]:
     """The learnings that stand in a second block as well, as they were worded first."""
-    shelf = Shelf()
+    shelf = TextMatcher()
     first: list[tuple[str, str]] = []
     for entry in document.entries:
         block = next((link.target for link in entry.record.links if link.relation == "learned_in"), "")

@@ -1,131 +1,89 @@
-"""What a task has taught, proposed from what is on record, without a model.
+"""Propose what a task has taught, from four sources and without a model.
 
-Pure: records in (observations of sessions, entries of the journal, learnings and patterns of progress.txt, entries
-of knowledge), proposed insights out, the same for the same records in any order. `fixes` finds errors and what
-resolved them, `statements` the sentences that are worth keeping, `alike` what says the same: that becomes one
-insight with all of its evidence. It was seen at a place: an iteration of a run, else a session. Whatever an iteration
-said is one sighting, however often Ralph has written it down since (journal, progress.txt, knowledge); what hooks
-observed counts as often as it happened. An insight is well-evidenced when it was seen at two places, or when it is
-an error whose command then passed; only such a one is promoted without a person's word. The words of an insight
-are those of its oldest evidence, so that they stay when more is found.
-`tests/capture/test_insights.py` proves it; `tests/capture/test_noisy_log.py` measures it on a log that was made
-by somebody who did not know the rules.
+1. sigil: `<knowledge>` and `<journal>`; of a journal the bullets below a heading and the lines with a label
+2. heading: bullets below Learnings, Gotchas, Patterns, Decisions, Discoveries or Notes, in progress.txt or a message
+3. fix: an error whose command passed after edits or another command; both are the evidence
+4. marked: what a person asks for ("remember: ...")
+
+Free sentences are not mined. Texts that say the same are one insight with all their evidence.
 """
 
 import hashlib
+import re
+import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import PurePosixPath
 
-from ralph.capture.alike import Shelf
-from ralph.capture.chatter import is_brief, is_of_loop
-from ralph.capture.commands import check_of, programs
-from ralph.capture.fixes import Fix, fixes
+from ralph.capture.commands import Check, Words, check_of, parts, programs
 from ralph.capture.observation import when
-from ralph.capture.statements import (
-    Meant,
-    is_lasting,
-    is_remark,
-    label,
-    named,
-    only_restates,
-    paragraphs,
-    stands,
-    worth,
-)
-from ralph.capture.trim import trim
+from ralph.capture.similarity import TextMatcher
+from ralph.capture.trim import first_line, trim
 from ralph.formats.text import normalise_text
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
 
-TEXT = 700
-"""Characters of an insight's words."""
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
 """Members of an insight beside those of a record."""
+SOURCE = "found_by"
+"""The member that names the source; `source` is the origin in insights.json."""
 REPEATS = "repeats"
 """The member that says how often it was seen at a place, for the places where that was more than once."""
-KEPT = 50
-"""Ids of evidence that an insight names."""
-MOST = 200
-"""Places that an insight names."""
-_FILES = 12
-_TAGS = 6
-_RUN = "run"
+MAX_EVIDENCE, MAX_PLACES = 50, 200
+_MAX_TEXT, _MAX_FILES, _MAX_TAGS = 700, 12, 6
+_RUN_SUMMARY = "run"
+"""The label of the journal record that sums up a run."""
+
+
+class InsightSource(StrEnum):
+    """Where an insight comes from."""
+
+    SIGIL = "sigil"
+    HEADING = "heading"
+    FIX = "fix"
+    MARKED = "marked"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something that may be an insight: its words, what they are, and the records that they come from."""
+    """A text that may be an insight, with the records that it comes from."""
 
     text: str
     label: str
+    source: InsightSource
     evidence: tuple[Record, ...]
     tags: tuple[str, ...] = ()
-    proven: bool = False
-    talk: bool = False
-    """Said in passing: it adds to what others say, and is nothing by itself."""
-    gist: str = ""
-    """The words by which it is compared, where these are not all."""
+    compared: str = ""
+    """The text by which it is compared with others, if that is not all of it."""
 
     @property
-    def compared(self) -> str:
-        """The words by which it is compared with others."""
-        return self.gist or self.text
-
-    @property
-    def at(self) -> tuple[bool, str, str]:
-        """Where it stands in time; what only sums others up comes after them."""
+    def order(self) -> tuple[bool, str, str]:
+        """By time; a pattern at the top of progress.txt only sums up others and comes after them."""
         return self.is_summary, self.evidence[0].created_at, self.evidence[0].id
 
     @property
     def is_summary(self) -> bool:
-        """Whether it is a pattern at the top of progress.txt: it was written from what was seen, and is no sighting."""
+        """Whether it is a pattern at the top of progress.txt, which is no sighting of its own."""
         return self.evidence[0].id.startswith("found-")
 
 
-@dataclass(slots=True)
-class _Gathered:
-    """Candidates that say the same, the oldest first."""
-
-    first: Candidate
-    others: list[Candidate] = field(default_factory=list)
-
-    @property
-    def all(self) -> tuple[Candidate, ...]:
-        return (self.first, *self.others)
-
-    @property
-    def counts(self) -> bool:
-        """Whether it was written down as a lesson, or met at two places and told in words of its own at each."""
-        if any(not each.talk for each in self.all):
-            return True
-        worded = {normalise_text(each.text): place(each.evidence[0]) for each in reversed(self.all)}
-        return len({*worded.values()}) > 1
-
-    def is_echoed_by(self, other: Candidate) -> bool:
-        """Whether another one only says it again, word for word, and there is no rule or reason in it.
-
-        Who meets a thing again finds new words for it; chatter and what the code says come back as they were.
-        """
-        if other.proven or place(other.evidence[0]) == place(self.first.evidence[0]):
-            return False
-        note = other.evidence[0].family is Family.OBSERVATION and not named(other.text)
-        passing = note or not worth(other.text, Meant.NOTED)
-        return passing and normalise_text(other.text) == normalise_text(self.first.text)
-
-
 def propose(records: Iterable[Record]) -> list[Record]:
-    """The insights that these records give, the oldest first; what says the same is one of them."""
-    found = sorted(candidates(list(records)), key=lambda each: each.at)
-    shelf = Shelf(among=(each.compared for each in found))
-    gathered: list[_Gathered] = []
-    for each in found:
-        same = shelf.nearest(each.compared)
-        if same is None:
-            shelf.add(each.compared)
-            gathered.append(_Gathered(each))
-        elif not gathered[same].is_echoed_by(each):
-            gathered[same].others.append(each)
-    return [_insight(each) for each in gathered if each.counts]
+    """Return the insights of these records, the oldest first; the same for the same records in any order."""
+    matcher = TextMatcher()
+    groups: list[list[Candidate]] = []
+    for candidate in sorted(find_candidates(list(records)), key=lambda each: each.order):
+        text = candidate.compared or candidate.text
+        number = matcher.nearest(text)
+        if number is None:
+            matcher.add(text)
+            groups.append([candidate])
+        else:
+            groups[number].append(candidate)
+    return [_insight(group) for group in groups]
+
+
+# --- members of an insight ---------------------------------------------------------------------
 
 
 def is_proven(record: Record) -> bool:
@@ -135,16 +93,15 @@ def is_proven(record: Record) -> bool:
 
 def places(record: Record) -> tuple[str, ...]:
     """The sessions and iterations in which an insight was seen."""
-    return texts(record.extra.get(PLACES))
+    return _texts(record.extra.get(PLACES))
 
 
 def evidence(record: Record) -> tuple[str, ...]:
     """The ids of the records that an insight comes from."""
-    return texts(record.extra.get(EVIDENCE))
+    return _texts(record.extra.get(EVIDENCE))
 
 
-def texts(value: object) -> tuple[str, ...]:
-    """A list of texts, as somebody's file has it."""
+def _texts(value: object) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list | tuple) else ()
 
 
@@ -156,150 +113,303 @@ def is_well_evidenced(record: Record) -> bool:
 def sightings(record: Record) -> dict[str, int]:
     """How often an insight was seen at each of its places."""
     value = record.extra.get(REPEATS)
-    often = value if isinstance(value, Mapping) else {}
-    return {each: max(1, number if isinstance(number := often.get(each), int) else 1) for each in places(record)}
+    repeats = value if isinstance(value, Mapping) else {}
+    return {each: max(1, number if isinstance(number := repeats.get(each), int) else 1) for each in places(record)}
 
 
 def place(record: Record) -> str:
-    """Where something was seen: the iteration of a run, else the session, else the block of progress.
+    """Where something was seen: the iteration of a run, else the session, else the block of progress.txt.
 
-    An agent may call every session by the same name, or go on with one: two iterations are two places all the same.
+    An agent may give every session the same name: two iterations are two places all the same.
     """
     origin = record.origin
     if origin.run and origin.iteration is not None:
         return f"{origin.run}#{origin.iteration}"
-    if origin.session:
-        return origin.session
     block = next((link.target for link in record.links if link.relation == "learned_in"), "")
-    return block or origin.run or record.id
+    return origin.session or block or origin.run or record.id
 
 
-# --- candidates --------------------------------------------------------------------------------
+def count_members(seen: Mapping[str, int]) -> dict[str, object]:
+    """The members that say where and how often an insight was seen."""
+    counts = dict(list(seen.items())[:MAX_PLACES])
+    repeats = {each: number for each, number in counts.items() if number > 1}
+    return {COUNT: max(1, sum(counts.values())), PLACES: list(counts), **({REPEATS: repeats} if repeats else {})}
 
 
-def candidates(records: Sequence[Record]) -> Iterator[Candidate]:
+def of_origin(record: Record, origin: Origin) -> Record:
+    """A record as something of another origin: a learning as of its block's session, knowledge as of its iteration."""
+    return replace(record, origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files))
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+_HEADING = re.compile(
+    r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
+    r"(?P<name>learning|gotcha|pattern|decision|discover(?:y|ie)|note)s?\b[^:*\n]{0,40}(?P<end>:?\*{0,2}:?)\s*",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
+_LABEL = re.compile(
+    r"\s*(?:[-*+]\s+)?[*_]*(?P<name>gotcha|decision|convention|pattern|learning|learned|discovery|tip)[*_]*:[*_]*\s+\S.*",
+    re.IGNORECASE,
+)
+_REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
+_LABELS = {"discover": "learning", "discovery": "learning", "discoverie": "learning", "learned": "learning"}
+_SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
+_MIN_WORDS, _MIN_CJK = 4, 10
+
+
+def find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
     """Everything in these records that may be an insight."""
     sessions: dict[str, list[Record]] = {}
     for record in records:
         if record.family is Family.OBSERVATION:
             sessions.setdefault(record.origin.session, []).append(record)
         elif record.family is Family.JOURNAL:
-            yield from _noted(record)
-        else:
-            yield from _taught(record)
-    for held in sessions.values():
-        yield from map(_of_fix, fixes(held))
-        yield from (each for record in held if record.kind is ObservationKind.NOTE for each in _called(record))
+            if record.label != _RUN_SUMMARY:
+                yield from _from_text(record, InsightSource.SIGIL, labelled=True)
+        elif _is_substantial(record.text):
+            yield _from_memory(record)
+    for observations in sessions.values():
+        yield from _fixes(observations)
+        for record in observations:
+            if record.kind is ObservationKind.NOTE and record.origin.by == "human":
+                marked = _REMEMBER.search(record.text)
+                if marked is not None:
+                    yield Candidate(marked["text"].strip(), "context", InsightSource.MARKED, (record,))
+            elif record.kind is ObservationKind.NOTE:
+                yield from _from_text(record, InsightSource.HEADING, labelled=False)
 
 
-def _of_fix(fix: Fix) -> Candidate:
-    program = next(programs(fix.call), ("",))[0]
-    check = check_of(fix.call)
-    tags = [program, check.kind.value if check is not None else ""]
-    named = tuple(filter(None, dict.fromkeys(tags)))
-    return Candidate(fix.text, "gotcha", fix.evidence, named, proven=True, gist=fix.gist)
+def _from_memory(record: Record) -> Candidate:
+    """An entry of knowledge, or a bullet that progress.txt has below a heading."""
+    is_knowledge = record.label == "knowledge"
+    text = record.text if is_knowledge else " ".join(record.text.split())
+    is_pattern = record.kind is MemoryKind.PATTERN and record.label != "learning"
+    label = "pattern" if is_pattern else _label_of(text, "learning")
+    source = InsightSource.SIGIL if is_knowledge else InsightSource.HEADING
+    return Candidate(f"{record.title}: {text}" if record.title else text, label, source, (record,), record.tags)
 
 
-def _noted(record: Record) -> Iterator[Candidate]:
-    """What a journal entry says that will still hold tomorrow; each of its paragraphs for itself."""
-    if record.label == _RUN:
-        return
-    for paragraph in paragraphs(record.text):
-        if is_of_loop(paragraph):
-            return  # what follows is the loop's: why it was no better, and the ends of what was checked
-        kept = worth(paragraph, Meant.LESSON if named(paragraph) else Meant.NOTED)
-        if kept:
-            yield Candidate(kept, label(kept), (record,))
-        elif is_remark(paragraph):
-            yield Candidate(paragraph, label(paragraph), (record,), talk=True)
+def _from_text(record: Record, source: InsightSource, *, labelled: bool) -> Iterator[Candidate]:
+    """The bullets of a text below a heading and, where asked for, its lines that begin with a label."""
+    for label, text in headed_bullets(record.text):
+        if _is_substantial(text):
+            yield Candidate(text, label, source, (record,))
+    if labelled:
+        for line in record.text.splitlines():
+            if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line) and _is_substantial(line):
+                text = line.strip().lstrip("-*+ ")
+                yield Candidate(text, _label_of(text, "learning"), source, (record,))
 
 
-def _taught(record: Record) -> Iterator[Candidate]:
-    """A learning, a pattern or an entry of knowledge."""
-    text = " ".join(record.text.split()) if record.label != "knowledge" else record.text
-    whole = f"{record.title}: {text}" if record.title else text
-    if record.title and only_restates(text) and not is_lasting(record.title, Meant.NOTED):
-        return  # a heading makes no lesson of what the code says
-    if worth(whole, Meant.LESSON):
-        kept = worth(text, Meant.LESSON) or text
-        words = f"{record.title}: {kept}" if record.title else kept
-        own = "pattern" if record.kind is MemoryKind.PATTERN and record.label != "learning" else ""
-        yield Candidate(words, own or label(text), (record,), record.tags)
+def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
+    """The bullets below a heading such as "Gotchas:", each with the label that the heading or itself gives."""
+    label, outer = "", 0
+    bullets: list[str] = []
+    for line in [*text.splitlines(), "#"]:
+        bullet, heading = _BULLET.fullmatch(line), _HEADING.fullmatch(line)
+        is_heading = heading is not None and bool(heading["mark"] or ":" in heading["end"])
+        if label and bullet is not None and not is_heading:
+            indent = len(bullet["indent"].expandtabs())
+            if bullets and indent > outer:
+                bullets[-1] += f" {bullet['text'].strip()}"
+            else:
+                outer = indent
+                bullets.append(bullet["text"].strip())
+        elif label and bullets and line[:1].isspace() and line.strip():
+            bullets[-1] += f" {line.strip()}"
+        elif line.strip():
+            yield from ((_label_of(each, label), each) for each in bullets)
+            bullets = []
+            name = heading["name"].lower() if heading is not None and is_heading else ""
+            label = _LABELS.get(name, name)
 
 
-def _called(record: Record) -> Iterator[Candidate]:
-    """What the agent said: a lesson by its name (`Gotcha: ...`) or by what it says, else it is talk."""
-    if record.origin.by == "human":
-        return
-    for paragraph in paragraphs(record.text):
-        if is_brief(paragraph):
-            continue
-        called = bool(named(paragraph))
-        kept = worth(paragraph, Meant.LESSON if called else Meant.NOTED)
-        talk = not (called or stands(paragraph))
-        kept = kept or (paragraph if is_remark(paragraph) else "")
-        if kept:
-            yield Candidate(kept, label(kept), (record,), talk=talk)
+def _label_of(text: str, default: str) -> str:
+    """The label that a text begins with ("Gotcha: ..."), else the default."""
+    labelled = _LABEL.fullmatch(text.partition("\n")[0])
+    name = labelled["name"].lower() if labelled is not None else default
+    return _LABELS.get(name, name)
+
+
+def _is_substantial(text: str) -> bool:
+    """Whether a text is long enough to be a lesson and names something: code, a path, a name or a number."""
+    is_long = len(text.split()) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_CJK)
+    return is_long and _SPECIFIC.search(text) is not None
+
+
+# --- errors and what resolved them -------------------------------------------------------------
+
+_CALL, _ERROR, _ACTIONS, _MAX_ACTIONS = 120, 200, 3, 6
+_EDIT_TOOLS = frozenset(
+    "edit multiedit write notebookedit apply_patch create_file replace str_replace write_file patch".split()
+)
+_READERS = frozenset(
+    """ls cat head tail grep rg ag find fd which wc diff less tree stat du df ps jq echo printf pwd cd test true sleep
+    env printenv curl ping sed awk sort git gh man history kill pkill open code vim read type""".split()
+)
+_QUIET_FLAGS = frozenset("-v -vv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --".split())
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
+_PASSING = re.compile(
+    r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|address already in use"
+    r"|EADDRINUSE|no space left|rate limit|temporary failure|could not resolve host|index\.lock|lock file"
+)
+"""Errors of a moment: they pass by themselves, or say nothing about the project."""
+_STYLE_CHECK = re.compile(
+    r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
+)
+"""Commands that complain about how code is written: everyday work, no lesson."""
+_NAMED_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bERR\w*")
+_TROUBLE = re.compile(
+    r"(?i)\b(?:error|fail(?:ed|ure)?|cannot|could not|not (?:found|set|installed)|no such|missing|must)\b"
+)
+_EXIT_CODE = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
+_SETTINGS = frozenset(".json .toml .yml .yaml .cfg .ini .conf .env .lock .gradle .properties .mod .sum".split())
+_SETTING_NAMES = re.compile(
+    r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*|conftest\.py"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A command that was run: the program with its arguments, and what was put in front of it."""
+
+    record: Record
+    command: str
+    key: Words
+    front: tuple[str, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        return self.record.kind is ObservationKind.ERROR
+
+
+def _run_of(record: Record) -> _Run | None:
+    """The command of an observation; the same whatever is in front of it (`cd x &&`, a variable) or piped behind it."""
+    command = record.extra.get("command")
+    if not isinstance(command, str):
+        return None
+    found = parts(command)
+    line = [part for number, part in enumerate(found) if number == 0 or "|" not in found[number - 1].after]
+    if not line:
+        return None
+    words = list(line[-1].words)
+    front = [shlex.join(part.words) for part in line[:-1] if part.words[0] not in _READERS]
+    while words and _ASSIGNMENT.fullmatch(words[0]):
+        front.append(words.pop(0))
+    program = next(programs(shlex.join(words)), ())
+    key = tuple(word for word in program if word not in _QUIET_FLAGS)
+    return _Run(record, " ".join(command.split()), key, tuple(front)) if key else None
+
+
+def _fixes(records: Sequence[Record]) -> Iterator[Candidate]:
+    """The errors of a session whose command passed later, after something was changed."""
+    runs = [_run_of(record) for record in records]
+    failed: dict[Words, int] = {}
+    for number, run in enumerate(runs):
+        if run is not None and run.has_failed:
+            failed[run.key] = number
+        elif run is not None and run.key in failed:
+            first = failed.pop(run.key)
+            fix = _fix(records[first : number + 1], runs[first : number + 1])
+            if fix is not None:
+                yield fix
+
+
+def _fix(records: Sequence[Record], runs: Sequence[_Run | None]) -> Candidate | None:
+    """The lesson of a failure and a pass; None where it was chance, a passing error, or ordinary work on code."""
+    failure, success = runs[0], runs[-1]
+    if failure is None or success is None or failure.key[0] in _READERS:
+        return None
+    check = check_of(failure.command)
+    is_style = _STYLE_CHECK.search(failure.command) or (check is not None and check.kind in (Check.LINT, Check.TYPES))
+    if is_style or _PASSING.search(records[0].text):
+        return None
+    edits = [each for each in records[1:-1] if _is_edit(each)]
+    files = list(dict.fromkeys(file for each in edits for file in each.origin.files))
+    commands = [each for each in runs[1:-1] if each is not None and not each.has_failed and _changes(each)]
+    front = [each for each in success.front if each not in failure.front]
+    shown = f"{failure.command}\n{records[0].text}"
+    settings = [file for file in files if _is_setting(file) and PurePosixPath(file).name not in shown]
+    if not (commands or front or settings) or len(files) + len(commands) > _MAX_ACTIONS:
+        return None  # what an edit of the code, or of the file at fault, made green is work, no lesson
+    steps = [f"with `{each}`" for each in front]
+    steps += [f"after `{first_line(each.command, _CALL)}`" for each in commands[-_ACTIONS:]]
+    steps += [f"after a change of {', '.join((settings or files)[:_ACTIONS])}"] if files else []
+    error = error_line(records[0])
+    gist = f"{f'{error}. ' if error else ''}It passed {' and '.join(steps)}."
+    tags = dict.fromkeys([failure.key[0], *([check.kind.value] if check is not None else [])])
+    changed = {id(each.record) for each in commands} | {id(each) for each in edits}
+    proof = (records[0], *(each for each in records[1:-1] if id(each) in changed), records[-1])
+    text = f"`{first_line(failure.command, _CALL)}` failed: {gist}"
+    return Candidate(text, "gotcha", InsightSource.FIX, proof, tuple(tags), compared=gist)
+
+
+def _is_edit(record: Record) -> bool:
+    tool = str(record.extra.get("tool") or record.title.partition(" ")[0]).lower()
+    return tool in _EDIT_TOOLS and record.kind is not ObservationKind.ERROR
+
+
+def _is_setting(file: str) -> bool:
+    path = PurePosixPath(file)
+    return path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name) is not None
+
+
+def _changes(run: _Run) -> bool:
+    """Whether a command may have changed what another one then finds; a build makes something, other checks look."""
+    check = check_of(run.command)
+    return run.key[0] not in _READERS and (check is None or check.kind is Check.BUILD)
+
+
+def error_line(record: Record) -> str:
+    """The line of an output that says most about why it failed, or ""."""
+    shown = [line.strip() for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
+    lines = [line for line in (*shown, str(record.extra.get("error") or "")) if line and not _EXIT_CODE.fullmatch(line)]
+    best = max(lines, key=lambda line: 2 * bool(_NAMED_ERROR.search(line)) + bool(_TROUBLE.search(line)), default="")
+    return first_line(best, _ERROR).rstrip(".")
 
 
 # --- insights ----------------------------------------------------------------------------------
 
 
-def _insight(gathered: _Gathered) -> Record:
-    held = gathered.all
-    first = next((each for each in held if not each.talk), gathered.first)
-    records = list({record.id: record for each in held for record in each.evidence}.values())
-    text = trim(" ".join(first.text.split()), TEXT)
-    seen = _seen(held)
-    files = list(dict.fromkeys(file for record in records for file in record.origin.files))
-    tags = dict.fromkeys(tag for each in held for tag in each.tags)
-    newest = max((record.created_at for record in records), default="")
-    source = first.evidence[0].origin
+def _insight(group: Sequence[Candidate]) -> Record:
+    """One insight of candidates that say the same, in the words of the oldest."""
+    first = group[0]
+    records = list({record.id: record for each in group for record in each.evidence}.values())
+    text = trim(" ".join(first.text.split()), _MAX_TEXT)
+    files = dict.fromkeys(file for record in records for file in record.origin.files)
+    tags = dict.fromkeys(tag for each in group for tag in each.tags)
+    created = first.evidence[0].created_at
+    newest = max(record.created_at for record in records)
+    by = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}.get(first.source, "agent")
+    is_marked = any(each.source is InsightSource.MARKED for each in group)
     return Record(
-        id=_id(first.evidence[0].created_at, text),
+        id=_id(created, text),
         kind=kind_of(first.label) or MemoryKind.CONTEXT,
         text=text,
         label=first.label,
-        tags=tuple(tags)[:_TAGS],
-        status=Status.PROPOSED,
+        tags=tuple(tags)[:_MAX_TAGS],
+        status=Status.ACCEPTED if is_marked else Status.PROPOSED,
         scope=Scope.TASK,
-        origin=replace(source, by="tool" if first.proven else "agent", files=tuple(_near(files))),
-        created_at=first.evidence[0].created_at,
-        updated_at=newest if newest != first.evidence[0].created_at else "",
+        origin=replace(first.evidence[0].origin, by=by, files=tuple(files)[:_MAX_FILES]),
+        created_at=created,
+        updated_at=newest if newest != created else "",
         extra={
-            EVIDENCE: [record.id for record in records][:KEPT],
-            **counted(seen),
-            **({PROVEN: True} if any(each.proven for each in held) else {}),
+            SOURCE: first.source.value,
+            EVIDENCE: [record.id for record in records][:MAX_EVIDENCE],
+            **count_members(_count_places(group)),
+            **({PROVEN: True} if any(each.source is InsightSource.FIX for each in group) else {}),
             PROMOTED: None,
         },
     )
 
 
-def _seen(held: Sequence[Candidate]) -> dict[str, int]:
-    """How often it was seen at each place: what was said there is one sighting, what was observed is as it happened.
-
-    Who meets an error three times and then writes down what it means has met it three times.
-    """
-    often: dict[str, dict[str, set[str]]] = {}
-    for each in held:
-        if not each.is_summary:
-            record = each.evidence[0]
-            observed = record.family is Family.OBSERVATION
-            sort = "resolved" if each.proven else "observed" if observed else "said"
-            often.setdefault(place(record), {}).setdefault(sort, set()).add(record.id if observed else "")
-    return {name: max(map(len, sorts.values())) for name, sorts in often.items()}
-
-
-def counted(seen: Mapping[str, int]) -> dict[str, object]:
-    """The members that say where and how often an insight was seen."""
-    kept = dict(list(seen.items())[:MOST])
-    repeats = {each: number for each, number in kept.items() if number > 1}
-    return {COUNT: max(1, sum(kept.values())), PLACES: list(kept), **({REPEATS: repeats} if repeats else {})}
-
-
-def _near(files: Sequence[str]) -> Iterator[str]:
-    """The files as the project names them, as many as are worth naming."""
-    yield from (PurePosixPath(file).as_posix() for file in files[:_FILES])
+def _count_places(group: Sequence[Candidate]) -> dict[str, int]:
+    """How often it was seen at each place: what was said there counts once, a fix as often as it happened."""
+    fixes = Counter(place(each.evidence[0]) for each in group if each.source is InsightSource.FIX)
+    seen = dict.fromkeys(place(each.evidence[0]) for each in group if not each.is_summary)
+    return {name: max(1, fixes[name]) for name in seen}
 
 
 def _id(at: str, text: str) -> str:
@@ -307,8 +417,3 @@ def _id(at: str, text: str) -> str:
     unix = max(0, int(moment.timestamp())) if moment is not None else 0
     digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
     return f"ins-{unix}-{digest[:6]}"
-
-
-def of_origin(record: Record, origin: Origin) -> Record:
-    """A record as something of another origin: a learning as of its block's session, knowledge as of its iteration."""
-    return replace(record, origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files))

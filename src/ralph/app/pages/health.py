@@ -23,7 +23,7 @@ from ralph.app import check, doctor, index, ledger, lists
 from ralph.app.pages import dashboard
 from ralph.app.pages.dashboard import Notice
 from ralph.capture import privacy
-from ralph.capture.alike import alike, weights
+from ralph.capture.similarity import similarity, term_weights
 from ralph.errors import RalphError
 from ralph.formats.text import normalise_text
 from ralph.model import ids
@@ -412,8 +412,8 @@ def similar_groups(texts: Sequence[str]) -> tuple[list[tuple[int, ...]], bool]:
         pairs.update(dict.fromkeys(combinations(places, 2)))
         if len(pairs) > MAX_PAIRS:
             break
-    held = {place: weights(texts[place]) for place in dict.fromkeys(place for pair in pairs for place in pair)}
-    return connected_groups(pair for pair in pairs if alike(held[pair[0]], held[pair[1]])), len(pairs) > MAX_PAIRS
+    held = {place: term_weights(texts[place]) for place in dict.fromkeys(place for pair in pairs for place in pair)}
+    return connected_groups(pair for pair in pairs if similarity(held[pair[0]], held[pair[1]])), len(pairs) > MAX_PAIRS
 
 
 def connected_groups(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:

@@ -20,7 +20,7 @@ from ralph.app import board, runs, task_file
 from ralph.app.board import is_live
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line
-from ralph.capture.alike import Shelf
+from ralph.capture.similarity import TextMatcher
 from ralph.context.render import looks_like_instructions
 from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats.pages import parse_region
@@ -378,7 +378,7 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
 def _with_learnings(text: str, wanted: Sequence[Record]) -> tuple[str, list[Record]]:
     """AGENTS.md with what it does not say yet, and what was added."""
     document = parse_region(text)
-    shelf = Shelf(entry.record.text for entry in document.entries)
+    shelf = TextMatcher(entry.record.text for entry in document.entries)
     added: list[Record] = []
     for record in wanted:
         if shelf.nearest(record.text) is None:

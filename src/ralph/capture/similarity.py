@@ -1,0 +1,153 @@
+"""Decide whether two texts say the same in other words: by their stems, without a model.
+
+Every word has a weight: a name, a path or a number the most, an everyday word hardly any. Two texts are similar when
+most of the lighter one's weight is in the other as well, and the other is not about much else. They differ all the same
+when they are nearly one sentence and differ in a negation, a number, a subject or the order around a word such as
+"before". In doubt both are kept: a person sees a repeated text, one that was left out is gone.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from ralph.search.terms import EVERYDAY_WORDS, STOP_WORDS, is_cjk, split_words, stem, unaccented, word_terms
+
+_NAME, _WORD, _COMMON, _PAIR = 2.5, 1.0, 0.35, 0.6
+_SHARED, _SHARED_WITHOUT_NAME = 0.45, 0.8
+"""How much of the lighter text's weight must be shared; more where no name is among it."""
+_SHARE_OF_HEAVIER = 0.25
+_MIN_WEIGHT, _MIN_WORDS = 3.0, 2
+_ONE_SENTENCE = 0.55
+"""The part of all their words that two texts share which are one sentence with something changed."""
+_CJK_ROOT = 2
+_COMMON_WORDS = frozenset(
+    """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
+    running file files code need needs must always never because otherwise before after make sure work works add
+    added fix fixed set use used should build check step first gotcha decision convention learned pattern tip note
+    npm python git command commands project value values call called calls function class method it's don't instead
+    src lib app index main without only every all new old same still also then when than into its this that""".split()
+)
+_NEGATIONS = frozenset(
+    """not no never none nor cannot don't doesn't didn't won't can't mustn't shouldn't isn't aren't without nicht nie
+    niemals kein keine keinen ohne pas jamais sans ne nunca nao sem sin dont doesnt""".split()
+)
+_LABELS = frozenset("gotcha tip note convention decision pattern learning learned rule".split())
+_ORDER = frozenset(
+    """before after then than instead first last over until vor nach erst statt avant apres puis antes depois despues
+    luego from to into""".split()
+)
+
+
+@lru_cache(1024)
+def term_weights(text: str) -> Mapping[str, float]:
+    """The terms of a text and how much each of them tells."""
+    weights: dict[str, float] = {}
+    for word in split_words(unaccented(text)):
+        weight = _weight(word)
+        terms = word_terms(word) if weight else ()
+        longest = max(terms, key=len, default="")
+        for term in terms:  # of a path or an identifier the whole is its name, and the parts are words
+            part = weight
+            if weight == _PAIR and term.isascii() and len(term) > 1:  # a name in front of a particle: `sRGB로`
+                part = _NAME if term == longest and term not in EVERYDAY_WORDS else _WORD
+            elif weight == _NAME and term != longest:
+                part = _COMMON if term in _COMMON_WORDS else _WORD
+            weights[term] = max(weights.get(term, 0.0), part)
+    return weights
+
+
+def _weight(word: str) -> float:
+    low = word.lower()
+    if low in STOP_WORDS or (len(low) < 2 and not low.isdigit()):
+        return 0.0
+    if is_cjk(word):
+        return _PAIR
+    if low in EVERYDAY_WORDS or low in _COMMON_WORDS:
+        return _COMMON
+    is_word = word.isdigit() or (word.isalpha() and (len(word) == 1 or word[1:].islower()))
+    return _WORD if is_word else _NAME
+
+
+def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How similar two texts are by their term weights: 0 when they do not say the same."""
+    if not one or not other:
+        return 0.0
+    common = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
+    shared = sum(common.values())
+    light, heavy = sorted((sum(one.values()), sum(other.values())))
+    pairs = sum(weight == _PAIR for weight in common.values())
+    has_name = _NAME in common.values() or pairs > len(common) / 2
+    if shared < min(_MIN_WEIGHT, light) or shared / light < (_SHARED if has_name else _SHARED_WITHOUT_NAME):
+        return 0.0
+    if shared / heavy < _SHARE_OF_HEAVIER:
+        return 0.0
+    if shared / heavy < _SHARED_WITHOUT_NAME and _count_words(common) < _MIN_WORDS:
+        return 0.0  # one name alone, whatever it consists of
+    return shared / light
+
+
+def _count_words(common: Mapping[str, float]) -> float:
+    """How many words these terms are: parts of an identifier do not count, pairs of CJK characters count half."""
+    telling = [term for term, weight in common.items() if weight > _COMMON]
+    words = [term for term in telling if not any(term != other and term in other for other in telling)]
+    return sum(0.5 if common[term] == _PAIR else 1.0 for term in words)
+
+
+def differ(one: str, other: str) -> bool:
+    """Whether two texts are nearly one sentence and yet say two things."""
+    first, second = _key_words(one), _key_words(other)
+    left, right = set(first), set(second)
+    shared = left & right
+    if first == second or len(shared) < _ONE_SENTENCE * len(left | right):
+        return False
+    if left == right:
+        return bool(left & _ORDER)
+    if [word for word in first if word in shared] != [word for word in second if word in shared]:
+        return False
+    if left - right - _ORDER and right - left - _ORDER:
+        return True
+    return any(word in _NEGATIONS or word[:1].isdigit() for word in left ^ right)
+
+
+def _key_words(text: str) -> list[str]:
+    """The words that tell something, by their stems, in their order."""
+    words = []
+    for word in split_words(unaccented(text)):
+        low = word.lower().strip("'’")
+        if low in _NEGATIONS or low in _ORDER or low.isdigit():
+            words.append(low)
+        elif is_cjk(low):  # without the particle at its end; what is short is an ending
+            words.extend([low[:_CJK_ROOT]] if len(low) > _CJK_ROOT else [])
+        elif low not in STOP_WORDS and low not in _LABELS and len(low) > 1:
+            words.append(stem(low))
+    return words
+
+
+class TextMatcher:
+    """Texts by their terms, each under a number, to find the one that says the same as another."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts: list[str] = []
+        self._by_term: dict[str, list[int]] = {}
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> int:
+        """Add a text, and return its number."""
+        number = len(self._texts)
+        self._texts.append(text)
+        for term, weight in term_weights(text).items():
+            if weight > _COMMON:
+                self._by_term.setdefault(term, []).append(number)
+        return number
+
+    def nearest(self, text: str) -> int | None:
+        """The number of the most similar text, the earliest of equals; None when none says the same."""
+        weights = term_weights(text)
+        telling = [term for term, weight in weights.items() if weight > _COMMON]
+        near = {number for term in telling for number in self._by_term.get(term, ())}
+        best, nearest = 0.0, None
+        for number in sorted(near):
+            score = similarity(weights, term_weights(self._texts[number]))
+            if score > best and not differ(text, self._texts[number]):
+                best, nearest = score, number
+        return nearest
