@@ -230,8 +230,8 @@ class TestNothingIsLeftBehind:
 def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['acp'] = None\n"
-        "from ralph.app.agent import named\nfrom ralph.errors import UsageError\n"
-        "try: named('acp', command='x')\nexcept UsageError as error: print(error)"
+        "from ralph.app.agents import create_agent\nfrom ralph.errors import UsageError\n"
+        "try: create_agent('acp', command='x')\nexcept UsageError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
     assert "needs the extra 'acp'" in done.stdout

@@ -21,7 +21,7 @@ from tests.e2e.scripted import ModelServer, Pause, Reply, refuse, say, use
 from tests.e2e.test_codex import PatchingServer
 
 from ralph.agents.claude import Claude as ClaudeAgent
-from ralph.app import agent as verbs
+from ralph.app import agents as verbs
 from ralph.model.work import Agent, Ask, StopReason
 from ralph.model.work import Reply as Answer
 
@@ -44,7 +44,7 @@ class Host:
         return self.client.server
 
     def agent(self, permission: str = "") -> Agent:
-        return verbs.named(self.name, command=self.program, permission=permission)
+        return verbs.create_agent(self.name, command=self.program, permission=permission)
 
     def ask(self, prompt: str, permission: str = "", **more: Any) -> Answer:
         return self.agent(permission).run(Ask(prompt, self.client.project, model=self.model, **more))
@@ -170,7 +170,7 @@ def test_a_stop_while_the_model_thinks_waits_for_nobody(host: Host) -> None:
 def test_a_model_that_refuses_is_unavailable_and_a_check_says_what_to_do(host: Host, status: int) -> None:
     host.server.script(*[refuse(status)] * 5)
 
-    done = verbs.check(host.agent(), host.client.project, model=host.model)
+    done = verbs.check_agent(host.agent(), host.client.project, model=host.model)
 
     assert not done.ok
     assert (done.reply.stop, done.reply.text) == (StopReason.UNAVAILABLE, ""), done
@@ -180,7 +180,7 @@ def test_a_model_that_refuses_is_unavailable_and_a_check_says_what_to_do(host: H
 
 def test_a_check_gets_an_answer(host: Host) -> None:
     host.server.script(say("READY"))
-    done = verbs.check(host.agent(), host.client.project, model=host.model)
+    done = verbs.check_agent(host.agent(), host.client.project, model=host.model)
     assert (done.ok, done.reply.text.strip()) == (True, "READY"), done
 
 

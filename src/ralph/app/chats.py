@@ -18,8 +18,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
-from ralph.app import agent as agents
-from ralph.app import chat_log, task_file
+from ralph.app import agents, chat_log, task_file
 from ralph.app import session as sessions
 from ralph.app.chat_history import ChatHistory, read_history
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
@@ -219,8 +218,8 @@ def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     mine = name == loop.agent or (loop.agent in ("", agents.AUTO) and name in ("claude", "codex", agents.AUTO))
     command = request.command or (loop.agent_command if mine else "")
     if name == "scripted":
-        return agents.named(name, script=root / command if command else None)
-    found = agents.named(name, command=command, permission=request.permission)
+        return agents.create_agent(name, script=root / command if command else None)
+    found = agents.create_agent(name, command=command, permission=request.permission)
     if isinstance(found, Claude):
         found = replace(found, permission=request.permission or loop.permission or found.permission)
     if (

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, check, feature, loop_agent, runs, scratchpad, task, task_file
+from ralph.app import agents, board, check, feature, runs, scratchpad, task, task_file
 from ralph.app.board import is_live, status_of
 from ralph.app.loop_parts import Plan, Teller, Workbench, counted
 from ralph.app.worktrees import worktree
@@ -109,7 +109,7 @@ def prepare(
     if name and not resumed:
         _check_free(root, name)
     wanted = _criteria(root, config, wish)
-    return Prepared(agent or loop_agent.agent_of(root, config.loop, tell), wanted, bool(wish.criteria), goal)
+    return Prepared(agent or agents.loop_agent(root, config.loop, tell), wanted, bool(wish.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:

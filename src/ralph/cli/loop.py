@@ -26,7 +26,7 @@ from ralph.model.work import RunStatus
 from ralph.store import files
 
 if TYPE_CHECKING:
-    from ralph.app.agent import Check, Found
+    from ralph.app.agents import AgentCheck, AgentInfo
     from ralph.app.loop import Wish
 
 _PAUSE = 0.3
@@ -188,14 +188,14 @@ def agents_(
       ralph loop agents claude --check
       ralph loop agents acp --check --command 'gemini --acp' --timeout 30
     """
-    from ralph.app import agent as agents  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import agents  # noqa: PLC0415  (looking at runs does without it)
 
     root = invocation(ctx).root
     if ask:
-        agent = agents.named(name, command=command, in_shell=shell, script=script)
-        _print_check(ctx, agents.check(agent, root, model=model, timeout=timeout), form)
+        agent = agents.create_agent(name, command=command, in_shell=shell, script=script)
+        _print_check(ctx, agents.check_agent(agent, root, model=model, timeout=timeout), form)
         return
-    found = [each for each in agents.found(root) if name in (_ANY, each.name)]
+    found = [each for each in agents.list_agents(root) if name in (_ANY, each.name)]
     if form == "json":
         click.echo(json_text([agent_json(each) for each in found]))
         return
@@ -205,7 +205,7 @@ def agents_(
     click.echo(table(["agent", "usable", "version", "where"], rows))
 
 
-def _print_check(ctx: click.Context, check: "Check", form: str) -> None:
+def _print_check(ctx: click.Context, check: "AgentCheck", form: str) -> None:
     if form == "json":
         click.echo(json_text(_check_json(check)))
         if not check.ok:
@@ -217,11 +217,11 @@ def _print_check(ctx: click.Context, check: "Check", form: str) -> None:
     click.echo(one_line(check.reply.text))
 
 
-def _where(agent: "Found") -> str:
+def _where(agent: "AgentInfo") -> str:
     return one_line(" ".join(filter(None, [agent.path, f"({agent.note})" if agent.note else ""])))
 
 
-def agent_json(agent: "Found") -> dict[str, object]:
+def agent_json(agent: "AgentInfo") -> dict[str, object]:
     """Return an agent as JSON."""
     return {
         "name": agent.name,
@@ -232,7 +232,7 @@ def agent_json(agent: "Found") -> dict[str, object]:
     }
 
 
-def _check_json(check: "Check") -> dict[str, object]:
+def _check_json(check: "AgentCheck") -> dict[str, object]:
     return {
         "name": check.name,
         "ok": check.ok,

@@ -1,5 +1,6 @@
 """Agents by their names: which one is meant, which are installed, and what a check says."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from tests.agents.players import player
 from ralph.agents.claude import Claude
 from ralph.agents.codex import Codex
 from ralph.agents.command import Command
-from ralph.app.agent import check, found, named
+from ralph.app.agents import check_agent, create_agent, list_agents, loop_agent
 from ralph.errors import Unreadable, UsageError
 from ralph.model.work import Reply, StopReason
+from ralph.settings import Loop
 from ralph.testing import ScriptedAgent, Step
 
 GOOD = {"type": "result", "subtype": "success", "is_error": False, "result": "READY"}
@@ -25,23 +27,23 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_name_is_an_agent() -> None:
-    claude, codex = named("claude"), named("codex")
+    claude, codex = create_agent("claude"), create_agent("codex")
     assert isinstance(claude, Claude)
     assert isinstance(codex, Codex)
     assert (claude.permission, codex.permission) == ("acceptEdits", "workspace-write")
-    assert isinstance(named("command", command="my-agent --quiet"), Command)
-    assert named("acp", command=["my-agent", "--acp"]).name == "acp"
+    assert isinstance(create_agent("command", command="my-agent --quiet"), Command)
+    assert create_agent("acp", command=["my-agent", "--acp"]).name == "acp"
 
 
 def test_another_program_and_another_permission_may_be_named() -> None:
-    agent = named("claude", command="/opt/claude --debug", permission="bypass")
+    agent = create_agent("claude", command="/opt/claude --debug", permission="bypass")
     assert agent == Claude(["/opt/claude", "--debug"], "bypass")
 
 
 def test_a_script_is_played(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text('[{"say": "hello"}]', encoding="utf-8")
-    agent = named("scripted", script=path)
+    agent = create_agent("scripted", script=path)
     assert isinstance(agent, ScriptedAgent)
     assert agent.steps == (Step(say="hello"),)
 
@@ -49,18 +51,18 @@ def test_a_script_is_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["telepathy", "command", "scripted"])
 def test_an_unknown_agent_or_one_without_what_it_needs_is_wrong_usage(name: str) -> None:
     with pytest.raises(UsageError):
-        named(name)
+        create_agent(name)
 
 
 def test_only_a_command_may_run_in_a_shell() -> None:
-    assert named("command", command="cat; true", in_shell=True).name == "command"
+    assert create_agent("command", command="cat; true", in_shell=True).name == "command"
     with pytest.raises(UsageError, match="never started through a shell"):
-        named("claude", in_shell=True)
+        create_agent("claude", in_shell=True)
 
 
 def test_a_missing_script_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unreadable):
-        named("scripted", script=tmp_path / "none.json")
+        create_agent("scripted", script=tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(("installed", "chosen"), [(["claude", "codex"], "claude"), (["codex"], "codex")])
@@ -69,19 +71,19 @@ def test_auto_is_the_first_that_is_installed(
 ) -> None:
     for name in installed:
         monkeypatch.setenv("PATH", str(player(bare / "p").installed(name)))
-    assert named("auto").name == named("").name == chosen
+    assert create_agent("auto").name == create_agent("").name == chosen
 
 
 @pytest.mark.usefixtures("bare")
 def test_auto_says_so_when_there_is_none() -> None:
     with pytest.raises(UsageError, match="neither claude nor codex is installed"):
-        named("auto")
+        create_agent("auto")
 
 
 def test_what_is_installed_is_told_with_its_version(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = player(bare / "p").installed("claude")
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
-    told = {each.name: each for each in found(bare)}
+    told = {each.name: each for each in list_agents(bare)}
     assert list(told) == ["claude", "codex", "acp", "command", "scripted"]
     claude = told["claude"]
     assert (claude.installed, claude.path, claude.version) == (True, str(folder / "claude"), "9.9.9 (player)")
@@ -95,14 +97,14 @@ def test_what_is_missing_or_broken_is_told(bare: Path, monkeypatch: pytest.Monke
     broken.write_text("#!/bin/sh\necho cannot load >&2\nexit 127\n", encoding="utf-8")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(broken.parent))
-    told = {each.name: each for each in found(bare)}
+    told = {each.name: each for each in list_agents(bare)}
     assert (told["claude"].installed, told["claude"].note) == (False, "claude is not on the PATH")
     assert (told["codex"].installed, told["codex"].note) == (False, "it does not start: cannot load")
 
 
 def test_a_check_asks_for_real_and_records_nothing(tmp_path: Path) -> None:
     played = player(tmp_path / "p", [GOOD])
-    done = check(named("claude", command=played.program), tmp_path, model="opus")
+    done = check_agent(create_agent("claude", command=played.program), tmp_path, model="opus")
     assert (done.ok, done.reply.text, done.problem) == (True, "READY", "")
     assert played.seen["env"]["RALPH_DISABLE"] == "1"
     assert "--tools" in played.seen["argv"]
@@ -122,12 +124,52 @@ def test_a_check_asks_for_real_and_records_nothing(tmp_path: Path) -> None:
 )
 def test_a_check_says_what_is_wrong_and_what_to_do(tmp_path: Path, reply: Reply, problem: str, hint: str) -> None:
     agent = ScriptedAgent([lambda ask: reply], reads_only=False)
-    done = check(agent, tmp_path)
+    done = check_agent(agent, tmp_path)
     assert not done.ok
     assert problem in done.problem
     assert hint in done.hint
 
 
 def test_a_check_of_a_hanging_agent_ends(tmp_path: Path) -> None:
-    agent = named("command", command=[sys.executable, "-c", "import time; time.sleep(600)"])
-    assert check(agent, tmp_path, timeout=0.3).reply.stop is StopReason.TIMEOUT
+    agent = create_agent("command", command=[sys.executable, "-c", "import time; time.sleep(600)"])
+    assert check_agent(agent, tmp_path, timeout=0.3).reply.stop is StopReason.TIMEOUT
+
+
+# --- the agent of a loop -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    program = root / "claude"
+    program.write_text("#!/bin/sh\n", encoding="utf-8", newline="")
+    program.chmod(0o755)
+    return root
+
+
+def agent_and_messages(root: Path) -> tuple[Claude, list[str]]:
+    said: list[str] = []
+    agent = loop_agent(root, Loop(agent="claude", agent_command="./claude"), said.append)
+    assert isinstance(agent, Claude)
+    return agent, said
+
+
+def test_an_untrusted_server_of_the_repository_is_denied_with_a_message(project: Path) -> None:
+    (project / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "x"}}}', encoding="utf-8", newline="")
+    agent, said = agent_and_messages(project)
+    assert json.loads(agent.settings) == {"deniedMcpServers": [{"serverName": "evil"}]}
+    assert said == ["MCP servers left out, since you have not trusted them (`ralph trust`): evil"]
+
+
+def test_without_servers_nothing_is_denied(project: Path) -> None:
+    agent, said = agent_and_messages(project)
+    assert (agent.settings, said) == ("", [])
+
+
+def test_a_missing_program_is_wrong_usage(project: Path) -> None:
+    with pytest.raises(UsageError, match="there is no such program"):
+        loop_agent(project, Loop(agent="claude", agent_command="./nobody"))

@@ -1,0 +1,184 @@
+"""Which agents exist, which are installed, whether one answers, and which one a loop uses.
+
+`claude` and `codex` are those programs, `acp` is any program that speaks the protocol, `command` any other one, and
+`scripted` plays a file; `auto` is the first of claude and codex that is installed. A check really prompts the agent,
+read-only where it can and with nothing recorded: a missing login, network or model shows only then. In a loop, Claude
+Code is told to leave out MCP servers that do not answer, need a login, or came with the repository untrusted.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ralph.agents import claude, codex, process, scripted
+from ralph.agents.claude import as_claude
+from ralph.agents.command import Command, split_command
+from ralph.app.hosts import servers
+from ralph.errors import RalphError, UsageError
+from ralph.model.work import Agent, Ask, Reply, StopReason, ignore_text
+from ralph.settings import Loop
+
+NAMES = ("claude", "codex", "acp", "command", "scripted")
+AUTO = "auto"
+ACP_PROGRAM = "claude-agent-acp"
+QUESTION = "Answer with the single word READY. Use no tools and change nothing."
+TIMEOUT = 60.0
+
+_VERSION_TIMEOUT = 20.0
+_INSTALL = {
+    "claude": "install Claude Code, then run `claude` once to log in",
+    "codex": "install Codex, then run `codex` once to log in",
+    "acp": "name its program, for example --command 'gemini --acp'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """One agent: whether it can be used here, its program and version, and what is missing."""
+
+    name: str
+    installed: bool
+    path: str = ""
+    version: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCheck:
+    """Whether an agent answered; `problem` and `hint` when it did not."""
+
+    name: str
+    ok: bool
+    reply: Reply
+    problem: str = ""
+    hint: str = ""
+
+
+def create_agent(
+    name: str,
+    *,
+    command: str | Sequence[str] = (),
+    in_shell: bool = False,
+    permission: str = "",
+    script: Path | None = None,
+) -> Agent:
+    """Return the agent of this name; `command` is its program where that is not the usual one."""
+    name = resolve_name(name)
+    if in_shell and name != "command":
+        raise UsageError(f"the agent {name!r} is never started through a shell", hint="leave the shell out")
+    if name == "claude":
+        return claude.Claude(split_command(command) if command else ("claude",), permission or claude.PERMISSION)
+    if name == "codex":
+        return codex.Codex(split_command(command) if command else ("codex",), permission or codex.SANDBOX)
+    if name == "acp":
+        try:
+            from ralph.agents.acp import Acp  # noqa: PLC0415  (an extra, and slow to import)
+        except ModuleNotFoundError as error:
+            hint = "uv tool install 'ralph-memory[acp]'   (or: pipx install 'ralph-memory[acp]')"
+            raise UsageError("the agent 'acp' needs the extra 'acp', which is not installed", hint=hint) from error
+        return Acp(split_command(command) if command else (ACP_PROGRAM,), permission)
+    if name == "command":
+        return Command(command, in_shell)
+    if name == "scripted":
+        if script is None:
+            raise UsageError("the agent 'scripted' needs a script", hint="name a JSON file with a list of steps")
+        return scripted.load_script(script)
+    raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join((AUTO, *NAMES))}")
+
+
+def resolve_name(name: str) -> str:
+    """Return the agent's name; for `auto`, the first of claude and codex that is installed."""
+    if name not in ("", AUTO):
+        return name
+    for installed in ("claude", "codex"):
+        if shutil.which(installed):
+            return installed
+    raise UsageError(
+        "neither claude nor codex is installed",
+        hint="install one of them, or name an agent: `ralph loop agents` shows what there is",
+    )
+
+
+def list_agents(folder: Path) -> list[AgentInfo]:
+    """Return every agent, and whether it can be used here."""
+    agents = [_program_info("claude", "claude", folder), _program_info("codex", "codex", folder)]
+    if find_spec("acp") is None:
+        agents.append(AgentInfo("acp", False, note="needs the extra 'acp'"))
+    elif shutil.which(ACP_PROGRAM):
+        agents.append(_program_info("acp", ACP_PROGRAM, folder))
+    else:
+        agents.append(AgentInfo("acp", True, note="any program that speaks it, by --command"))
+    agents.append(AgentInfo("command", True, note="any program, by --command"))
+    agents.append(AgentInfo("scripted", True, note="plays a file of steps, by --script"))
+    return agents
+
+
+def _program_info(name: str, program: str, folder: Path) -> AgentInfo:
+    path = shutil.which(program)
+    if path is None:
+        return AgentInfo(name, False, note=f"{program} is not on the PATH")
+    result = process.run([path, "--version"], cwd=folder, timeout=_VERSION_TIMEOUT)
+    if result.code != 0:
+        error = (result.err.strip().splitlines() or ["no words"])[-1]
+        return AgentInfo(name, False, path, note=f"it does not start: {error}")
+    return AgentInfo(name, True, path, (result.out.strip().splitlines() or [""])[0])
+
+
+def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float = TIMEOUT) -> AgentCheck:
+    """Prompt an agent for one word."""
+    ask = Ask(
+        QUESTION,
+        folder,
+        model=model,
+        read_only=agent.reads_only,
+        timeout=timeout,
+        environment={"RALPH_DISABLE": "1"},
+    )
+    reply = agent.run(ask)
+    if reply.stop is StopReason.END_TURN and reply.text.strip():
+        return AgentCheck(agent.name, True, reply)
+    if reply.stop is StopReason.END_TURN:
+        return AgentCheck(
+            agent.name, False, reply, "it answered without a word", "ask it by hand, with the same program"
+        )
+    return AgentCheck(
+        agent.name, False, reply, reply.error or f"it ended with {reply.stop}", _advice(agent.name, reply)
+    )
+
+
+def _advice(name: str, reply: Reply) -> str:
+    """Return what to do about an agent that did not answer."""
+    if reply.stop is StopReason.TIMEOUT:
+        return "give it more time with --timeout, or see by hand what it waits for"
+    if reply.stop is StopReason.UNAVAILABLE and "no such program" in reply.error:
+        return _INSTALL.get(name, "check the program's name and the PATH")
+    if reply.stop is StopReason.UNAVAILABLE:
+        return "check the login, the network and the model's name; then try again"
+    return "run the same program by hand to see more of it"
+
+
+def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:
+    """Return the agent that the config names for loops; UsageError when its program is missing."""
+    if loop.agent == "scripted":
+        return create_agent(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
+    programs = {"claude": "claude", "codex": "codex", "acp": ACP_PROGRAM}
+    program = split_command(loop.agent_command)[0] if loop.agent_command else programs.get(loop.agent, "")
+    if program and shutil.which(str(root / program) if "/" in program else program) is None:
+        hint = "`ralph loop agents` shows which agents there are; --agent and --command name another"
+        raise UsageError(f"{program}: there is no such program", hint=hint)
+    name = resolve_name(loop.agent)
+    is_default = loop.permission == Loop().permission  # which is Claude Code's mode
+    permission = "" if is_default and name != "claude" else loop.permission
+    agent = create_agent(name, command=loop.agent_command, permission=permission)
+    if (claude_agent := as_claude(agent)) is not None:
+        try:
+            states = servers.server_status(root, os.environ, refresh=True).servers
+        except RalphError:  # Claude Code reports a broken file of servers itself
+            return agent
+        for line in servers.describe_denied(states):
+            tell(line)
+        claude_agent.settings = servers.denying_settings(states)
+    return agent
