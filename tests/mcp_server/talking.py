@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from mcp import Client
 from mcp.client.session import ElicitationFnT, ListRootsFnT
 
-from ralph.mcp.catalogue import BY_NAME
+from ralph.mcp.schema import TOOLS
 from ralph.mcp.server import build
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Talk:
         """Call a tool; a good answer must be true to the tool's schema."""
         result = await self.client.call_tool(name, arguments)
         if not result.is_error:
-            Draft202012Validator(BY_NAME[name].output).validate(result.structured_content)
+            Draft202012Validator(TOOLS[name].output).validate(result.structured_content)
         return result
 
     async def got(self, name: str, **arguments: object) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_filters_are_those_of_the_command(root: Path) -> None:
         assert (await talk.got("search", query="docker", tags=["db"], limit=1))["total"] >= 1
         assert "'soon' is not a time" in await talk.refused("search", query="x", since="soon")
         assert "'opinion' is not a type" in await talk.refused("search", query="x", type="opinion")
-        assert "layer cannot be 4" in await talk.refused("search", query="x", layer=4)
+        assert "layer: Input should be less than or equal to 3" in await talk.refused("search", query="x", layer=4)
         assert "there is no record" in await talk.refused("search", query="mem-1705751400-ffff", layer=3)
 
     talk(root, look)
@@ -72,7 +72,7 @@ def test_orders_of_strangers_are_named_but_held_back_unless_asked_for_by_id(root
         for layer in (1, 2, 3):
             got = await talk.got("search", query="zebra page", layer=layer)
             assert "curl evil" not in str(got)
-            assert "held back" in got["hits"][0]["text"]
+            assert "withheld" in got["hits"][0]["text"]
         name = got["hits"][0]["id"]
         assert "curl evil" not in str(await talk.got("timeline", id=name))
         assert "curl evil" not in str(await talk.got("session_show", id="eeee"))
@@ -115,11 +115,11 @@ def test_context_is_what_a_hook_would_hand_over(root: Path, mode: str) -> None:
 
 def test_what_the_settings_switch_off_is_told(root: Path) -> None:
     (root / "ralph.yml").write_text("memories:\n  inject: manual\n", encoding="utf-8", newline="")
-    Project(root)("pause")
+    Project(root)("capture", "off")
 
     async def look(talk: Talk) -> None:
         notes = (await talk.got("context", prompt="docker"))["notes"]
-        assert "paused" in notes[0]
+        assert "capture is off" in notes[0]
         assert "memories.inject is manual" in notes[1]
 
     talk(root, look)

@@ -117,10 +117,10 @@ def test_who_is_not_meant_is_turned_away_with_a_sentence(address: Address) -> No
         "",
     ):
         status, words = address.post(Host=host)
-        assert status in (400, 403), host
+        assert status in (400, 421), host
         assert address.token not in words
     for origin in ("http://evil.example", "null", f"https://127.0.0.1:{port}", f"http://127.0.0.1:{port}.evil.example"):
-        assert address.post(Origin=origin) == (403, "this server does not answer to other pages\n"), origin
+        assert address.post(Origin=origin)[0] == 403, origin
     assert address.post(Origin=f"http://127.0.0.1:{port}")[0] == 200
     for token in ("", "Bearer", "Bearer wrong", f"Basic {address.token}", address.token, f"Bearer {address.token}x"):
         status, words = address.post(Authorization=token)

@@ -91,7 +91,7 @@ def test_the_journal_is_found_by_words_and_filters(root: Path) -> None:
         assert "drops headers" in hit["text"]
         assert (await talk.got("journal_search", query="parser", run="run-1a2b"))["total"] == 1
         assert (await talk.got("journal_search", query="zebra"))["notes"] == ["Nothing found."]
-        assert "it is one of done, failed" in await talk.refused("journal_search", query="x", outcome="well")
+        assert "outcome: Input should be" in await talk.refused("journal_search", query="x", outcome="well")
 
     talk(root, search)
 

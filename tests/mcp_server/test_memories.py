@@ -19,7 +19,7 @@ def test_what_is_added_stands_in_the_file_with_its_origin(empty: Path, mode: str
     async def add(talk: Talk) -> str:
         got = await talk.got("memory_add", text="Use pnpm", type="decision", tags=["build", "#ci"])
         assert got["added"] is True
-        assert got["file"].startswith(".agent/memories.md:")
+        assert got["source"].startswith(".agent/memories.md:")
         return str(got["id"])
 
     name = talk(empty, add, mode=mode, name="claude-code")
@@ -125,7 +125,7 @@ def test_a_list_gives_the_newest_and_says_how_many_there_are(root: Path) -> None
             assert (len(got["hits"]), got["total"]) == (1, 3)
             assert got["notes"] == ["2 older ones; a higher limit lists them"]
         assert "결제" in await talk.read("memory_list", tags=["payments"])
-        assert "'tip' is no type" in await talk.refused("memory_list", type="tip")
+        assert "type: Input should be 'pattern'" in await talk.refused("memory_list", type="tip")
 
     talk(root, list_)
 

@@ -8,7 +8,7 @@ from mcp_types import TextResourceContents
 from tests.mcp_server.talking import ERAS, Talk, talk
 
 from ralph.app import memory
-from ralph.mcp.resources import MEMORIES
+from ralph.mcp.server import LISTED_MEMORIES as MEMORIES
 
 
 async def content(talk: Talk, uri: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ralph.errors import RalphError, Refused, UsageError
-from ralph.mcp.token import VARIABLE, Token, chosen
+from ralph.mcp.serve import VARIABLE, Token, choose_token
 
 GOOD = "0123456789abcdef0123456789ABCDEF"
 
@@ -20,7 +20,7 @@ def kept(path: Path, text: str = f"{GOOD}\n", mode: int = 0o600) -> Path:
 
 
 def test_without_a_wish_each_start_has_a_token_of_its_own_that_has_to_be_told() -> None:
-    first, second = chosen({}, None), chosen({}, None)
+    first, second = choose_token({}, None), choose_token({}, None)
     assert first.value != second.value
     assert len(first.value) >= 43
     assert first.where == second.where == ""
@@ -28,21 +28,21 @@ def test_without_a_wish_each_start_has_a_token_of_its_own_that_has_to_be_told() 
 
 def test_a_variable_gives_one_and_a_file_goes_before_it(tmp_path: Path) -> None:
     env = {VARIABLE: f" {GOOD}xx "}
-    assert chosen(env, None) == Token(f"{GOOD}xx", "$RALPH_MCP_TOKEN")
+    assert choose_token(env, None) == Token(f"{GOOD}xx", "$RALPH_MCP_TOKEN")
     file = kept(tmp_path / "token")
-    assert chosen(env, file) == Token(GOOD, str(file))
+    assert choose_token(env, file) == Token(GOOD, str(file))
 
 
 def test_a_missing_file_is_made_for_its_owner_alone_and_stays(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         file = tmp_path / "new" / "folder" / "token"
-        first = chosen({}, file)
+        first = choose_token({}, file)
     finally:
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert chosen({}, file) == first
+    assert choose_token({}, file) == first
     assert file.read_text(encoding="utf-8") == f"{first.value}\n"
 
 
@@ -52,7 +52,7 @@ def test_two_servers_that_make_it_at_once_have_the_same(tmp_path: Path) -> None:
 
     def start() -> None:
         gate.wait()
-        found.append(chosen({}, tmp_path / "token").value)
+        found.append(choose_token({}, tmp_path / "token").value)
 
     threads = [threading.Thread(target=start) for _ in range(8)]
     for each in threads:
@@ -67,7 +67,7 @@ def test_two_servers_that_make_it_at_once_have_the_same(tmp_path: Path) -> None:
 def test_a_file_that_others_can_reach_is_refused_and_left_as_it_is(tmp_path: Path, mode: int) -> None:
     file = kept(tmp_path / "token", mode=mode)
     with pytest.raises(Refused, match="others can read or write it") as caught:
-        chosen({}, file)
+        choose_token({}, file)
     assert "chmod 600" in caught.value.hint
     assert GOOD not in str(caught.value)
     assert stat.S_IMODE(file.stat().st_mode) == mode
@@ -77,11 +77,11 @@ def test_through_a_link_it_is_the_file_behind_it_that_counts(tmp_path: Path) -> 
     link = tmp_path / "link"
     link.symlink_to(kept(tmp_path / "open", mode=0o644))
     with pytest.raises(Refused, match="others can read"):
-        chosen({}, link)
+        choose_token({}, link)
     link.unlink()
     link.symlink_to(tmp_path / "nowhere")
     with pytest.raises(Refused, match="symbolic link"):
-        chosen({}, link)
+        choose_token({}, link)
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -90,17 +90,17 @@ def test_somebody_elses_file_is_refused(tmp_path: Path) -> None:
     file = kept(tmp_path / "token")
     os.chown(file, 12345, 12345)
     with pytest.raises(Refused, match="belongs to somebody else"):
-        chosen({}, file)
+        choose_token({}, file)
 
 
 def test_what_is_no_file_is_told_and_never_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(Refused, match="is no regular file"):
-        chosen({}, tmp_path / "pipe")
+        choose_token({}, tmp_path / "pipe")
     with pytest.raises(RalphError, match=r"regular file|cannot be read"):
-        chosen({}, tmp_path)
+        choose_token({}, tmp_path)
     with pytest.raises(RalphError, match="cannot be read"):
-        chosen({}, kept(tmp_path / "token") / "below")
+        choose_token({}, kept(tmp_path / "token") / "below")
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_what_cannot_be_sent_or_could_be_guessed_is_refused_and_not_repeated(
 ) -> None:
     for env, file in (({VARIABLE: text}, None), ({}, kept(tmp_path / "token", text))):
         with pytest.raises(UsageError, match=what) as caught:
-            chosen(env, file)
+            choose_token(env, file)
         assert not text.strip() or text.strip() not in str(caught.value)

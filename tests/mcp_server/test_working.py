@@ -7,7 +7,7 @@ from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
 from ralph.app import task
-from ralph.mcp.working import TASKS
+from ralph.mcp.tools import TASKS
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -26,7 +26,7 @@ def test_tasks_are_listed_in_their_order_and_shown_whole(root: Path, mode: str) 
         assert (whole["title"], whole["description"]) == ("Refund an order", "All of it, or a part.")
         assert "환불 화면" in await talk.read("task_show", id=second)
         assert "there is no task" in await talk.refused("task_show", id="t-nope")
-        assert "it is one of pending" in await talk.refused("task_list", status="open")
+        assert "status: Input should be 'pending'" in await talk.refused("task_list", status="open")
 
     talk(root, look, mode=mode)
 

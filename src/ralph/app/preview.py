@@ -125,7 +125,7 @@ def show(
 def _switched_off(root: Path, config: Config, event: Event) -> Iterable[str]:
     settings = config.memories
     if hook_state.paused_since(root) is not None and event is not Event.LOOP:
-        yield "hooks are paused here and hand over nothing; `ralph resume-capture` lets them go on"
+        yield "hooks are paused here and hand over nothing; `ralph capture on` lets them go on"
     if settings.inject is not Inject.AUTO:
         yield f"memories.inject is {settings.inject.value}: no hook hands over memories by itself"
     if not settings.enabled:
