@@ -1,9 +1,4 @@
-"""Where a project begins and where its state lives, in folders and repositories that git itself made.
-
-The root is the nearest folder with a marker unless somebody names it; the state of a worktree is
-in the main checkout. Submodules, bare repositories, stale pointers and broken `.git` files must
-not lead astray: then the root keeps its own state.
-"""
+"""The functions of `ralph.paths`, over `discovery`, which has its own tests."""
 
 import os
 import subprocess
@@ -12,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.errors import UsageError
+from ralph.errors import Unreadable, UsageError
 from ralph.store import files
 
 
@@ -51,7 +46,7 @@ def worktree(checkout: Path, name: str = "worktree") -> Path:
 # --- the root ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("marker", ["ralph.yml", ".ralph", ".agent", ".git"])
+@pytest.mark.parametrize("marker", ["ralph.yml", ".ralph", ".git"])
 def test_each_marker_makes_a_root_for_all_folders_below(tmp_path: Path, marker: str) -> None:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
@@ -113,95 +108,41 @@ def test_a_root_reached_through_a_link_or_dots_is_the_real_folder(tmp_path: Path
     assert paths.project_root(tmp_path, tmp_path / "link" / ".." / "real") == tmp_path / "real"
 
 
-# --- worktrees ---------------------------------------------------------------------------------
+# --- state -------------------------------------------------------------------------------------
 
 
-def test_the_state_of_a_worktree_is_in_the_main_checkout_and_its_memories_are_its_own(checkout: Path) -> None:
+def test_memories_are_a_worktrees_own_and_tasks_are_in_the_main_checkout(checkout: Path) -> None:
     tree = worktree(checkout)
-    deep = tree / "src" / "deep"
-    deep.mkdir(parents=True)
-    root = paths.project_root(deep)
-    assert root == tree
-    assert paths.state_root(root) == checkout
-    assert paths.log_folder(root) == checkout / ".ralph" / "log"
-    assert paths.tasks_folder(root) == checkout / ".ralph" / "tasks"
-    assert paths.features_folder(root) == checkout / ".ralph" / "features"
-    assert paths.memories_files(root)[0] == tree / ".agent" / "memories.md"
-    assert paths.knowledge_folder(root) == tree / ".ralph" / "knowledge"
+    assert paths.main_checkout(tree) == checkout
+    assert paths.state_folder(tree) == paths.state_folder(checkout)
+    assert paths.tasks_folder(tree) == checkout / ".ralph" / "tasks"
+    assert paths.features_folder(tree) == checkout / ".ralph" / "features"
+    assert paths.memories_files(tree)[0] == tree / ".agent" / "memories.md"
+    assert paths.knowledge_folder(tree) == tree / ".ralph" / "knowledge"
 
 
-def test_a_project_in_a_sub_folder_of_a_worktree_has_its_state_at_the_same_place_in_the_main_checkout(
-    checkout: Path,
-) -> None:
-    tree = worktree(checkout)
-    root = paths.project_root(tree / "packages" / "app")
-    assert root == tree / "packages" / "app"
-    assert paths.state_root(root) == checkout / "packages" / "app"
-    assert paths.state_root(checkout / "packages" / "app") == checkout / "packages" / "app"
-
-
-def test_a_main_checkout_and_a_folder_without_git_keep_their_own_state(checkout: Path) -> None:
-    assert paths.state_root(checkout) == checkout
-    assert paths.state_root(checkout.parent) == checkout.parent
-
-
-def test_a_pointer_with_a_relative_path_is_followed(checkout: Path) -> None:
-    tree = worktree(checkout)
-    (tree / ".git").write_text("gitdir: ../main/.git/worktrees/worktree\n", encoding="utf-8")
-    assert paths.state_root(tree) == checkout
-
-
-def test_a_submodule_is_a_project_of_its_own_also_inside_a_worktree(checkout: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init")
-    git(other, "commit", "--allow-empty", "-m", "begin")
-    git(checkout, "submodule", "add", str(other), "sub")
-    git(checkout, "commit", "-m", "sub")
-    tree = worktree(checkout)
-    git(tree, "submodule", "update", "--init")
-    for sub in (checkout / "sub", tree / "sub"):
-        assert (sub / ".git").is_file()
-        assert paths.project_root(sub) == sub
-        assert paths.state_root(sub) == sub
-
-
-def test_the_worktree_of_a_bare_repository_keeps_its_own_state(checkout: Path, tmp_path: Path) -> None:
-    git(tmp_path, "clone", "--bare", str(checkout), "bare.git")
-    git(tmp_path / "bare.git", "worktree", "add", str(tmp_path / "tree"))
-    assert paths.project_root(tmp_path / "tree") == tmp_path / "tree"
-    assert paths.state_root(tmp_path / "tree") == tmp_path / "tree"
-
-
-def test_a_git_folder_that_stands_elsewhere_does_not_move_the_state(checkout: Path, tmp_path: Path) -> None:
-    git(tmp_path, "clone", "--separate-git-dir", str(tmp_path / "elsewhere"), str(checkout), "copy")
-    assert (tmp_path / "copy" / ".git").is_file()
-    assert paths.state_root(tmp_path / "copy") == tmp_path / "copy"
-
-
-def test_a_worktree_whose_main_checkout_is_gone_keeps_its_own_state(checkout: Path) -> None:
+def test_a_broken_git_file_is_an_error_with_a_hint(checkout: Path) -> None:
     tree = worktree(checkout)
     checkout.rename(checkout.parent / "moved")
-    assert paths.state_root(tree) == tree
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"\xff\xfe", b"gitdir: \x00", b"gitdir:", b"nonsense", b"gitdir: .", b"gitdir: loop", b"\n" * 9],
-)
-def test_a_broken_git_file_leads_nowhere(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / ".git").write_bytes(content)
-    (tmp_path / "loop").symlink_to("loop")
-    assert paths.state_root(tmp_path) == tmp_path
+    with pytest.raises(Unreadable, match="no git directory") as caught:
+        paths.state_folder(tree)
+    assert "git worktree repair" in caught.value.hint
 
 
 def test_the_logs_of_all_worktrees_are_one_file_that_outlives_them(checkout: Path) -> None:
     trees = [checkout, worktree(checkout, "one"), worktree(checkout, "two")]
     for number, tree in enumerate(trees):
         log = paths.log_folder(tree) / "injections.jsonl"
-        files.append(log, f'{{"v": {number}}}\n', root=paths.state_root(tree))
+        files.append(log, f'{{"v": {number}}}\n', root=paths.state_boundary(tree))
     git(checkout, "worktree", "remove", "../one")
     assert log.read_bytes() == b'{"v": 0}\n{"v": 1}\n{"v": 2}\n'
+
+
+def test_git_clean_deletes_no_state(checkout: Path) -> None:
+    log = paths.log_folder(checkout) / "sessions" / "s.jsonl"
+    files.append(log, "{}\n", root=paths.state_boundary(checkout))
+    git(checkout, "clean", "-fdx")
+    assert log.is_file()
 
 
 # --- words for people --------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The installed wheel runs without any development dependency."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -7,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from ralph import paths
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,7 +58,11 @@ def test_a_hook_of_the_wheel_records_and_leaves_nothing_running(installed: Path,
     ralph(installed, "init", cwd=tmp_path)
     python = installed / "env" / "bin" / "python"
     run = next((installed / "env").glob("lib/*/site-packages/ralph/hooks/run.py"))
-    env = {"HOME": str(tmp_path / "home"), "CLAUDE_PROJECT_DIR": str(tmp_path)}
+    env = {
+        "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
+        "HOME": str(tmp_path / "home"),
+        "CLAUDE_PROJECT_DIR": str(tmp_path),
+    }
     for event in ("SessionStart", "PostToolUse", "SessionEnd"):  # the first writes the cache that the others need
         payload = (
             f'{{"session_id":"s1","cwd":"{tmp_path}","hook_event_name":"{event}","source":"startup","tool_name":"Bash",'
@@ -65,13 +72,13 @@ def test_a_hook_of_the_wheel_records_and_leaves_nothing_running(installed: Path,
         done = subprocess.run(words, input=payload.encode(), env=env, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
     assert not hook_failures(tmp_path)
-    log = (tmp_path / ".ralph" / "log" / "sessions" / "s1.jsonl").read_text(encoding="utf-8")
+    log = (paths.log_folder(tmp_path) / "sessions" / "s1.jsonl").read_text(encoding="utf-8")
     assert '"type": "event"' in log
     assert "40 passed" in log
 
 
 def hook_failures(root: Path) -> str:
-    file = root / ".ralph" / "log" / "hook-failures"
+    file = paths.log_folder(root) / "hook-failures"
     return file.read_text(encoding="utf-8").strip() if file.exists() else ""
 
 

@@ -175,7 +175,7 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
     """
     loading = _Loading(root, env)
     loading.read(sources(root, env))
-    if root is not None and paths.settings_files(root) != (above := paths.config_files(paths.state_root(root))):
+    if root is not None and paths.settings_files(root) != (above := paths.config_files(paths.main_checkout(root))):
         loading.keep_private(above, env)
     loading.environment(env)
     for name, value in flags.items():
@@ -238,7 +238,7 @@ class _Loading:
         text = _read(self.trust_file, Place(Layer.USER, str(self.trust_file))) if self.trust_file else None
         named = Named(key.name, value, place, trusted=False)
         held = {(one.root, one.key, one.digest) for one in trusted(text or "")}
-        roots = set() if self.root is None else {real_root(self.root), real_root(paths.state_root(self.root))}
+        roots = set() if self.root is None else {real_root(self.root), real_root(paths.main_checkout(self.root))}
         if any((root, key.name, named.digest) in held for root in roots):
             named = replace(named, trusted=True)
         self.named.append(named)

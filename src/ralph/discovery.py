@@ -60,9 +60,14 @@ class Location:
         return self.root[len(self.top) :].strip("/") if self.top else ""
 
     @property
+    def boundary(self) -> str:
+        """The folder that no write to the state may leave: the shared git directory, or the main checkout."""
+        return self.common if self.common and state_home(self.main) != "project" else self.main
+
+    @property
     def home(self) -> str:
         """The folder with the state of every machine that this copy of the project has been on."""
-        if not self.common or state_home(self.main) == "project":
+        if self.boundary == self.main:
             return f"{self.main}/.ralph/local"
         name = self.inside.replace("%", "%25").replace("/", "%2F")
         return f"{self.common}/ralph/{'%5F' if name == '_' else name or '_'}"
@@ -133,7 +138,7 @@ def locate(root: str) -> Location:
     if not os.path.exists(f"{git}/commondir"):  # a submodule or a separate git directory: a main checkout
         return Location(root, top, git, git, root, "")
     common = os.path.realpath(os.path.join(git, read_text(f"{git}/commondir")))
-    if not os.path.isfile(f"{common}/HEAD"):
+    if not os.path.isdir(common):
         raise BrokenCheckout(pointer, common)
     main = _main_checkout(common)
     return Location(root, top, git, common, main + root[len(top) :] if main else root, os.path.basename(git))

@@ -1,137 +1,119 @@
-"""Every path that Ralph touches, one function each, and where a project begins.
+"""Every path that Ralph touches, one function for each.
 
-The root is found upward from the working directory: the nearest folder with a `ralph.yml`, a
-`.ralph/`, an `.agent/` or a `.git` wins. In a git worktree, files that git tracks are the
-worktree's own, while logs, index and cache live in the main checkout (`state_root`), so that
-deleting a worktree strands nothing. What is made of a checkout's own files (index, graph) is made for
-each checkout: a worktree's lies in a folder of the main checkout's cache, by git's name for the worktree.
-Worktrees are recognised by reading git's own pointer files: that costs no process. Who stands in the worktree of a
-task works on that task (`task_of`); `hooks/place.py` knows it the same way.
+Where a project begins and where its state lives is decided in `discovery.py`; this module gives the same as `Path`s.
+Files that git tracks are each checkout's own. Tasks and features are in the main checkout, and logs, index and caches
+in the state folder, which all worktrees share.
 """
 
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ralph.errors import UsageError
+from ralph import discovery
+from ralph.errors import Unreadable, UsageError
 
-TREES = ".worktrees"
-"""The folder of a main checkout that holds the worktrees of its tasks, by their ids."""
-MARKERS = ("ralph.yml", ".ralph", ".agent", ".git")
+TREES = discovery.TREES
+MARKERS = (*discovery.MARKERS, ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")
-"""What git's patterns would not take as itself."""
+"""Characters that a git pattern has to escape."""
 
 
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
-    """The project's folder: `--root`, `$RALPH_ROOT`, `$CLAUDE_PROJECT_DIR`, else upward from `start`, else `start`."""
+    """Return the project's folder: `--root`, `$RALPH_ROOT`, `$CLAUDE_PROJECT_DIR`, else upward from `start`.
+
+    Without any project there, the top of the git checkout counts, else `start` itself.
+    """
     env = env or {}
-    named = explicit or env.get("RALPH_ROOT") or env.get("CLAUDE_PROJECT_DIR")
-    if named:
-        folder = Path(named)
+    name = explicit or env.get("RALPH_ROOT") or env.get("CLAUDE_PROJECT_DIR")
+    if name:
+        folder = Path(name)
         with contextlib.suppress(RuntimeError):  # `~name` without such a user stays as it is
             folder = folder.expanduser()
         if not folder.is_dir():
-            raise UsageError(f"{named}: there is no such folder", hint="name an existing project folder as the root")
+            raise UsageError(f"{name}: there is no such folder", hint="name an existing project folder as the root")
         return folder.resolve()
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if any((folder / marker).exists() for marker in MARKERS):
-            return folder
-    return start
+    here = start.resolve().as_posix()
+    with _explain_broken_checkout():
+        return Path(discovery.find_root(here) or discovery.find_top(here) or here)
 
 
-def state_root(root: Path) -> Path:
-    """Where logs, index and cache live: the same place in the main checkout of a worktree, else the root itself."""
-    return _checkout(root)[0]
+def location(root: Path) -> discovery.Location:
+    """Return where a project's folders are; Unreadable when git's pointer files lead nowhere."""
+    with _explain_broken_checkout():
+        return discovery.locate(root.as_posix())
+
+
+@contextlib.contextmanager
+def _explain_broken_checkout() -> Iterator[None]:
+    try:
+        yield
+    except discovery.BrokenCheckout as error:
+        hint = "run `git worktree repair` in the main checkout, or remove the file if it is not a checkout any more"
+        raise Unreadable(str(error), hint=hint) from error
+
+
+def main_checkout(root: Path) -> Path:
+    """Return the project's folder in the main checkout: the root itself unless it is in a linked worktree."""
+    return Path(location(root).main)
 
 
 def worktree_name(root: Path) -> str:
-    """What git calls the worktree that a project is in; "" where the project keeps its own state."""
-    return _checkout(root)[1]
+    """Return git's name for the linked worktree that a project is in; "" in a main checkout."""
+    return location(root).worktree
 
 
 def task_of(root: Path) -> str:
-    """The task in whose worktree a project is: `.worktrees/<id>` where there is such a task; "" elsewhere."""
-    state, name, top = _checkout(root)
-    if not name or top.parent.name != TREES:
-        return ""
-    known = top.name.startswith("t-") or (state / ".ralph" / "tasks" / top.name).is_dir()
-    return top.name if known else ""
+    """Return the id of the task in whose worktree a project is; "" elsewhere."""
+    return location(root).task
 
 
 def worktrees(root: Path) -> dict[str, Path]:
-    """The worktrees of a project's repository that are there, by git's names: the project's folder in each."""
-    state = state_root(root)
-    for top in (state, *state.parents):
-        if (top / ".git").is_dir():
-            inside = state.relative_to(top)
-            own = (each for each in (top / ".git" / "worktrees").glob("*") if each.is_dir())
-            return {each.name: place / inside for each in own if (place := _tree_of(each)) is not None}
-        if (top / ".git").exists():
-            break
-    return {}
-
-
-def _tree_of(own: Path) -> Path | None:
-    """Where the worktree is that one of git's folders is about; None when it is gone, unless git was told to wait."""
-    try:
-        pointer = Path(os.path.normpath(own / (own / "gitdir").read_text(encoding="utf-8").strip()))
-        return pointer.parent if pointer.is_file() or (own / "locked").exists() else None
-    except (OSError, ValueError):
-        return None
-
-
-def _checkout(root: Path) -> tuple[Path, str, Path]:
-    """Where a project's state is, git's name of the worktree that it is in, and where that begins."""
-    for top in (root, *root.parents):
-        pointer = top / ".git"
-        if pointer.exists():
-            own = _git_folder(pointer) if pointer.is_file() else None
-            common = own and _common_folder(own)
-            if own is None or common is None or common.name != ".git":
-                break  # a main checkout, a submodule, a worktree of a bare repository, or nonsense
-            return common.parent / root.relative_to(top), own.name, top
-    return root, "", root
+    """Return the project's folder in each linked worktree of its repository, by git's names."""
+    return {name: Path(folder) for name, folder in discovery.worktrees(location(root)).items()}
 
 
 def git_folders(root: Path) -> tuple[Path, Path] | None:
-    """Git's own folder of the worktree that a project is in, and the one of its repository; None elsewhere."""
-    _, name, top = _checkout(root)
-    own = _git_folder(top / ".git") if name else None
-    common = own and _common_folder(own)
-    return (own, common) if own is not None and common is not None else None
+    """Return the git directories of a linked worktree and of its repository; None elsewhere."""
+    here = location(root)
+    return (Path(here.git), Path(here.common)) if here.worktree else None
+
+
+def head_log(root: Path) -> Path | None:
+    """Return the file that git writes to when the checkout comes to another commit; None outside git."""
+    git = location(root).git
+    return Path(git, "logs", "HEAD") if git else None
 
 
 def git_exclude(path: Path) -> tuple[Path, str] | None:
-    """Git's own list of what this clone ignores, and the pattern there that means this file; None outside of git."""
-    for top in path.parents:
-        pointer = top / ".git"
-        if pointer.exists():
-            own = pointer if pointer.is_dir() else _git_folder(pointer)
-            common = own and (_common_folder(own) or own)
-            if common is None or not (pointer.is_dir() or (common / "HEAD").is_file()):
-                return None
-            return common / "info" / "exclude", "/" + _SPECIAL.sub(r"\\\g<0>", path.relative_to(top).as_posix())
-    return None
-
-
-def _git_folder(pointer: Path) -> Path | None:
-    """The folder that a `.git` file of a worktree or a submodule names."""
-    try:
-        word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
-        return Path(os.path.realpath(pointer.parent / where)) if word == "gitdir" else None
-    except (OSError, ValueError):
+    """Return git's list of what this clone ignores, and the pattern there for a file; None outside git."""
+    here = location(path.parent)
+    if not here.common:
         return None
+    pattern = _SPECIAL.sub(r"\\\g<0>", path.relative_to(here.top).as_posix())
+    return Path(here.common, "info", "exclude"), f"/{pattern}"
 
 
-def _common_folder(own: Path) -> Path | None:
-    """The folder that a worktree's own git folder shares with the main checkout."""
-    try:
-        return Path(os.path.realpath(own / (own / "commondir").read_text(encoding="utf-8").strip()))
-    except (OSError, ValueError):
-        return None
+def state_folder(root: Path) -> Path:
+    """Return the folder with logs, index, caches and ledger of this machine, shared by all worktrees."""
+    return Path(location(root).state)
+
+
+def state_boundary(root: Path) -> Path:
+    """Return the folder that no write to the state may leave, wherever links lead."""
+    return Path(location(root).boundary)
+
+
+def source_path(root: Path, name: str) -> Path:
+    """Return the file of a source by its name in the index: below `log/` or `cache/` it is in the state folder."""
+    return (state_folder(root) if name.startswith(("log/", "cache/")) else root) / name
+
+
+def other_state_folders(root: Path) -> list[Path]:
+    """Return the state folders that came with a copy from other machines; Ralph believes nothing in them."""
+    own = state_folder(root)
+    return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
 
 
 def memories_files(root: Path) -> tuple[Path, ...]:
@@ -151,7 +133,7 @@ def ralph_folder(root: Path) -> Path:
 
 def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
     """The checkout whose memory files count: a worktree's own or, where it has none of these, the main checkout's."""
-    return root if any(map(os.path.lexists, own_files)) else state_root(root)
+    return root if any(map(os.path.lexists, own_files)) else main_checkout(root)
 
 
 def knowledge_root(root: Path) -> Path:
@@ -181,21 +163,21 @@ def scratchpad(root: Path) -> Path:
 
 def tasks_folder(root: Path) -> Path:
     """Tasks, one folder each, in the main checkout."""
-    return state_root(root) / ".ralph" / "tasks"
+    return main_checkout(root) / ".ralph" / "tasks"
 
 
 def features_folder(root: Path) -> Path:
     """Features, one folder each, in the main checkout."""
-    return state_root(root) / ".ralph" / "features"
+    return main_checkout(root) / ".ralph" / "features"
 
 
 def log_folder(root: Path) -> Path:
-    """What happened: sessions, runs and injections, in the main checkout."""
-    return state_root(root) / ".ralph" / "log"
+    """What happened: sessions, runs and injections."""
+    return state_folder(root) / "log"
 
 
 def runs_folder(root: Path) -> Path:
-    """What the runs of the loop did, in the main checkout."""
+    """Logs of the loop's runs."""
     return log_folder(root) / "runs"
 
 
@@ -205,7 +187,7 @@ def run_log(root: Path, run: str) -> Path:
 
 
 def run_folder(root: Path, run: str) -> Path:
-    """What each iteration of a run was asked."""
+    """The prompts of a run's iterations."""
     return runs_folder(root) / run
 
 
@@ -215,40 +197,62 @@ def run_output(root: Path, run: str) -> Path:
 
 
 def heartbeat(root: Path, run: str) -> Path:
-    """By which a run says that it lives."""
+    """The file that a live run keeps touching."""
     return cache_folder(root) / "runs" / f"{run}.alive"
 
 
 def stop_request(root: Path, run: str) -> Path:
-    """By which somebody asks a run to stop."""
+    """The file that asks a run to stop."""
     return cache_folder(root) / "runs" / f"{run}.stop"
 
 
+def index_link(root: Path) -> Path:
+    """A link to the index for people with `sqlite3`; Ralph makes it and never reads it."""
+    return root / ".ralph" / "ralph.db"
+
+
+def mcp_status_file(root: Path) -> Path:
+    """What other MCP servers answered last, in the main checkout, where other tools look for it."""
+    return main_checkout(root) / ".ralph" / "cache" / "mcp-status.json"
+
+
+def old_state(root: Path) -> tuple[Path, ...]:
+    """State of earlier versions, which kept it in the work tree of the main checkout."""
+    folder = main_checkout(root) / ".ralph"
+    return (folder / "log", folder / "cache", folder / "ralph.db")
+
+
+def has_old_state(root: Path) -> bool:
+    """Whether there is state of earlier versions in the work tree; what is behind a link is not ours."""
+    log, _, index = old_state(root)
+    own = (path for path in (log, index) if path.exists() and not path.is_symlink())
+    return not log.parent.is_symlink() and any(own)
+
+
 def index_file(root: Path) -> Path:
-    """The SQLite index of a checkout, kept in the main one; it can be deleted at any time."""
-    name = worktree_name(root)
-    return (tree_cache(root, name) if name else ralph_folder(root)) / "ralph.db"
+    """The SQLite index of a checkout; it can be deleted at any time."""
+    return Path(location(root).index)
 
 
 def graph_file(root: Path) -> Path:
-    """The graph of a checkout, which is made of its index."""
+    """The graph of a checkout, made from its index."""
     name = worktree_name(root)
     return (tree_cache(root, name) if name else cache_folder(root)) / "graph.db"
 
 
 def tree_cache(root: Path, name: str) -> Path:
-    """What is made of the files of one worktree, by git's name for it; in the main checkout."""
+    """The caches of one linked worktree, by git's name for it."""
     return tree_caches(root) / name
 
 
 def tree_caches(root: Path) -> Path:
-    """The folder with a folder for each worktree that was ever searched."""
+    """The folder with the caches of each linked worktree."""
     return cache_folder(root) / "worktrees"
 
 
 def cache_folder(root: Path) -> Path:
-    """What may be thrown away but costs time to make again."""
-    return state_root(root) / ".ralph" / "cache"
+    """What can be made again, at the cost of time."""
+    return state_folder(root) / "cache"
 
 
 def progress_files(root: Path) -> tuple[Path, ...]:
@@ -303,7 +307,7 @@ def settings_files(root: Path) -> tuple[Path, ...]:
     The branch of a worktree may be older than the project's settings, or these may not be committed, and the settings
     of one person never are. What is private is so there, too.
     """
-    own, main = config_files(root), state_root(root)
+    own, main = config_files(root), main_checkout(root)
     if main == root:
         return own
     if not any(map(os.path.lexists, own)):
@@ -312,11 +316,9 @@ def settings_files(root: Path) -> tuple[Path, ...]:
 
 
 def user_config_file(env: Mapping[str, str]) -> Path | None:
-    """The settings of one person for all projects; None when there is no home to keep them in."""
-    folder = Path(env.get("XDG_CONFIG_HOME") or "")
-    if not folder.is_absolute():
-        folder = Path(env.get("HOME") or "", ".config")
-    return folder / "ralph" / "config.yml" if folder.is_absolute() else None
+    """The settings of one person for all projects; None without a home."""
+    folder = discovery.user_folder("CONFIG", env)
+    return Path(folder, "config.yml") if folder else None
 
 
 def gitignore(root: Path) -> Path:

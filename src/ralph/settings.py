@@ -50,6 +50,13 @@ class Provider(StrEnum):
     COMPATIBLE = "compatible"
 
 
+class StateHome(StrEnum):
+    """Where logs, index and caches are kept."""
+
+    GIT = "git"
+    PROJECT = "project"
+
+
 class CriterionType(StrEnum):
     """What tells that the loop is done."""
 
@@ -219,6 +226,17 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """The section `state`: where logs, index and caches are kept."""
+
+    home: StateHome = setting(
+        StateHome.GIT,
+        "Keep logs, index and caches in the git directory, or in `.ralph/local/` of the project.",
+        choices=tuple(StateHome),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Summarize:
     """The section `summarize`: who may improve the summary of a session."""
 
@@ -238,6 +256,7 @@ class Config:
     privacy: Privacy = section(Privacy(), "privacy")
     embedding: Embedding = section(Embedding(), "embedding")
     capture: Capture = section(Capture(), "capture")
+    state: State = section(State(), "state")
     summarize: Summarize = section(Summarize(), "summarize")
     retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
     retention_mb: int = setting(0, "The oldest session logs over so many megabytes may be removed; 0 keeps them.")

@@ -79,7 +79,7 @@ class Workshop:
         return runs.snapshot(self.root, run.id, iteration)
 
     def put(self, name: str, text: str) -> Path:
-        path = self.root / name
+        path = paths.source_path(self.root, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
         return path

@@ -63,7 +63,7 @@ def test_a_session_without_a_summary_is_summed_up_from_what_there_is(root: Path)
     put(root, "cut", line("cut", 1, "add a login page"), line("cut", 2, "ran it", ObservationKind.TOOL_USE, "tool"))
     said = text(root)
     assert "- [cut] session 2026-11-10: Goal: add a login page" in said
-    (log,) = root.glob(".ralph/log/sessions/*")
+    (log,) = paths.log_folder(root).glob("sessions/*")
     assert log.read_text(encoding="utf-8").count("\n") == 2
 
 
@@ -118,7 +118,7 @@ def test_a_very_long_session_is_summed_up_from_both_ends(root: Path) -> None:
 
 def test_what_is_going_on_is_told(root: Path) -> None:
     run = encode_line("run", {"id": "r-1", "goal": "ship it", "status": "running", "iterations": 3})
-    write(root / ".ralph" / "log" / "runs" / "r-1.jsonl", run)
+    write(paths.log_folder(root) / "runs" / "r-1.jsonl", run)
     task = '{"id": "t-7", "title": "Write the docs", "status": "in_progress"}'
     write(paths.tasks_folder(root) / "t-7" / "task.json", task)
     index.sync(root)

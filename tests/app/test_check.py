@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import paths
 from ralph.app import briefing, check, memory, search
 from ralph.app.check import Report
 from ralph.errors import NotFound
@@ -339,7 +340,9 @@ def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository
     (main,), (branch,) = repo.check(), check.check(worktree)
     assert (main.verdict, branch.verdict) == (CitationState.FRESH, CitationState.GONE)
     assert check.cache_file(worktree) != check.cache_file(repo.root)
-    assert all(each.is_relative_to(repo.root / ".ralph/cache") for each in map(check.cache_file, (worktree, repo.root)))
+    assert all(
+        each.is_relative_to(paths.cache_folder(repo.root)) for each in map(check.cache_file, (worktree, repo.root))
+    )
 
 
 def test_few_questions_serve_many_records(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.test_session import about, line, put
 
+from ralph import paths
 from ralph.app import compress, index, logs, session, status
 from ralph.app.summary import Improved
 from ralph.app.worth import MOST, worth
@@ -51,7 +52,7 @@ def busy(name: str, reads: int = 40) -> list[Record]:
 
 def recorded(root: Path, name: str, *more: str, records: list[Record] | None = None) -> Path:
     put(root, name, *map(encode_record, busy(name) if records is None else records), *more)
-    return root / ".ralph" / "log" / "sessions" / f"{name}.jsonl"
+    return paths.log_folder(root) / "sessions" / f"{name}.jsonl"
 
 
 def texts(root: Path, name: str) -> list[str]:
@@ -98,11 +99,11 @@ def test_a_session_keeps_its_times_host_and_place(tmp_path: Path) -> None:
 def test_the_stored_summary_is_kept_when_it_is_the_last_word(tmp_path: Path) -> None:
     recorded(tmp_path, "aaaa", about("aaaa", summary="Older."), about("aaaa", summary="Best.", summary_by="command"))
     recorded(tmp_path, "bbbb", records=busy("bbbb")[:5])
-    with (tmp_path / ".ralph/log/sessions/bbbb.jsonl").open("a", encoding="utf-8", newline="") as file:
+    with (paths.log_folder(tmp_path) / "sessions/bbbb.jsonl").open("a", encoding="utf-8", newline="") as file:
         file.write(about("bbbb", summary="Early.") + "".join(map(encode_record, busy("bbbb")[5:])))
     compress.compress(tmp_path, OLD, really=True)
     assert session.summary(tmp_path, "aaaa").text == "Best."
-    assert '"summary_by":"command"' in (tmp_path / ".ralph/log/sessions/aaaa.jsonl").read_text(encoding="utf-8")
+    assert '"summary_by":"command"' in (paths.log_folder(tmp_path) / "sessions/aaaa.jsonl").read_text(encoding="utf-8")
     assert "Goal: add a login page" in session.summary(tmp_path, "bbbb").text
 
 
@@ -161,7 +162,7 @@ def test_raw_events_become_observations_of_today_s_rules(tmp_path: Path) -> None
     put(tmp_path, "raw-1", raw(0, "UserPromptSubmit", prompt="call it Bluebird and ship it"), *reads)
     (tmp_path / "ralph.yml").write_text('privacy:\n  patterns: ["Blue[a-z]+"]\n', encoding="utf-8", newline="")
     compress.compress(tmp_path, OLD, really=True)
-    text = (tmp_path / ".ralph/log/sessions/raw-1.jsonl").read_text(encoding="utf-8")
+    text = (paths.log_folder(tmp_path) / "sessions/raw-1.jsonl").read_text(encoding="utf-8")
     assert "Bluebird" not in text
     assert '"type": "event"' not in text
     assert len(text.splitlines()) == 2
@@ -220,7 +221,7 @@ def test_a_session_whose_summary_could_not_be_improved_stays_whole(tmp_path: Pat
 def test_it_makes_a_session_no_younger(tmp_path: Path) -> None:
     log = recorded(tmp_path, "aaaa")
     put(tmp_path, "late", line("late", 0, "a later one"))
-    os.utime(tmp_path / ".ralph/log/sessions/late.jsonl", (1_790_000_000, 1_790_000_000))
+    os.utime(paths.log_folder(tmp_path) / "sessions/late.jsonl", (1_790_000_000, 1_790_000_000))
     compress.compress(tmp_path, OLD, really=True)
     assert (status.last_session(tmp_path) or status.LastSession("", "")).id == "late"
     assert [one.path for one in index.prune(tmp_path, days=36_500)] == []

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, page
 
+from ralph import paths
 from ralph.app import forget, index, session
 from ralph.app.forget import Plan
 from ralph.app.forgetting import Wanted
@@ -26,19 +27,19 @@ from ralph.store.index import Index
 from ralph.store.vectors import VectorCache
 
 SECRET = "zebrafish-quokka-77"
-S1, S2 = ".ralph/log/sessions/s1.jsonl", ".ralph/log/sessions/s2.jsonl"
-LEDGER = ".ralph/log/injections.jsonl"
+S1, S2 = "log/sessions/s1.jsonl", "log/sessions/s2.jsonl"
+LEDGER = "log/injections.jsonl"
 
 
 def put(root: Path, name: str, text: str) -> Path:
-    path = root / name
+    path = paths.source_path(root, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
     return path
 
 
 def read(root: Path, name: str) -> str:
-    return (root / name).read_bytes().decode()
+    return paths.source_path(root, name).read_bytes().decode()
 
 
 def everything(root: Path) -> bytes:
@@ -200,7 +201,7 @@ class TestLogs:
         other = Record(
             "ret-2", MemoryKind.CONTEXT, "kept", status=Status.RETIRED, links=(Link("superseded_by", "know-x"),)
         )
-        log = put(tmp_path, ".ralph/log/runs/r1.jsonl", "".join(map(encode_record, (old, same, other))))
+        log = put(tmp_path, "log/runs/r1.jsonl", "".join(map(encode_record, (old, same, other))))
         forgotten(tmp_path, ids=("know-jwt",))
         assert log.read_text(encoding="utf-8") == encode_record(other)
         assert SECRET.encode() not in everything(tmp_path)
@@ -222,11 +223,11 @@ class TestLogs:
         put(tmp_path, S1, about("s1", summary=SECRET) + seen(1, SECRET) + raw(SECRET) + '{"v": 1, "type": "obs')
         put(tmp_path, S2, about("s2", summary="kept") + seen(4, "fourth", "s2"))
         put(tmp_path, LEDGER, injected("mem-1") + injected("mem-1", "s2"))
-        put(tmp_path, ".ralph/cache/injected/s1", "mem-1\n")
+        put(tmp_path, "cache/injected/s1", "mem-1\n")
         put(tmp_path, ".agent/memories.md", page(Block("learned there", id="mem-1705751400-a3f8")))
         forgotten(tmp_path, session="s1")
-        assert not (tmp_path / S1).exists()
-        assert not (tmp_path / ".ralph/cache/injected/s1").exists()
+        assert not paths.source_path(tmp_path, S1).exists()
+        assert not (paths.cache_folder(tmp_path) / "injected/s1").exists()
         assert read(tmp_path, S2) == about("s2", summary="kept") + seen(4, "fourth", "s2")
         assert read(tmp_path, LEDGER) == injected("mem-1", "s2")
         assert "learned there" in read(tmp_path, ".agent/memories.md")
@@ -247,8 +248,8 @@ class TestLogs:
         put(tmp_path, LEDGER, injected("a", day=1) + injected("b", day=11))
         put(tmp_path, ".agent/memories.md", page(Block("old and kept", created="2020-01-01")))
         made = forgotten(tmp_path, before="2026-11-10")
-        assert made.whole_files == (tmp_path / S1,)
-        assert not (tmp_path / S1).exists()
+        assert made.whole_files == (paths.source_path(tmp_path, S1),)
+        assert not paths.source_path(tmp_path, S1).exists()
         assert read(tmp_path, S2) == about("s2") + seen(3, "new", "s2", 10) + raw("n", "s2")
         assert read(tmp_path, LEDGER) == injected("b", day=11)
         assert "old and kept" in read(tmp_path, ".agent/memories.md")
@@ -327,11 +328,11 @@ class TestDerived:
     def test_vectors_go_when_no_record_has_them_any_more(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "said twice") + seen(2, "said twice") + seen(3, SECRET) + seen(4, "kept"))
         held = index.ask(tmp_path, rows.digests)
-        cache = tmp_path / ".ralph/cache/vectors.db"
+        cache = paths.cache_folder(tmp_path) / "vectors.db"
         with VectorCache(cache) as vectors:
             vectors.put("model", {digest: b"marked" + digest.encode() for digest in held.values()})
             assert vectors.count("model") == 3
-        packed = put(tmp_path, ".ralph/cache/vectors.packed", "all of them in one piece")
+        packed = put(tmp_path, "cache/vectors.packed", "all of them in one piece")
         texts = index.ask(tmp_path, lambda connection: rows.records(connection, list(held)))
         secret = next(held[key] for key, record in texts.items() if record.text == SECRET)
         forgotten(tmp_path, ids=("obs-1", "obs-3"))

@@ -159,9 +159,9 @@ def test_where_nothing_is_remembered_the_graph_is_empty_and_leaves_no_trace(tmp_
 
 def test_an_index_in_memory_has_a_graph_in_memory(root: Path) -> None:
     first = graph.overview(root)
-    shutil.rmtree(root / ".ralph/cache")
+    shutil.rmtree(paths.cache_folder(root))
     index.of(root).discard()
-    (root / ".ralph/ralph.db").mkdir()
+    (paths.index_file(root)).mkdir()
     assert graph.overview(root) == first
     assert not (paths.cache_folder(root) / "graph.db").exists()
 

@@ -10,6 +10,7 @@ from tests.cli.runner import Block, page
 from tests.conftest import ordinary_user
 from tests.hooks.world import SESSION, World, world
 
+from ralph import paths
 from ralph.app import hook, hook_state, index, ledger
 from ralph.capture.event import Happening
 from ralph.context import render
@@ -76,13 +77,13 @@ def stopped(here: World, message: str = "Done.", session: str = SESSION, event: 
 
 
 def lines(here: World, kind: str, session: str = SESSION) -> list[dict[str, object]]:
-    path = here.root / ".ralph" / "log" / "sessions" / f"{session}.jsonl"
+    path = paths.log_folder(here.root) / "sessions" / f"{session}.jsonl"
     found = parse_log(path.read_text(encoding="utf-8"))
     return [dict(line.value) for line in found.lines if line.type == kind]
 
 
 def notes(here: World, session: str = SESSION) -> list[str]:
-    path = here.root / ".ralph" / "log" / "sessions" / f"{session}.jsonl"
+    path = paths.log_folder(here.root) / "sessions" / f"{session}.jsonl"
     found = parse_log(path.read_text(encoding="utf-8"))
     return [entry.record.text for entry in found.entries if entry.record.kind == "note"]
 
@@ -328,7 +329,7 @@ def test_outside_of_projects_only_those_are_recorded_who_want_it(tmp_path: Path)
         assert list(root.iterdir()) == []
     put(home / ".config" / "ralph" / "config.yml", "capture: {everywhere: true}")
     hook.handle_event(str(root), "claude", "UserPromptSubmit", sent, env=env, project=False)
-    assert (root / ".ralph" / "log" / "sessions" / "s.jsonl").exists()
+    assert (paths.log_folder(root) / "sessions" / "s.jsonl").exists()
 
 
 # --- what goes wrong -----------------------------------------------------------------------------
@@ -353,7 +354,7 @@ def test_an_odd_session_id_becomes_no_path(here: World) -> None:
     ask(here, "x", "../../../odd")
     stopped(here, session="../../../odd")
     assert started(here, session="../../../odd")
-    names = [path.name for path in (here.root / ".ralph" / "log" / "sessions").iterdir()]
+    names = [path.name for path in (paths.log_folder(here.root) / "sessions").iterdir()]
     assert len(names) == 1
     assert names[0].startswith("session-")
     assert sorted(path.name for path in here.root.parent.iterdir()) == ["home", "proj"]

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from ralph import paths
 from ralph.app import briefing, memory
 from ralph.hooks.run import run_event
 from ralph.model.record import MemoryKind
@@ -27,6 +28,6 @@ def test_what_an_edit_makes_private_is_not_kept_as_it_was_before(tmp_path: Path)
     change = {"file_path": "a.md", "old_string": "Bob was fired", "new_string": "<private>Bob was fired</private>"}
     said = {"session_id": "0000-1", "cwd": str(tmp_path), "tool_name": "Edit", "tool_input": change}
     run_event("claude", "PostToolUse", json.dumps(said).encode(), {"HOME": str(tmp_path)})
-    logs = list((tmp_path / ".ralph" / "log" / "sessions").iterdir())
+    logs = list((paths.log_folder(tmp_path) / "sessions").iterdir())
     assert logs
     assert all("fired" not in log.read_text(encoding="utf-8") for log in logs)

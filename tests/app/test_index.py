@@ -40,7 +40,7 @@ def project(root: Path) -> Path:
     session = encode_line("session", {"id": "s1", "project_path": str(root)})
     lines = "".join(seen(f"ran pytest number {n}, read src/db/schema.ts", n) for n in range(60))
     put(root, LOG, session + lines)
-    put(root, ".ralph/log/runs/r1.jsonl", "".join(ended(out, n, f"number {n}") for n, out in enumerate(Outcome)))
+    put(root, "log/runs/r1.jsonl", "".join(ended(out, n, f"number {n}") for n, out in enumerate(Outcome)))
     return root
 
 
@@ -163,7 +163,7 @@ def test_a_write_ahead_log_that_is_lost_or_garbled_costs_nothing(root: Path, gar
     with closing(db.connect(path, read_only=True)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sources").fetchone()
-        with (root / LOG).open("a", encoding="utf-8") as log:
+        with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
             log.write(seen("ran pytest number 61", 61))
         after = answers(root)
         assert after != before
@@ -225,7 +225,7 @@ def test_the_answers_after_many_edits_are_those_of_an_index_made_anew(root: Path
             ".ralph/guardrails.md",
             page(*(Block(f"alpha number {n}", numbered(n + 50)) for n in range(number, 9))),
         )
-        with (root / LOG).open("a", encoding="utf-8") as log:
+        with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
             log.write(seen(f"alpha number {number}", 70 + number, "s2"))
         search(root, Query("alpha"))
     before = answers(root)
@@ -334,7 +334,7 @@ def test_verify_finds_what_was_changed_by_hand_and_the_next_search_heals_it(root
 def test_verify_knows_what_was_just_written_to_a_file(root: Path) -> None:
     answers(root)
     put(root, ".agent/memories.md", page(Block("omega")))
-    with (root / LOG).open("a", encoding="utf-8") as log:
+    with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
         log.write(seen("half a line", 99).rstrip("\n"))
     assert index.verify(root) == []
 
@@ -361,13 +361,13 @@ def test_status_counts_rows_and_bytes_and_changes_nothing(root: Path) -> None:
         "sources": 4, "records": 42, "observations": 60, "journal": 5, "sessions": 1, "loop_runs": 0, "tasks": 0,
     }  # fmt: skip
     assert size.database > 4096
-    assert size.logs == sum(path.stat().st_size for path in (root / ".ralph/log").rglob("*.jsonl"))
+    assert size.logs == sum(path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl"))
     _text(paths.index_file(root), random.Random(0))
     assert not index.status(root).complete
 
 
 def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memories(root: Path) -> None:
-    old = put(root, ".ralph/log/sessions/old.jsonl", seen("ancient history", 1, "old"))
+    old = put(root, "log/sessions/old.jsonl", seen("ancient history", 1, "old"))
     long_ago = (ids.now() - timedelta(days=40)).timestamp()
     os.utime(old, (long_ago, long_ago))
     os.utime(root / ".agent/memories.md", (1, 1))
@@ -382,14 +382,14 @@ def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memorie
 
 def test_prune_by_size_takes_the_oldest_first(root: Path) -> None:
     for number in range(4):
-        path = put(root, f".ralph/log/sessions/x{number}.jsonl", seen("x" * 1000, number, f"x{number}"))
+        path = put(root, f"log/sessions/x{number}.jsonl", seen("x" * 1000, number, f"x{number}"))
         os.utime(path, (1000 + number, 1000 + number))
-    total = sum(path.stat().st_size for path in (root / ".ralph/log").rglob("*.jsonl"))
+    total = sum(path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl"))
     assert index.prune(root, most_bytes=total) == []
     assert index.prune(root) == []
     names = [one.path.name for one in index.prune(root, most_bytes=total - 1500, really=True)]
     assert names == ["x0.jsonl", "x1.jsonl"]
-    assert len(list((root / ".ralph/log/sessions").iterdir())) == 3
+    assert len(list((paths.log_folder(root) / "sessions").iterdir())) == 3
     assert (root / ".agent/memories.md").exists()
 
 

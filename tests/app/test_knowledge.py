@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import paths
 from ralph.app import feature, forget, index, knowledge, memory
 from ralph.app.forgetting import Wanted
 from ralph.app.memory import Change
@@ -23,7 +24,7 @@ from ralph.model.work import Task
 from ralph.store.library import Library
 
 FOLDER = ".ralph/knowledge"
-LOG = ".ralph/log/knowledge.jsonl"
+LOG = "log/knowledge.jsonl"
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 
 
@@ -35,7 +36,7 @@ def put(root: Path, name: str, text: str) -> Path:
 
 
 def read_file(root: Path, name: str) -> str:
-    return (root / name).read_bytes().decode()
+    return paths.source_path(root, name).read_bytes().decode()
 
 
 def names(root: Path) -> list[str]:
@@ -43,7 +44,7 @@ def names(root: Path) -> list[str]:
 
 
 def retired(root: Path) -> list[Record]:
-    log = root / LOG
+    log = paths.source_path(root, LOG)
     return [each.record for each in parse_log(log.read_text(encoding="utf-8")).entries] if log.exists() else []
 
 
@@ -89,7 +90,7 @@ def test_a_replaced_body_stays_as_a_retired_record_that_search_does_not_offer(tm
         done.replaced, "Three tries of zebras.", "Retry policy", Status.RETIRED,
     )  # fmt: skip
     assert Link("superseded_by", "know-retry-policy") in old.links
-    assert (tmp_path / LOG).stat().st_mode & 0o777 == 0o600
+    assert paths.source_path(tmp_path, LOG).stat().st_mode & 0o777 == 0o600
     assert [hit.record.text for hit in search(tmp_path, Query("tries")).found.hits] == ["Five tries."]
     assert search(tmp_path, Query("zebras")).found.hits == ()
     assert index.verify(tmp_path) == []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import paths
 from ralph.app import ledger
 from ralph.app.ledger import Injection, Ledger
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
@@ -73,7 +74,7 @@ class TestKeeping:
     @pytest.mark.parametrize("session", ["../../etc/passwd", "a/b", "", "x" * 200, "세션", ".", "a\nb"])
     def test_an_odd_session_id_stays_inside_of_its_folder(self, tmp_path: Path, session: str) -> None:
         path = ledger.seen_file(tmp_path, session)
-        assert path.parent == tmp_path / ".ralph" / "cache" / "injected"
+        assert path.parent == paths.cache_folder(tmp_path) / "injected"
         assert path.name not in ("", ".", "..")
         ledger.record(tmp_path, session, "SessionStart", [Injection("mem-1-a")], NOON)
         assert ledger.seen(tmp_path, session) == {"mem-1-a"}
@@ -83,10 +84,11 @@ class TestKeeping:
         own = main / ".git" / "worktrees" / "tree"
         own.mkdir(parents=True)
         (own / "commondir").write_text("../..\n", encoding="utf-8")
+        (own / "HEAD").write_text("ref: refs/heads/tree\n", encoding="utf-8")
         tree.mkdir()
         (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
         ledger.record(tree, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
-        assert (main / ".ralph" / "log" / "injections.jsonl").is_file()
+        assert (paths.log_folder(main) / "injections.jsonl").is_file()
         assert not (tree / ".ralph").exists()
         assert ledger.seen(tree, "s-1") == {"mem-1-a"}
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ralph import paths
 from ralph.app import index, memory
 
 
@@ -40,5 +41,5 @@ def test_a_damaged_index_is_made_again_within_a_look(tmp_path: Path) -> None:
     memory.add(tmp_path, "one")
     with index.one_look():
         assert count(tmp_path) == 1
-        (tmp_path / ".ralph" / "ralph.db").write_bytes(b"no database" * 1000)
+        (paths.index_file(tmp_path)).write_bytes(b"no database" * 1000)
         assert count(tmp_path) == 1

@@ -13,7 +13,7 @@ def test_a_pause_is_a_private_file_beside_the_logs_and_its_end_takes_it_away(tmp
     (tmp_path / ".ralph").mkdir()
     assert hook_state.paused_since(tmp_path) is None
     assert hook_state.pause_capture(tmp_path) is True
-    file = tmp_path / ".ralph" / "log" / "paused"
+    file = paths.log_folder(tmp_path) / "paused"
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
     began = hook_state.paused_since(tmp_path)
@@ -26,7 +26,7 @@ def test_a_pause_is_a_private_file_beside_the_logs_and_its_end_takes_it_away(tmp
 
 
 def test_an_empty_file_made_by_hand_is_a_pause_too(tmp_path: Path) -> None:
-    file = tmp_path / ".ralph" / "log" / "paused"
+    file = paths.log_folder(tmp_path) / "paused"
     file.parent.mkdir(parents=True)
     file.touch()
     assert hook_state.paused_since(tmp_path) == ""
@@ -53,6 +53,7 @@ def test_a_worktree_pauses_with_its_main_checkout(tmp_path: Path) -> None:
     own = main / ".git" / "worktrees" / "tree"
     own.mkdir(parents=True)
     (own / "commondir").write_text("../..\n", encoding="utf-8")
+    (own / "HEAD").write_text("ref: refs/heads/tree\n", encoding="utf-8")
     tree.mkdir()
     (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
     (tree / "ralph.yml").touch()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, page
 
+from ralph import paths
 from ralph.app import briefing, hook_state, insight, ledger, memory, preview, task, task_memory
 from ralph.app.ledger import Injection
 from ralph.app.preview import Event, Preview
@@ -173,4 +174,4 @@ class TestLoop:
     def test_looking_at_a_goal_makes_no_task_and_no_run(self, root: Path) -> None:
         preview.show(root, CONFIG, Event.LOOP, "make invoices")
         assert task.list_(root)[0] == []
-        assert not (root / ".ralph" / "log" / "runs").exists()
+        assert not (paths.log_folder(root) / "runs").exists()

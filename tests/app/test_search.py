@@ -98,7 +98,7 @@ def test_a_line_says_how_often_and_has_no_score_where_there_is_none() -> None:
 
 def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -> None:
     put(tmp_path, LOG, "".join(seen("ran pytest", n) for n in range(3)))
-    put(tmp_path, ".ralph/log/sessions/s9.jsonl", seen("ran pytest", 9, "s9"))
+    put(tmp_path, "log/sessions/s9.jsonl", seen("ran pytest", 9, "s9"))
     answer = verbs.search(tmp_path, Query("pytest", limit=2))
     assert sorted((each.count, len(each.repeats)) for each in answer.shown) == [(1, 0), (3, 2)]
     (again,) = (each for each in answer.shown if each.count == 3)
@@ -224,7 +224,7 @@ def test_the_project_filter_knows_the_root_a_folder_below_and_elsewhere(tmp_path
     put(tmp_path, ".agent/memories.md", page(Block("alpha learned")))
     for name, path in (("s1", tmp_path), ("s2", tmp_path / "web"), ("s3", Path("/elsewhere"))):
         session = encode_line("session", {"id": name, "project_path": str(path)})
-        put(tmp_path, f".ralph/log/sessions/{name}.jsonl", session + seen(f"alpha in {name}", int(name[1]), name))
+        put(tmp_path, f"log/sessions/{name}.jsonl", session + seen(f"alpha in {name}", int(name[1]), name))
 
     def found(project: str) -> list[str]:
         return sorted(hit.record.text for hit in verbs.search(tmp_path, Query("alpha", project=project)).found.hits)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import paths
 from ralph.app import session
 from ralph.errors import Conflict, NotFound
 from ralph.formats.log import encode_line, encode_record
@@ -27,7 +28,7 @@ def about(name: str, **said: object) -> str:
 
 
 def put(root: Path, name: str, *lines: str) -> None:
-    path = root / ".ralph" / "log" / "sessions" / f"{name}.jsonl"
+    path = paths.log_folder(root) / "sessions" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(lines), encoding="utf-8", newline="")
 

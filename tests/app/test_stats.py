@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import paths
 from ralph.app import ledger, stats
 from ralph.app.ledger import Injection
 from ralph.app.stats import EventStats, Hooks, Loops
@@ -23,7 +24,7 @@ def _memories(root: Path, *names: str) -> None:
 
 
 def _put(root: Path, name: str, text: str) -> None:
-    path = root / ".ralph" / "log" / name
+    path = paths.log_folder(root) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 

@@ -10,6 +10,7 @@ import pytest
 from tests.app.test_session import about, line, put
 from tests.context.injections import KNOWN_HOSTILE
 
+from ralph import paths
 from ralph.agents import process
 from ralph.app import briefing, session, summary
 from ralph.app.summary import Improved
@@ -18,7 +19,7 @@ from ralph.model.record import ObservationKind
 from ralph.settings import Config, Memories
 
 NAME = "aaaa-1"
-LOG = f".ralph/log/sessions/{NAME}.jsonl"
+LOG = f"log/sessions/{NAME}.jsonl"
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None
     done = improve(root, "print('A login page was added.')")
     assert (done.changed, done.text) == (True, "A login page was added.")
     assert session.summary(root, NAME).text == "A login page was added."
-    last = json.loads((root / LOG).read_text(encoding="utf-8").splitlines()[-1])
+    last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
     start = briefing.at_start(root, Config(memories=Memories(skill_injection=False)), "another").text
     assert "A login page was added." in start
@@ -53,7 +54,7 @@ def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None
 
 def test_the_next_summary_of_the_session_replaces_it(root: Path) -> None:
     improve(root, "print('By the command.')")
-    with (root / LOG).open("a", encoding="utf-8", newline="") as file:
+    with paths.source_path(root, LOG).open("a", encoding="utf-8", newline="") as file:
         file.write(about(NAME, summary="By the next Stop."))
     assert session.summary(root, NAME).text == "By the next Stop."
 
@@ -91,19 +92,19 @@ def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> N
     ],
 )
 def test_an_answer_that_is_none_changes_nothing_and_is_told(root: Path, code: str, why: str) -> None:
-    before = (root / LOG).read_bytes()
+    before = paths.source_path(root, LOG).read_bytes()
     done = improve(root, code)
     assert not done.changed
     assert why in done.why
     assert "\n" not in done.why
-    assert (root / LOG).read_bytes() == before
+    assert paths.source_path(root, LOG).read_bytes() == before
 
 
 def test_a_command_that_hangs_is_ended_and_changes_nothing(root: Path) -> None:
-    before = (root / LOG).read_bytes()
+    before = paths.source_path(root, LOG).read_bytes()
     done = improve(root, "import time; print('early', flush=True); time.sleep(600)", timeout=0.5)
     assert "took longer than 0.5 seconds" in done.why
-    assert (root / LOG).read_bytes() == before
+    assert paths.source_path(root, LOG).read_bytes() == before
 
 
 def test_a_command_that_is_not_there_is_told(root: Path) -> None:
@@ -133,7 +134,7 @@ def test_secrets_and_private_parts_reach_neither_the_command_nor_the_log(root: P
     token = "ghp_" + "kJ8sQ2vXwLpR4tYzB7nMcD9fGhA3eU5iO1xZ"
     code = f"import sys; print('Bluebird' in sys.stdin.read(), '<private>x</private>', '{token}', 'Bluebird')"
     done = improve(root, code, patterns=("Blue[a-z]+",))
-    written = (root / LOG).read_text(encoding="utf-8").splitlines()[-1]
+    written = paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1]
     assert done.text.startswith("False")
     assert [word for word in ("Bluebird", "<private>", token) if word in written] == [], written
 
@@ -144,10 +145,11 @@ def test_lines_that_give_orders_are_left_out(root: Path) -> None:
 
 
 def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> None:
-    code = f"open({LOG!r}, 'a', encoding='utf-8').write({line(NAME, 9, 'one more thing')!r}); print('Too late.')"
+    log = str(paths.source_path(root, LOG))
+    code = f"open({log!r}, 'a', encoding='utf-8').write({line(NAME, 9, 'one more thing')!r}); print('Too late.')"
     done = improve(root, code)
     assert done.why == "the session went on meanwhile"
-    assert "Too late." not in (root / LOG).read_text(encoding="utf-8")
+    assert "Too late." not in paths.source_path(root, LOG).read_text(encoding="utf-8")
 
 
 def test_a_session_of_which_nothing_is_recorded_is_not_improved(root: Path) -> None:

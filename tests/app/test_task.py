@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import paths
 from ralph.app import board, feature, task
 from ralph.app.task_file import ALLOWED, KEPT
 from ralph.errors import NotFound, RalphError, Refused, Unreadable
@@ -332,7 +333,7 @@ def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: 
     task.claim(tmp_path, name, task.claim_of("run-1"))
     entry = JournalEntry("run-1", 1, Outcome.FAILED, task=name, notes="red tests", created_at="2999-01-01T00:00:00Z")
     other = JournalEntry("run-1", 2, Outcome.DONE, task="t-other", notes="green", created_at="2999-01-01T00:00:00Z")
-    log = tmp_path / ".ralph" / "log" / "runs" / "run-1.jsonl"
+    log = paths.log_folder(tmp_path) / "runs" / "run-1.jsonl"
     log.parent.mkdir(parents=True)
     log.write_text("".join(encode_record(journal_record(each)) for each in (entry, other)), encoding="utf-8")
     events = task.log(tmp_path, name)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ralph import paths
 from ralph.cli.main import run
 
 SECTION_OF = {"pattern": "Patterns", "decision": "Decisions", "fix": "Fixes", "context": "Context"}
@@ -97,19 +98,19 @@ class Project:
         return Said(code, out.getvalue().decode(), err.getvalue().decode())
 
     def file(self, name: str) -> Path:
-        """A path inside of the project."""
-        return self.root / name
+        """A path inside the project; names below log/ and cache/ are in its state folder."""
+        return paths.source_path(self.root, name)
 
     def put(self, name: str, text: str) -> Path:
         """Write a file by hand, with its folders; bytes as they are."""
-        path = self.root / name
+        path = self.file(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
         return path
 
     def read(self, name: str = ".agent/memories.md") -> str:
         """A file's text, line ends as they are."""
-        return (self.root / name).read_bytes().decode()
+        return self.file(name).read_bytes().decode()
 
     def memories(self, *blocks: Block) -> Path:
         """Write memories.md with these blocks."""
@@ -124,8 +125,10 @@ class Project:
         return b"\n".join(str(path).encode() + b"\n" + path.read_bytes() for path in self.files())
 
     def files(self) -> list[Path]:
-        """Every file of the project, git's own aside."""
-        return sorted(p for p in self.root.rglob("*") if p.is_file() and ".git" not in p.parts)
+        """Every file of the project and of its state; git's own are left out."""
+        state = paths.state_folder(self.root)
+        places = (p for p in self.root.rglob("*") if ".git" not in p.parts or p.is_relative_to(state))
+        return sorted(p for p in places if p.is_file())
 
     def marks(self) -> dict[str, tuple[bytes, int, int]]:
         """Each file's bytes, time of change and inode: equal marks mean that nothing was written."""

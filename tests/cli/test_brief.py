@@ -15,7 +15,7 @@ from ralph.model.marks import INJECTED
 
 REDIS = "mem-1705751401-a001"
 FLAGS = "mem-1705751402-a002"
-LOG = ".ralph/log/sessions/{}.jsonl"
+LOG = "log/sessions/{}.jsonl"
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_prompt_that_is_empty_is_no_start(known: Project) -> None:
 
 
 def test_what_a_session_was_handed_is_left_out(known: Project) -> None:
-    known.put(".ralph/cache/injected/s-1", f"{REDIS}\nskill\n")
+    known.put("cache/injected/s-1", f"{REDIS}\nskill\n")
     assert known("context", "redis integration", "--session", "s-1").out == ""
     start = known("context", "--session", "s-1").out
     assert REDIS not in start

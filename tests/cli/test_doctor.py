@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, Project, page
 
+from ralph import paths
 from ralph.app import hook_state
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
@@ -102,12 +103,12 @@ def test_other_files_are_read_too(ralph: Project) -> None:
     ralph.put(".ralph/tasks/t-1/task.json", "{ broken")
     ralph.put(".ralph/tasks/t-1/prd.json", "[]")
     ralph.put(".ralph/tasks/t-1/memory/insights.json", "nothing")
-    log = ralph.put(".ralph/log/sessions/s.jsonl", '{"v": 1, "type": "note"}\n{"torn')
+    log = ralph.put("log/sessions/s.jsonl", '{"v": 1, "type": "note"}\n{"torn')
     log.chmod(0o600)
     files = {name for name, _, _, _ in codes(ralph)}
     assert files == {
         ".ralph/knowledge/no-front-matter.md",
-        ".ralph/log/sessions/s.jsonl",
+        str(log.relative_to(ralph.root)),
         ".ralph/tasks/t-1/memory/insights.json",
         ".ralph/tasks/t-1/prd.json",
         ".ralph/tasks/t-1/task.json",
@@ -173,12 +174,14 @@ def test_a_memory_file_that_is_no_file_is_told(ralph: Project, sort: str) -> Non
 
 
 def test_links_and_folders_among_the_logs_do_not_stop_the_doctor(ralph: Project) -> None:
-    ralph.file(".ralph/log/folder.jsonl").mkdir(parents=True)
-    ralph.file(".ralph/log/gone.jsonl").symlink_to("nowhere")
+    ralph.file("log/folder.jsonl").mkdir(parents=True)
+    ralph.file("log/gone.jsonl").symlink_to("nowhere")
+    ralph.file(".ralph").mkdir()
     ralph.file(".ralph/ralph.db").symlink_to("nowhere")
-    expected = [(".ralph/log/folder.jsonl", 1, "error", "unreadable")]
+    name = str(ralph.file("log/folder.jsonl").relative_to(ralph.root))
+    expected = [(name, 1, "error", "unreadable")]
     assert codes(ralph, "--secrets", "--fix") == expected
-    assert ralph.file(".ralph/log/folder.jsonl").stat().st_mode & 0o100
+    assert ralph.file("log/folder.jsonl").stat().st_mode & 0o100
 
 
 def test_the_config_is_examined_with_its_lines(ralph: Project) -> None:
@@ -197,7 +200,7 @@ def test_secrets_are_looked_for_only_when_asked_and_never_printed(ralph: Project
     ralph.guardrails(Block(f"use {TOKEN}", "fix-1-a", kind="fix"))
     ralph.put(".ralph/scratchpad.md", f"x\n{TOKEN}\n")
     ralph.put(".ralph/knowledge/k.md", f"---\ntitle: K\ntags: [a]\n---\n\nuse {TOKEN}\n")
-    log = ralph.put(".ralph/log/runs/r.jsonl", "")
+    log = ralph.put("log/runs/r.jsonl", "")
     log.chmod(0o600)
     assert ralph("doctor").code == 0
     said = ralph("doctor", "--secrets")
@@ -279,14 +282,12 @@ def test_other_repositories_worktrees_and_folders_called_agent_are_no_second_sto
 
 
 def test_fix_makes_logs_and_index_private(ralph: Project) -> None:
-    log = ralph.put(".ralph/log/sessions/s.jsonl", "")
-    index = ralph.put(".ralph/ralph.db", "")
+    log = ralph.put("log/sessions/s.jsonl", "")
+    index = paths.index_file(ralph.root)
+    index.touch()
     log.chmod(0o640)
     index.chmod(0o644)
-    assert codes(ralph) == [
-        (".ralph/log/sessions/s.jsonl", 1, "warning", "permissions"),
-        (".ralph/ralph.db", 1, "warning", "permissions"),
-    ]
+    assert codes(ralph) == [(str(path.relative_to(ralph.root)), 1, "warning", "permissions") for path in (log, index)]
     assert "mode 640" in ralph("doctor").out
     assert ralph("doctor", "--fix").code == 0
     assert [stat.S_IMODE(path.stat().st_mode) for path in (log, index)] == [0o600, 0o600]
@@ -356,7 +357,7 @@ def test_a_plugin_that_would_start_what_is_gone_is_told(ralph: Project) -> None:
 
 def test_what_hooks_write_into_a_log_is_nothing_odd(ralph: Project) -> None:
     raw = '{"v": 1, "type": "event", "at": "2026-11-15T12:00:00.123456Z", "host": "claude", "event": "Stop", '
-    log = ralph.put(".ralph/log/sessions/s1.jsonl", raw + '"payload": {"session_id":"s1"}}\n')
+    log = ralph.put("log/sessions/s1.jsonl", raw + '"payload": {"session_id":"s1"}}\n')
     log.chmod(0o600)
     ralph.put(".ralph/.gitignore", "*\n")
     assert codes(ralph) == []

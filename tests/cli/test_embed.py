@@ -65,7 +65,7 @@ def test_provider_none_embeds_nothing(project: Project) -> None:
     said = project("index", "sync", "--embed")
     assert said.code == 2
     assert "no embedding provider is set" in said.err
-    assert not project.file(".ralph/cache/vectors.db").exists()
+    assert not project.file("cache/vectors.db").exists()
 
 
 @pytest.mark.usefixtures("without_model")
@@ -124,8 +124,8 @@ def test_a_server_that_a_cloned_project_chooses_gets_no_text_until_it_is_trusted
 
 def test_prune_takes_its_size_from_the_config(project: Project) -> None:
     for name in ("old", "new"):
-        project.put(f".ralph/log/sessions/{name}.jsonl", '{"type":"session","id":"x"}\n' + " " * 700_000)
-    os.utime(project.file(".ralph/log/sessions/old.jsonl"), (1, 1))
+        project.put(f"log/sessions/{name}.jsonl", '{"type":"session","id":"x"}\n' + " " * 700_000)
+    os.utime(project.file("log/sessions/old.jsonl"), (1, 1))
     assert project("index", "prune", "--format", "json").json == {"would_remove": []}
     project.put("ralph.yml", "retention_mb: 1\n")
     (found,) = project("index", "prune", "--format", "json").json["would_remove"]

@@ -141,8 +141,7 @@ def test_git_ignores_what_happened_and_keeps_what_was_learned(repository: Projec
     for words in (["memory", "add", "A"], ["memory", "add", "--in", "guardrails", "B"], ["scratchpad", "append", "C"]):
         repository(*words)
     repository("memory", "init", "--in", "guardrails", "--force")
-    repository.put(".ralph/log/sessions/s.jsonl", "{}\n")
-    repository.put(".ralph/ralph.db", "")
+    repository.put("log/sessions/s.jsonl", "{}\n")
     repository.put(".ralph/knowledge/one.md", "x")
     repository.put("ralph.local.yml", "")
     status = git("status", "--porcelain", "--untracked-files=all", cwd=repository.root)

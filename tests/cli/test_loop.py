@@ -240,7 +240,7 @@ def test_help_has_examples_for_every_verb(shop: Project) -> None:
 def test_files_of_a_run_are_where_the_documentation_says(shop: Project) -> None:
     shop(*START)
     [run], _ = runs.newest(shop.root)
-    folder = shop.file(".ralph/log/runs")
+    folder = shop.file("log/runs")
     assert {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()} == {
         Path(f"{run.id}.jsonl"), Path(f"{run.id}.log"), Path(f"{run.id}/0001.md"), Path(f"{run.id}/0002.md"),
     }  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal
 from tests.store.test_index import LOG, ended, seen
 
+from ralph import paths
 from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Outcome
@@ -27,7 +28,7 @@ def project(ralph: Project) -> Project:
     )
     session = encode_line("session", {"id": "s1", "project_path": str(ralph.root)})
     ralph.put(LOG, session + "".join(seen(f"ran pytest for the JWT tests, step {n}", n) for n in range(3)))
-    ralph.put(".ralph/log/runs/r.jsonl", "".join(ended(out, n, f"jwt notes {n}") for n, out in enumerate(Outcome)))
+    ralph.put("log/runs/r.jsonl", "".join(ended(out, n, f"jwt notes {n}") for n, out in enumerate(Outcome)))
     return ralph
 
 
@@ -194,7 +195,7 @@ def test_nothing_is_printed_but_the_answer_while_the_index_is_made(project: Proj
         project.put(f".ralph/knowledge/k{number}.md", f"---\ntitle: K{number}\ntags: [a]\n---\n\njwt\n")
     said = executable(project.root, "search", "parseHttpHeader", "--limit", "1")
     assert (said.returncode, said.stderr) == (0, b"")
-    for path in (project.root / ".ralph").glob("ralph.db*"):
+    for path in paths.state_folder(project.root).glob("ralph.db*"):
         path.unlink()
     seen_there = on_a_terminal(
         project.root, "search", "parseHttpHeader", "--limit", "1", env={"HOME": os.environ["HOME"]}

@@ -11,7 +11,7 @@ from tests.cli.runner import Project
 
 from ralph.formats.log import encode_record
 
-LOG = ".ralph/log/sessions/{}.jsonl"
+LOG = "log/sessions/{}.jsonl"
 
 
 @pytest.fixture

@@ -65,15 +65,15 @@ def test_markdown_is_a_page_with_a_table(ralph: Project) -> None:
 
 def test_failures_of_hooks_are_told_and_a_rate_is_never_rounded_up_to_all(ralph: Project) -> None:
     raw = '{"v": 1, "type": "event", "at": "x", "host": "claude", "event": "Stop", "payload": {}}\n'
-    ralph.put(".ralph/log/sessions/s-1.jsonl", raw * 9999)
-    ralph.put(".ralph/log/hook-failures", f"{1:012d} {NOON} Stop: \x1b[31mdisk full".ljust(4095) + "\n")
+    ralph.put("log/sessions/s-1.jsonl", raw * 9999)
+    ralph.put("log/hook-failures", f"{1:012d} {NOON} Stop: \x1b[31mdisk full".ljust(4095) + "\n")
     said = ralph("status", "--usage").out
     assert "99.9%: 9999 event(s) recorded, 1 failure(s), last 2026-11-15T12:00:00Z Stop: \\x1b[31mdisk full" in said
 
 
 def _run(ralph: Project, number: int, status: str, iterations: int) -> None:
     line = {"id": f"run-{number}", "goal": "g", "status": status, "iterations": iterations}
-    ralph.put(f".ralph/log/runs/run-{number}.jsonl", encode_line("run", line))
+    ralph.put(f"log/runs/run-{number}.jsonl", encode_line("run", line))
 
 
 def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:

@@ -72,9 +72,9 @@ def test_json_has_every_key_also_when_nothing_is_there(ralph: Project) -> None:
 
 
 def test_the_last_session_is_read_from_the_end_of_its_log(ralph: Project) -> None:
-    old = ralph.put(".ralph/log/sessions/s1.jsonl", RAW.replace("s2", "s1"))
+    old = ralph.put("log/sessions/s1.jsonl", RAW.replace("s2", "s1"))
     os.utime(old, (1_700_000_000, 1_700_000_000))
-    ralph.put(".ralph/log/sessions/s2.jsonl", "garbage\n" + RAW + '{"v": 1, "type": "ev')
+    ralph.put("log/sessions/s2.jsonl", "garbage\n" + RAW + '{"v": 1, "type": "ev')
     before = ralph.marks()
     said = ralph("status", "--format", "json").json
     assert said["last_session"] == {"id": "s2", "at": "2026-11-15T12:00:00.123456Z", "host": "codex"}
@@ -89,7 +89,7 @@ def test_a_session_that_the_rules_recorded_is_told_with_its_host(ralph: Project)
     record = Record(
         "obs-1", ObservationKind.NOTE, "x", Family.OBSERVATION, origin=origin, created_at="2026-11-15T12:00:00Z"
     )
-    ralph.put(".ralph/log/sessions/3f2a.jsonl", encode_record(record))
+    ralph.put("log/sessions/3f2a.jsonl", encode_record(record))
     said = ralph("status", "--format", "json").json["last_session"]
     assert said == {"id": "3f2a", "at": "2026-11-15T12:00:00Z", "host": "claude"}
 
@@ -102,7 +102,7 @@ def test_the_index_says_how_many_files_have_changed_since(ralph: Project) -> Non
     assert fresh["index_updated_at"].startswith("20")
     assert fresh["memory_bytes"] == ralph.file(".agent/memories.md").stat().st_size
     ralph("memory", "add", "Money is integer cents")
-    ralph.put(".ralph/log/sessions/s2.jsonl", RAW)
+    ralph.put("log/sessions/s2.jsonl", RAW)
     assert ralph("status", "--format", "json").json["index_behind"] == 2
     assert "2 file(s) changed since" in ralph("status").out
 
@@ -126,9 +126,10 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
 def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(ralph: Project, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "log" / "sessions").mkdir(parents=True)
     (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").write_text(RAW, encoding="utf-8", newline="")
+    ralph.file(".git").rmdir()  # without git, the state is below .ralph
     ralph.file(".ralph").symlink_to(tmp_path / "elsewhere")
     said = ralph("status", "--format", "json").json
-    assert said["outside"] == str(tmp_path / "elsewhere" / "ralph.db")
+    assert said["outside"].startswith(str(tmp_path / "elsewhere"))
     assert (said["last_session"], said["hooks"]["recorded"], said["log_bytes"]) == (None, 0, 0)
     assert f"capture:      off: .ralph leads out of the project, to {tmp_path / 'elsewhere'}" in ralph("status").out
     assert "bad-link" in ralph("doctor", "--format", "json").out

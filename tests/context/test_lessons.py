@@ -8,6 +8,7 @@ from sqlite3 import Connection
 import pytest
 from tests.cli.runner import Block, page
 
+from ralph import paths
 from ralph.context import lessons
 from ralph.search import terms
 from ralph.store import hook_files, lookup
@@ -49,7 +50,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     (root / ".agent").mkdir()
     (root / ".agent" / "memories.md").write_text(page(*blocks), encoding="utf-8")
     Index(root, terms.index_terms).sync()
-    connection = hook_files.open_index(f"{root}/.ralph/ralph.db")
+    connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
     with closing(connection):
         yield connection
@@ -231,7 +232,7 @@ def test_the_code_of_an_error_alone_is_enough(tmp_path: Path) -> None:
     text = page(Block("ECONNREFUSED: run docker compose up first", kind="fix"))
     (tmp_path / ".agent" / "memories.md").write_text(text, encoding="utf-8")
     Index(tmp_path, terms.index_terms).sync()
-    connection = hook_files.open_index(f"{tmp_path}/.ralph/ralph.db")
+    connection = hook_files.open_index(str(paths.index_file(tmp_path)))
     assert connection is not None
     with closing(connection):
         error = "Exit code 1\nError: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap.afterConnect"

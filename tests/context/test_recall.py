@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, page
 from tests.context.injections import KNOWN_HOSTILE
 
+from ralph import paths
 from ralph.capture.event import Event, Happening
 from ralph.capture.pipeline import Rules, no_machine_prompts
 from ralph.context import recall, render
@@ -56,7 +57,7 @@ def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowle
         (root / ".ralph" / "knowledge").mkdir(parents=True, exist_ok=True)
         (root / ".ralph" / "knowledge" / "webhooks.md").write_text(knowledge, encoding="utf-8")
     for record in observations:
-        log = root / ".ralph" / "log" / "sessions" / f"{record.origin.session}.jsonl"
+        log = paths.log_folder(root) / "sessions" / f"{record.origin.session}.jsonl"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8", newline="") as file:
             file.write(encode_record(record))
@@ -65,7 +66,7 @@ def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowle
 
 def asked(root: Path, prompt: str, wanted: Wanted | None = None) -> Told:
     """What a prompt is answered with."""
-    connection = hook_files.open_index(f"{root}/.ralph/ralph.db")
+    connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
     with closing(connection):
         return recall.related(connection, prompt, wanted or Wanted(TODAY, "s-new"))
@@ -74,7 +75,7 @@ def asked(root: Path, prompt: str, wanted: Wanted | None = None) -> Told:
 def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
              wanted: Wanted | None = None) -> Told:  # fmt: skip
     """What is told before an action, or with an error after it."""
-    connection = hook_files.open_index(f"{root}/.ralph/ralph.db")
+    connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
     wanted = wanted or Wanted(TODAY, "s-new")
     with closing(connection):

@@ -20,6 +20,8 @@ from tests.e2e.clients import LONGEST_RUN, Client, Run, Running
 from tests.e2e.ralphs import Ralph
 from tests.e2e.scripted import Json, Reply, Request, Step, say, use
 
+from ralph import paths
+
 VERIFIER = "# Ralph loop: verification"
 GOAL = "make the sums of the till come out right"
 TILL = "def total(prices):\n    return 0  # part one\n\n\ndef change(paid, due):\n    return 0  # part two\n"
@@ -156,16 +158,16 @@ class Looping:
 
     def snapshot(self, run: str, number: int) -> str:
         """What is kept of the prompt of an iteration."""
-        return (self.project / f".ralph/log/runs/{run}/{number:04}.md").read_text(encoding="utf-8")
+        return (paths.log_folder(self.project) / f"runs/{run}/{number:04}.md").read_text(encoding="utf-8")
 
     def state(self, run: str) -> list[Json]:
         """The lines of a run's file."""
-        text = (self.project / f".ralph/log/runs/{run}.jsonl").read_text(encoding="utf-8")
+        text = (paths.log_folder(self.project) / f"runs/{run}.jsonl").read_text(encoding="utf-8")
         return [json.loads(line) for line in text.splitlines()]
 
     def logged(self) -> dict[str, list[Json]]:
         """What the hooks have logged, by session."""
-        logs = sorted((self.project / ".ralph/log/sessions").glob("*.jsonl"))
+        logs = sorted((paths.log_folder(self.project) / "sessions").glob("*.jsonl"))
         return {log.stem: [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] for log in logs}
 
 

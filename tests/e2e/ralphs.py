@@ -18,6 +18,8 @@ from pathlib import Path
 from tests.e2e.clients import LONGEST_RUN, Client, Run
 from tests.e2e.scripted import Json, Reply, Request, use
 
+from ralph import paths
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"
 _NEXT_SECTION = {"pattern": "## Decisions\n", "decision": "## Fixes\n", "fix": "## Context\n"}
@@ -114,7 +116,7 @@ class Ralph:
 
     def log(self, session: str) -> Path:
         """The session's log."""
-        return self.project / ".ralph/log/sessions" / f"{session}.jsonl"
+        return paths.log_folder(self.project) / "sessions" / f"{session}.jsonl"
 
     def events(self, session: str) -> list[str]:
         """The lines of a session's log, each by the event (or the type of record) that it holds; each is whole."""
@@ -133,7 +135,7 @@ class Ralph:
 
     def injections(self, session: str) -> list[tuple[str, str]]:
         """What the ledger says was handed over in a session: the event, and the record (the skill is none)."""
-        ledger = self.project / ".ralph/log/injections.jsonl"
+        ledger = paths.log_folder(self.project) / "injections.jsonl"
         lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
         said = [json.loads(line) for line in lines]
         meant = [line for line in said if line["session"] == session and "event" in line]

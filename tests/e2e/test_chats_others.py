@@ -25,6 +25,8 @@ from tests.e2e.scripted import Reply, say, use
 from tests.e2e.test_chats import files
 from tests.e2e.test_codex import PatchingServer, added
 
+from ralph import paths
+
 pytestmark = pytest.mark.e2e
 
 
@@ -140,7 +142,7 @@ def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_writ
     codex.server.script(use("exec_command", cmd="cat started; sleep 600"))
     words = [sys.executable, "-I", "-m", "ralph", "session", "new", "--task", chats.task, "--mode", "plan",
              *chats.words, "Plan it."]  # fmt: skip
-    logs = chats.project / ".ralph/log/sessions"
+    logs = paths.log_folder(chats.project) / "sessions"
     with subprocess.Popen(
         words, cwd=chats.project, env=codex.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

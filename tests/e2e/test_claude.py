@@ -13,6 +13,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, bash, printed, results, went_well, write
 from tests.e2e.scripted import Reply, Request, say, together, use
 
+from ralph import paths
 from ralph.model.marks import INJECTED
 
 pytestmark = pytest.mark.e2e
@@ -284,7 +285,7 @@ def test_of_thirty_parallel_calls_none_is_lost_or_torn(claude: Claude, messages:
         f"number-{number:02}" for number in range(30)
     ]
     assert ralph.events(run.session).count("PostToolUse") == 30
-    assert not (ralph.project / ".ralph/log/hook-failures").read_bytes().strip()
+    assert not (paths.log_folder(ralph.project) / "hook-failures").read_bytes().strip()
 
 
 def test_a_large_store_is_handed_over_in_whole_entries_that_the_host_does_not_cut(

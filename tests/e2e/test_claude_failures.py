@@ -16,6 +16,7 @@ from tests.e2e.ralphs import Ralph, bash, printed, went_well, write
 from tests.e2e.scripted import Pause, say
 
 import ralph as ralph_package
+from ralph import paths
 
 pytestmark = pytest.mark.e2e
 
@@ -31,7 +32,7 @@ def test_a_log_that_cannot_be_written_is_told_and_nothing_else_happens(
 ) -> None:
     messages.script(say("FIRST"), bash("echo one"), say("DONE"), say("LATER"), say("AND NOW"))
     claude.run("make the folders")
-    logs = ralph.project / ".ralph/log/sessions"
+    logs = paths.log_folder(ralph.project) / "sessions"
     shutil.rmtree(logs)
     logs.write_text("in the way", encoding="utf-8")
 
@@ -57,7 +58,7 @@ def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer,
     first = claude.run("before")
     for name in ("ralph.db-wal", "ralph.db-shm"):
         (ralph.project / ".ralph" / name).unlink(missing_ok=True)
-    (ralph.project / ".ralph/ralph.db").write_bytes(b"no database at all\n" * 5_000)
+    (paths.index_file(ralph.project)).write_bytes(b"no database at all\n" * 5_000)
 
     run = claude.run("what needs port 5432?")
 

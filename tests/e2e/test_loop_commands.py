@@ -14,6 +14,8 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import PLUGIN, Ralph, printed, went_well
 from tests.e2e.scripted import Pause, say
 
+from ralph import paths
+
 pytestmark = pytest.mark.e2e
 
 MAKEFILE = f"test:\n\t{sys.executable} -B -m unittest -q test_till\n"
@@ -79,7 +81,9 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude,
 
     assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), ralph("loop", "logs")
     assert known["agent"] == "claude"
-    assert "checks test_pass: make" in (claude.project / f".ralph/log/runs/{name}.log").read_text(encoding="utf-8")
+    assert "checks test_pass: make" in (paths.log_folder(claude.project) / f"runs/{name}.log").read_text(
+        encoding="utf-8"
+    )
     assert looping.outcomes(name) == [(1, "blocked"), (2, "done")]
     assert "return paid - due" in (claude.project / "till.py").read_text(encoding="utf-8")
     assert messages.unscripted == []

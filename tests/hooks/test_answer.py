@@ -13,6 +13,7 @@ from tests.cli.runner import Block, page
 from tests.context.test_recall import observed
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
+from ralph import paths
 from ralph.app import index, ledger
 from ralph.context import render
 from ralph.formats.log import encode_record
@@ -73,7 +74,7 @@ def before(here: World, tool: str = "Edit", **given: object) -> str:
 
 
 def ledger_lines(here: World) -> list[dict[str, object]]:
-    path = here.root / ".ralph" / "log" / "injections.jsonl"
+    path = paths.log_folder(here.root) / "injections.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
@@ -248,7 +249,7 @@ def test_a_small_window_leaves_little_room(here: World) -> None:
 def test_while_paused_or_switched_off_nothing_is_said(here: World) -> None:
     assert hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens"),
                 here.env | {"RALPH_DISABLE": "1"}).stdout == b""  # fmt: skip
-    (here.root / ".ralph" / "log" / "paused").touch()
+    (paths.log_folder(here.root) / "paused").touch()
     assert prompt(here, "jwt refresh tokens") == ""
     assert here.lines() == []
 
@@ -280,8 +281,8 @@ def test_a_private_prompt_is_answered_and_leaves_no_trace(here: World) -> None:
 
 
 def test_what_cannot_be_noted_is_said_all_the_same_and_counted(here: World) -> None:
-    shutil.rmtree(here.root / ".ralph" / "cache" / "injected", ignore_errors=True)
-    (here.root / ".ralph" / "cache" / "injected").write_text("a file in its place", encoding="utf-8")
+    shutil.rmtree(paths.cache_folder(here.root) / "injected", ignore_errors=True)
+    (paths.cache_folder(here.root) / "injected").write_text("a file in its place", encoding="utf-8")
     assert "rotate on every login" in prompt(here, "jwt refresh tokens")
     assert here.failures() == 1
 
@@ -290,11 +291,11 @@ def test_what_cannot_be_noted_is_said_all_the_same_and_counted(here: World) -> N
 
 
 def database(here: World) -> Path:
-    return here.root / ".ralph" / "ralph.db"
+    return paths.index_file(here.root)
 
 
 def test_without_an_index_nothing_is_said_and_nothing_is_wrong(here: World) -> None:
-    for path in (here.root / ".ralph").glob("ralph.db*"):
+    for path in paths.state_folder(here.root).glob("ralph.db*"):
         path.unlink()
     assert prompt(here, "jwt refresh tokens") == ""
     assert (here.failures(), len(here.lines())) == (0, 1)

@@ -9,7 +9,7 @@ from tests.cli.runner import page
 from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.hooks.world import World, hook, payload
 
-from ralph import config
+from ralph import config, paths
 from ralph.app import check, hook_state, index
 
 GONE = "(cited file is gone: src/pay.ts)"
@@ -67,7 +67,7 @@ def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> Non
         done = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="amounts in src/pay.ts"), each.env)
         told[each.root.name] = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
         # what one checkout was told is not known to be told: each is a session of its own
-        (here.root / ".ralph/cache/injected").rename(tmp_path / each.root.name / "told")
+        (paths.cache_folder(here.root) / "injected").rename(tmp_path / each.root.name / "told")
     assert (GONE in told["proj"], GONE in told["side"]) == (False, True)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.hooks.test_answer import text_of
 from tests.hooks.world import SESSION, World, hook, payload
 
+from ralph import paths
 from ralph.app import memory, project
 from ralph.model.record import MemoryKind
 
@@ -49,7 +50,7 @@ def beside(main: Path, place: str = "../side") -> World:
 
 
 def log_of(main: Path) -> list[dict[str, object]]:
-    path = main / ".ralph" / "log" / "sessions" / f"{SESSION}.jsonl"
+    path = paths.log_folder(main) / "sessions" / f"{SESSION}.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.hooks.world import HOOKS, SESSION, World, hook, payload, world
 
+from ralph import paths
 from ralph.capture.pipeline import interpret
 from ralph.store.sources import Format, Source, told
 
@@ -176,7 +177,7 @@ def test_switched_off_nothing_is_written(here: World, name: str) -> None:
 
 
 def test_while_paused_nothing_is_written(here: World) -> None:
-    (here.root / ".ralph" / "log" / "paused").touch()
+    (paths.log_folder(here.root) / "paused").touch()
     quiet(hook("PostToolUse", payload(), here.env))
     assert here.lines() == []
 

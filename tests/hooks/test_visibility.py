@@ -115,5 +115,5 @@ def test_an_odd_task_breaks_nothing(here: World, both: Both, odd: str) -> None:
 
 
 def test_the_full_path_sees_no_more_than_the_fast_one(here: World, both: Both) -> None:
-    (here.root / ".ralph" / "cache" / "hook").unlink()
+    (paths.cache_folder(here.root) / "hook").unlink()
     assert prompt(here, both.two) == {PROJECT, *TWO}

@@ -1,6 +1,7 @@
 """A project with its settings cache, and the real hook process in a clean environment."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -27,7 +28,13 @@ class World:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.root), "PATH": "/usr/bin:/bin", **self.more}
+        return {
+            "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
+            "HOME": str(self.home),
+            "CLAUDE_PROJECT_DIR": str(self.root),
+            "PATH": "/usr/bin:/bin",
+            **self.more,
+        }
 
     @property
     def log(self) -> Path:

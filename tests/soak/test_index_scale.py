@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.store.test_index import index_of, put, seen
 
+from ralph import paths
 from ralph.app import index
 from ralph.app.search import search
 from ralph.model.query import Query
@@ -34,7 +35,7 @@ def test_many_observations_are_found_and_one_more_costs_one_file(
     for session in range(count // A_SESSION):
         first = session * A_SESSION
         lines = "".join(map(line, range(first, first + A_SESSION)))
-        put(tmp_path, f".ralph/log/sessions/s{session}.jsonl", lines)
+        put(tmp_path, f"log/sessions/s{session}.jsonl", lines)
     assert index_of(tmp_path).sync().read == count // A_SESSION
     for number in (0, count // 2, count - 1):
         found = search(tmp_path, Query(f"unique{number}")).found
@@ -44,7 +45,7 @@ def test_many_observations_are_found_and_one_more_costs_one_file(
     assert common.total > count // len(SUBJECTS) // 2
     assert search(tmp_path, Query("xylophone concerto")).found.hits == ()
     assert search(tmp_path, Query("")).found.total == count
-    with (tmp_path / ".ralph/log/sessions/s3.jsonl").open("a", encoding="utf-8") as log:
+    with (paths.log_folder(tmp_path) / "sessions/s3.jsonl").open("a", encoding="utf-8") as log:
         log.write(seen("the newest zebra", count + 1, "s3"))
     assert index_of(tmp_path).sync().read == 1
     assert search(tmp_path, Query("zebra")).found.hits[0].record.text == "the newest zebra"

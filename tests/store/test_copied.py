@@ -8,6 +8,7 @@ import pytest
 from tests.cli.runner import Block, page
 from tests.store.test_index import LOG, dump, put, seen
 
+from ralph import paths
 from ralph.search import terms
 from ralph.store import copied, db, files
 from ralph.store.index import Index
@@ -35,6 +36,7 @@ def main(tmp_path: Path) -> Path:
 def tree(main: Path) -> Path:
     """A worktree with other memories, and one knowledge entry less."""
     root = main.parent / "tree"
+    put(main, ".git/worktrees/tree/HEAD", "ref: refs/heads/tree\n")
     put(root, ".git", f"gitdir: {main}/.git/worktrees/tree\n")
     put(root, MEMORIES, page(Block("omega of the worktree")))
     shutil.copy(main / ENTRY.format("both"), put(root, ENTRY.format("both"), ""))
@@ -63,7 +65,7 @@ def test_a_copy_that_was_brought_up_to_date_is_like_an_index_made_of_the_files(t
 
 def test_a_copy_gets_its_name_only_without_what_the_other_checkout_says(main: Path, tree: Path) -> None:
     index = begun(tree)
-    assert copied.begin(index.path, main / ".ralph" / "ralph.db", sources(tree), terms.index_terms)
+    assert copied.begin(index.path, paths.index_file(main), sources(tree), terms.index_terms)
     assert [path.name for path in index.path.parent.iterdir()] == ["ralph.db"]
     said = texts(index)
     assert "alpha" not in said
@@ -79,7 +81,7 @@ def test_without_being_told_so_nothing_is_copied(tree: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["touched", "unsealed", "damaged", "version", "gone"])
 def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree: Path, harm: str) -> None:
-    database = main / ".ralph" / "ralph.db"
+    database = paths.index_file(main)
     if harm == "touched":
         with closing(db.connect(database)) as connection:
             connection.execute("UPDATE records SET text = 'forged'")
@@ -87,11 +89,11 @@ def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree:
         files.delete(copied.seal_of(database))
     elif harm == "damaged":
         database.write_bytes(b"nonsense" * 5000)
-        put(main, ".ralph/ralph.db-seal", db.seal(database))
+        paths.index_file(main).with_name("ralph.db-seal").write_text(db.seal(database), encoding="utf-8")
     elif harm == "version":
         with closing(db.connect(database)) as connection:
             connection.execute("PRAGMA user_version = 1")
-        put(main, ".ralph/ralph.db-seal", db.seal(database))
+        paths.index_file(main).with_name("ralph.db-seal").write_text(db.seal(database), encoding="utf-8")
     else:
         db.remove(database)
     index = begun(tree)

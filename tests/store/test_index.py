@@ -28,12 +28,12 @@ from ralph.store import db, lookup, rows
 from ralph.store.index import Index, in_memory
 from ralph.store.sources import sources, told
 
-LOG = ".ralph/log/sessions/s1.jsonl"
+LOG = "log/sessions/s1.jsonl"
 
 
 def put(root: Path, name: str, text: str | bytes) -> Path:
     """Write a file by hand, with its folders."""
-    path = root / name
+    path = paths.source_path(root, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
@@ -114,7 +114,7 @@ def root(tmp_path: Path) -> Path:
     session = encode_line("session", {"id": "s1", "project_path": "/p", "mode": "agent"})
     run = encode_line("run", {"id": "r1", "goal": "green tests", "status": "running"})
     put(tmp_path, LOG, session + seen("ran pytest", 1) + seen("read schema", 2))
-    put(tmp_path, ".ralph/log/runs/r1.jsonl", run + "".join(ended(out, n, "notes") for n, out in enumerate(Outcome)))
+    put(tmp_path, "log/runs/r1.jsonl", run + "".join(ended(out, n, "notes") for n, out in enumerate(Outcome)))
     return tmp_path
 
 
@@ -163,7 +163,7 @@ def test_the_database_is_for_its_owner_only(root: Path) -> None:
 
 def test_later_lines_about_a_session_or_a_run_say_only_what_changed(root: Path) -> None:
     index_of(root).sync()
-    with (root / LOG).open("a", encoding="utf-8") as log:
+    with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
         log.write(encode_line("session", {"id": "s1", "summary": "all done", "mode": "nonsense"}))
         log.write(encode_line("run", {"id": "r1", "status": "success", "reason": "green"}))
         log.write(encode_line("run", {"id": "r2", "status": "no such status"}))
@@ -245,7 +245,10 @@ def test_whatever_happens_to_the_files_the_index_equals_one_made_anew(
     root = tmp_path_factory.mktemp("project")
     index = index_of(root)
     for what, number in steps:
-        notes, log = root / f".ralph/knowledge/k{number % 3}.md", root / f".ralph/log/sessions/s{number % 2}.jsonl"
+        notes, log = (
+            root / f".ralph/knowledge/k{number % 3}.md",
+            paths.log_folder(root) / f"sessions/s{number % 2}.jsonl",
+        )
         if what == "edit":
             put(
                 root,
@@ -278,7 +281,7 @@ def test_only_what_changed_is_read_and_of_a_log_only_the_new_lines(root: Path) -
     assert (index.sync().read, index.sync().read) == (count, 0)
     with closing(index.connect()) as connection:
         before = {row["id"]: row["key"] for row in connection.execute("SELECT id, key FROM observations")}
-    with (root / LOG).open("a", encoding="utf-8") as log:
+    with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
         log.write(seen("third", 3))
     assert (index.sync().read, index.sync().read) == (1, 0)
     with closing(index.connect()) as connection:
@@ -332,7 +335,7 @@ def test_a_word_replaced_in_the_middle_of_a_log_that_also_grew_is_gone(root: Pat
 def test_a_log_that_was_cut_is_read_whole(root: Path, keep: int) -> None:
     index = index_of(root)
     index.sync()
-    os.truncate(root / LOG, keep)
+    os.truncate(paths.source_path(root, LOG), keep)
     index.sync()
     assert matches(root, "pytest") == 0
     same_as_new(root)
@@ -342,11 +345,11 @@ def test_a_torn_last_line_waits_for_its_end(root: Path) -> None:
     index = index_of(root)
     index.sync()
     whole = seen("the unfinished", 9)
-    with (root / LOG).open("a", encoding="utf-8") as log:
+    with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
         log.write(whole[:-20])
     index.sync()
     assert matches(root, "unfinished") == 0
-    with (root / LOG).open("a", encoding="utf-8") as log:
+    with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
         log.write(whole[-20:])
     assert index.sync().read == 1
     assert matches(root, "unfinished") == 1
@@ -413,13 +416,14 @@ def test_with_no_time_left_a_part_is_done_and_the_next_call_does_the_rest(root: 
 def test_a_worktree_and_the_main_checkout_call_a_log_by_one_name(tmp_path: Path) -> None:
     main, tree = tmp_path / "main", tmp_path / "tree"
     put(main, ".git/worktrees/tree/commondir", "../..\n")
+    put(main, ".git/worktrees/tree/HEAD", "ref: refs/heads/tree\n")
     put(tree, ".git", f"gitdir: {main}/.git/worktrees/tree\n")
     put(main, LOG, seen("ran pytest"))
     assert [source.name for source in sources(tree)] == [source.name for source in sources(main)] == [LOG]
     index_of(main).sync()
     beside = Index(tree, terms.index_terms, start=lambda: True)
     assert beside.sync().read == 0, "what the main checkout has read is copied"
-    assert beside.path == main / ".ralph" / "cache" / "worktrees" / "tree" / "ralph.db"
+    assert beside.path == paths.cache_folder(main) / "worktrees" / "tree" / "ralph.db"
 
 
 # --- several at once ------------------------------------------------------------------------------

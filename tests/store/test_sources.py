@@ -20,16 +20,16 @@ NAMES = {
     ".ralph/tasks/t-1/task.json": Format.TASK,
     ".ralph/tasks/t-1/progress.txt": Format.PROGRESS,
     ".ralph/tasks/t-1/memory/insights.json": Format.INSIGHTS,
-    ".ralph/log/knowledge.jsonl": Format.LOG,
-    ".ralph/log/runs/r.jsonl": Format.LOG,
-    ".ralph/log/sessions/s.jsonl": Format.LOG,
+    "log/knowledge.jsonl": Format.LOG,
+    "log/runs/r.jsonl": Format.LOG,
+    "log/sessions/s.jsonl": Format.LOG,
 }
 
 
 def test_every_kind_of_file_is_found_in_a_fixed_order(tmp_path: Path) -> None:
     for name in reversed(NAMES):
         put(tmp_path, name, "")
-    for name in (".ralph/knowledge/a.txt", ".ralph/log/other.jsonl", ".ralph/scratchpad.md", "README.md"):
+    for name in (".ralph/knowledge/a.txt", "log/other.jsonl", ".ralph/scratchpad.md", "README.md"):
         put(tmp_path, name, "not a source")
     assert {source.name: source.format for source in sources(tmp_path)} == NAMES
     assert [source.name for source in sources(tmp_path)] == list(NAMES)

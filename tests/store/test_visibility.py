@@ -105,7 +105,7 @@ def made(number: int, family: Family, owner: str, session: str, run: str, scope:
 
 
 OWNERS = ("", "", *NAMES, "t-gone")
-PLACES = (".agent/memories.md", ".ralph/log/runs/r.jsonl", *(f".ralph/tasks/{folder}/{name}" for folder in
+PLACES = (".agent/memories.md", "log/runs/r.jsonl", *(f".ralph/tasks/{folder}/{name}" for folder in
           (*FOLDERS.values(), "orphan") for name in ("progress.txt", "memory/insights.json")))  # fmt: skip
 RECORDS = st.builds(
     Kept,
@@ -220,7 +220,7 @@ def test_an_index_that_grew_and_one_made_anew_let_a_task_see_the_same(tmp_path: 
             return {task: names(connection, rows.newest(connection, Query(task=task), None)) for task in (*NAMES, "")}
 
     observed = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
-    put(tmp_path, ".ralph/log/sessions/s-1.jsonl", encode_record(observed))
+    put(tmp_path, "log/sessions/s-1.jsonl", encode_record(observed))
     insight = replace(made(2, Family.MEMORY, "", "", "", Scope.TASK, ""), extra={})
     put(tmp_path, ".ralph/tasks/somewhere/memory/insights.json", render_insights(insight))
     put(tmp_path, ".ralph/tasks/t-2/progress.txt", "## It went well\nStatus: done\n---\n")

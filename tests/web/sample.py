@@ -28,6 +28,7 @@ from tests.web import sample_texts as texts
 from tests.web.sample_live import quiet
 
 from ralph import config as settings
+from ralph import paths
 from ralph.app import (
     chats,
     check,
@@ -139,7 +140,7 @@ class Maker:
         return self.made.root
 
     def put(self, name: str, text: str) -> None:
-        path = self.root / name
+        path = paths.source_path(self.root, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
 

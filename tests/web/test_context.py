@@ -5,12 +5,14 @@ from pathlib import Path
 from tests.web import sample
 from tests.web.asking import Site
 
+from ralph import paths
+
 HANG = "why do the tests hang when redis is down?"
 
 
 def traces(root: Path) -> dict[str, bytes]:
     """Everything that says what was handed over or seen, and every log."""
-    folders = (root / ".ralph" / "log", root / ".ralph" / "cache" / "injected")
+    folders = (paths.log_folder(root), paths.cache_folder(root) / "injected")
     return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 

@@ -139,17 +139,17 @@ def append_chat(
     clean = {key: redact(str(value), patterns).text for key, value in session.items() if value}
     chat_members = {key: redact(value, patterns).text for key, value in about.items() if value}
     line = encode_line("session", {**clean, "messages": messages, "chat": chat_members})
-    files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_root(root), durable=durable)
+    files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_boundary(root), durable=durable)
 
 
 def chat_folder(root: Path, chat: Chat) -> Path:
     """Return the folder of a chat."""
-    return Path(os.path.normpath(paths.state_root(root) / chat.folder))
+    return Path(os.path.normpath(paths.main_checkout(root) / chat.folder))
 
 
 def relative_folder(root: Path, folder: Path) -> str:
     """Return a folder relative to the main checkout where it is inside, so that the project can move."""
-    home = paths.state_root(root)
+    home = paths.main_checkout(root)
     return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else str(folder)
 
 

@@ -290,7 +290,7 @@ def _render_history(history: ChatHistory) -> str:
 
 def _workplace(root: Path, work: Task) -> Path:
     """Return where a task is worked on: its worktree if it exists, else the project."""
-    worktree = Path(os.path.normpath(paths.state_root(root) / work.worktree)) if work.worktree else root
+    worktree = Path(os.path.normpath(paths.main_checkout(root) / work.worktree)) if work.worktree else root
     return worktree if worktree.is_dir() else root
 
 
@@ -477,7 +477,7 @@ def chat_lock(root: Path, session_id: str) -> Iterator[None]:
     owner = json.dumps({"pid": os.getpid(), "at": ids.timestamp()})
     with ExitStack() as stack:
         try:
-            stack.enter_context(files.held(path, owner, root=paths.state_root(root)))
+            stack.enter_context(files.held(path, owner, root=paths.state_boundary(root)))
         except files.Held as taken:
             what = f"somebody else speaks in {session_id} right now{_describe_owner(taken.words)}"
             hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"

@@ -1,7 +1,7 @@
 """`ralph doctor --citations`: whether what records cite is still there.
 
 Memories, guardrails, knowledge and patterns are read from their files, so that the answer is about the files and not
-about an index. What was found is kept in `.ralph/cache/citations`, a line for each citation that could be verified, for
+about an index. What was found is kept in `cache/citations`, a line for each citation that could be verified, for
 those who may not ask git: a hook looks there (`context/stale.py`) and at the file itself. The start of a session and of
 a loop bring it up to date (`refresh`), so that nobody has to run this verb to be told. The cache belongs to one
 checkout, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
@@ -115,7 +115,7 @@ def remember(root: Path, reports: Sequence[Report], known: Sequence[str] = ()) -
         if looked.verdict is not CitationState.UNVERIFIABLE
     ]
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.write(cache_file(root), stale.page((*lines, *known)), root=paths.state_root(root), mode=files.PRIVATE)
+        files.write(cache_file(root), stale.page((*lines, *known)), root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def ranked(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:

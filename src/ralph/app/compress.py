@@ -121,7 +121,7 @@ def replaced(root: Path, path: Path, wanted: datetime, read: Interpret, left: li
     text = files.read(path) or ""
     after, made = shrink(text, wanted, read, ids.timestamp())
     try:
-        files.write(path, after, root=paths.state_root(root), expect=text)
+        files.write(path, after, root=paths.state_boundary(root), expect=text)
     except Conflict:
         left += [Left(each.id, "somebody wrote to its log meanwhile") for each in made]
         return []

@@ -200,9 +200,15 @@ def _across_files(root: Path) -> Iterable[Finding]:
 
 
 def _links(root: Path) -> Iterable[Finding]:
-    state = paths.state_root(root)
-    ours = ((paths.ralph_folder(root), root), (root / ".agent", root), (paths.ralph_folder(state), state),
-            (paths.log_folder(root), state), (paths.index_file(root), state))  # fmt: skip
+    state = paths.main_checkout(root)
+    boundary = paths.state_boundary(root)
+    ours = (
+        (paths.ralph_folder(root), root),
+        (root / ".agent", root),
+        (paths.ralph_folder(state), state),
+        (paths.log_folder(root), boundary),
+        (paths.index_file(root), boundary),
+    )
     for folder, top in dict.fromkeys(ours):
         if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(top)):
             hint = "hooks record nothing through such a link: make it a folder of the project"
@@ -240,7 +246,7 @@ def _leftovers(root: Path) -> list[Finding]:
 
 
 def _permissions(root: Path) -> list[Finding]:
-    state = paths.state_root(root) / ".ralph"
+    state = paths.state_folder(root)
     trees = paths.tree_caches(root).glob("*/ralph.db*")
     private = [*paths.log_folder(root).rglob("*.jsonl"), *state.glob("ralph.db*"), *trees]
     return [
@@ -257,7 +263,7 @@ def _permissions(root: Path) -> list[Finding]:
 
 def _is_ours(path: Path, root: Path) -> bool:
     """Whether a file is in the project; what a link leads to outside of it is not ours to mend."""
-    tops = (os.path.realpath(top) for top in (root, paths.state_root(root)))
+    tops = (os.path.realpath(top) for top in (root, paths.main_checkout(root), paths.state_boundary(root)))
     return any(Path(os.path.realpath(path)).is_relative_to(top) for top in tops)
 
 
@@ -282,7 +288,7 @@ def _seen_by_git(root: Path) -> list[Finding]:
 
 def _worktrees(root: Path) -> list[Finding]:
     """What is wrong with the worktrees of tasks, and indexes of some that are gone."""
-    folder = paths.state_root(root) / worktree.FOLDER
+    folder = paths.main_checkout(root) / worktree.FOLDER
     wrong = [
         Finding(folder, Problem(1, each.what, each.hint, "warning", "worktree")) for each in worktree.problems(root)
     ]

@@ -65,7 +65,7 @@ def add(
     """Make a new feature, with a spec.md and a plan.md to fill in."""
     named = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
     told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
-    folder, state = paths.features_folder(root), paths.state_root(root)
+    folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
     task_file.keep_out_of_git(root)
     with files.lock(folder / "feature.json"):

@@ -227,7 +227,8 @@ def _files(root: Path) -> Iterator[Path]:
     """Every file that Ralph keeps, databases and vectors aside."""
     folders = {
         paths.ralph_folder(root),
-        paths.ralph_folder(paths.state_root(root)),
+        paths.ralph_folder(paths.main_checkout(root)),
+        paths.state_folder(root),
         paths.memories_files(root)[0].parent,
     }
     beside = [*root.glob("guardrails.md*"), *paths.progress_files(root)]
@@ -292,4 +293,6 @@ def _words(text: str) -> str:
 
 def _top(path: Path, root: Path) -> Path:
     """The folder that a file must not lead out of."""
-    return root if path.is_relative_to(root) else paths.state_root(root)
+    tops = (paths.state_folder(root), root, paths.main_checkout(root))
+    top = next((top for top in tops if path.is_relative_to(top)), root)
+    return paths.state_boundary(root) if top == tops[0] else top

@@ -107,7 +107,7 @@ def _put(root: Path, path: Path, text: str | None) -> bool:
     if text is None:
         files.delete(path)
     else:
-        files.write(path, text, root=paths.state_root(root))
+        files.write(path, text, root=paths.main_checkout(root))
     return True
 
 

@@ -211,7 +211,7 @@ def _write(
     if dry_run:
         edit(files.read(place.path) or "")
     else:
-        files.update(place.path, edit, root=paths.state_root(root) if place.format is Format.INSIGHTS else root)
+        files.update(place.path, edit, root=paths.main_checkout(root) if place.format is Format.INSIGHTS else root)
     name = paths.shown(place.path, root)
     before, after = (text.splitlines(keepends=True) for text in texts)
     diff = "".join(difflib.unified_diff(before, after, name, name, n=1))

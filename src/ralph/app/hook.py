@@ -140,7 +140,7 @@ def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, ob
         if said is not None:
             lines.append(encode_line("session", said))
     if lines:
-        files.append(path, "".join(lines), root=paths.state_root(root))
+        files.append(path, "".join(lines), root=paths.state_boundary(root))
 
 
 def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
@@ -172,7 +172,7 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
     text = summarize.text(found, summarize.TOKENS, estimate)
     if text and text != stored:
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
-        files.append(log_file(root, event.session), encode_line("session", said), root=paths.state_root(root))
+        files.append(log_file(root, event.session), encode_line("session", said), root=paths.state_boundary(root))
     ledger.used(root, event.session, ledger.references(root, event.session, happened), event.at)
 
 

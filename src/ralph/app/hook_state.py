@@ -35,7 +35,7 @@ _AGAIN = "run `ralph install {}` again"
 
 def cache_file(root: Path) -> Path:
     """Return the settings cache; a worktree's is another one than that of its main checkout."""
-    own = "" if paths.state_root(root) == root else f"-{root.stat().st_ino}"
+    own = "" if not paths.worktree_name(root) else f"-{root.stat().st_ino}"
     return paths.cache_folder(root) / f"hook{own}"
 
 
@@ -43,7 +43,7 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return time and size of the config files; to be called before they are loaded, so that no change is lost."""
     sources = [path for _, path in config.sources(root, env)]
     lines = []
-    for path in dict.fromkeys([*sources, *paths.config_files(root), *paths.config_files(paths.state_root(root))]):
+    for path in dict.fromkeys([*sources, *paths.config_files(root), *paths.config_files(paths.main_checkout(root))]):
         try:
             now = path.stat()
             lines.append(f"{now.st_mtime_ns} {now.st_size} {path}")
@@ -61,7 +61,7 @@ def write_settings(
     """
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
-    top = paths.state_root(root)
+    top = paths.state_boundary(root)
     files.make_folder(cache_file(root).parent, 0o700, root=top)
     pairs = [("file", line) for line in state or config_state(root, env)]
     pairs += [("root", str(root.stat().st_ino)), ("user", str(paths.user_config_file(env) or ""))]
@@ -113,7 +113,7 @@ def failures_file(root: Path) -> Path:
 
 
 def _make_failures_file(root: Path) -> None:
-    path, top = failures_file(root), paths.state_root(root)
+    path, top = failures_file(root), paths.state_boundary(root)
     if not path.exists():
         files.make_folder(path.parent, 0o700, root=top)
         blank = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
@@ -170,7 +170,7 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     """Stop capture and injection in this project; False when they were paused already."""
     if paused_since(root) is not None:
         return False
-    state = paths.ralph_folder(paths.state_root(root))
+    state = paths.ralph_folder(paths.main_checkout(root))
     marks = (paths.config_file(root), paths.ralph_folder(root), state, paths.memories_files(root)[0])
     if not everywhere and not any(mark.exists() for mark in marks):
         hint = "hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is"
@@ -179,7 +179,7 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     file = pause_file(root)
     files.make_folder(file.parent, 0o700)
     with suppress(Conflict):  # another process was faster: it is paused
-        files.write(file, ids.timestamp() + "\n", root=paths.state_root(root), expect="", mode=files.PRIVATE)
+        files.write(file, ids.timestamp() + "\n", root=paths.state_boundary(root), expect="", mode=files.PRIVATE)
     return True
 
 

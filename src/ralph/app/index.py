@@ -23,7 +23,7 @@ from ralph import paths
 from ralph.app import logs
 from ralph.app.worktrees import indexes
 from ralph.capture.pipeline import interpret
-from ralph.errors import Conflict, RalphError, Refused, Unreadable, WriteFailed
+from ralph.errors import RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.search import terms
@@ -73,7 +73,7 @@ def of(root: Path, privacy: Privacy | None = None) -> Index:
     if away is not None:
         hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
         raise Refused(f"{paths.index_file(root)}: leads out of the project, to {away}", hint=hint)
-    start = None if paths.state_root(root) == root else partial(_are_alike, root)
+    start = None if paths.main_checkout(root) == root else partial(_are_alike, root)
     return Index(root, terms.index_terms, by_todays_rules(root, privacy), start)
 
 
@@ -82,7 +82,7 @@ def _are_alike(root: Path) -> bool:
     from ralph.app import config  # noqa: PLC0415 - when an index is begun, and not in every hook
 
     try:
-        return config.private(root, os.environ) == config.private(paths.state_root(root), os.environ)
+        return config.private(root, os.environ) == config.private(paths.main_checkout(root), os.environ)
     except RalphError:  # a config that cannot be read: its owner hears of it elsewhere
         return False
 
@@ -90,7 +90,7 @@ def _are_alike(root: Path) -> bool:
 def outside(root: Path) -> Path | None:
     """Where a link leads to that takes the index out of the project; None when it is inside, as it should be."""
     real = Path(os.path.realpath(paths.index_file(root)))
-    return None if real.is_relative_to(os.path.realpath(paths.state_root(root))) else real
+    return None if real.is_relative_to(os.path.realpath(paths.state_boundary(root))) else real
 
 
 def by_todays_rules(root: Path, privacy: Privacy | None = None) -> Interpret:
@@ -336,13 +336,11 @@ def _hidden(root: Path, privacy: Privacy | None = None) -> Index:
 
 
 def keep_out_of_git(root: Path) -> None:
-    """The index must not show up in anybody's `git status`, nor the file that sees to it, until `ralph init`."""
-    ignore = paths.gitignore(paths.state_root(root))
-    if not ignore.exists() and not ignore.is_symlink():
-        from ralph.app.project import UNTIL_INIT  # noqa: PLC0415 - needed once in a project's life
+    """Hide what is in `.ralph/` from git where `ralph init` has not been."""
+    if not paths.gitignore(paths.main_checkout(root)).exists():
+        from ralph.app import project  # noqa: PLC0415 - needed once in a project's life
 
-        with suppress(Conflict):  # another process was faster
-            files.write(ignore, UNTIL_INIT, expect="")
+        project.keep_out_of_git(root)
 
 
 def names(found: Sequence[Prunable], root: Path) -> list[str]:

@@ -95,7 +95,7 @@ def extract(
 def _update(root: Path, path: Path, edit: Callable[[str], str]) -> str:
     """Edit a file of insights; one that cannot be read stays as it is, and the error names it."""
     try:
-        return files.update(path, edit, root=paths.state_root(root))
+        return files.update(path, edit, root=paths.main_checkout(root))
     except Unreadable as error:
         named = error.message.removeprefix(f"{path}: ")
         raise Unreadable(f"{paths.shown(path, root)}: {named}", hint=error.hint) from error

@@ -110,7 +110,7 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
     line = encode_record(journal_record(_clean(entry, patterns)))
     there = _is_there(path, entry)
     # Nothing as the line makes sure that what a killed writer left has its line end and is on the disk.
-    files.append(path, "" if there else line, root=paths.state_root(root), durable=True)
+    files.append(path, "" if there else line, root=paths.state_boundary(root), durable=True)
     return not there
 
 

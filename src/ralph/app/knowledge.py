@@ -249,9 +249,9 @@ def keep_body(root: Path, old: Record, now: str, run: str = "") -> str:
         return name
     superseded = (*old.links, Link("superseded_by", old.id))
     record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=superseded, origin=Origin(run=run))
-    files.target(log, paths.state_root(root))  # before anything is made there
+    files.target(log, paths.state_boundary(root))  # before anything is made there
     keep_out_of_git(root)
-    files.append(log, encode_record(record), root=paths.state_root(root), durable=True)
+    files.append(log, encode_record(record), root=paths.state_boundary(root), durable=True)
     return name
 
 

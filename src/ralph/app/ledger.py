@@ -1,6 +1,6 @@
 """The injection ledger: what was handed to agents, in which session, at what price, and whether it was used.
 
-`.ralph/log/injections.jsonl` only grows: a line for each record that was handed over, and at Stop a line for each that
+`log/injections.jsonl` only grows: a line for each record that was handed over, and at Stop a line for each that
 was referenced since. Beside it, a list for each session says what that session has already seen; compaction removes
 it, since what was compacted away may be handed over again. The ledger holds ids and numbers, no texts.
 
@@ -92,7 +92,7 @@ def record(root: Path, session: str, event: str, items: Sequence[Injection], at:
     if not items:
         return
     lines = [_injection_line(session, event, item, at) for item in items]
-    within = paths.state_root(root)
+    within = paths.state_boundary(root)
     files.append(ledger_file(root), "".join(lines), root=within)
     saw(root, session, [item.record for item in items])
 
@@ -101,7 +101,7 @@ def saw(root: Path, session: str, names: Sequence[str]) -> None:
     """Write down that a session was told something, be it a record or not; what is no record is nowhere else."""
     lines = "".join(f"{name}\n" for name in names if "\n" not in name)
     if lines:
-        files.append(seen_file(root, session), lines, root=paths.state_root(root))
+        files.append(seen_file(root, session), lines, root=paths.state_boundary(root))
 
 
 def _injection_line(session: str, event: str, item: Injection, at: str) -> str:
@@ -166,7 +166,7 @@ def used(root: Path, session: str, record_ids: Sequence[str], at: str) -> list[s
     new = [name for name in dict.fromkeys(record_ids) if name not in known]
     if new:
         lines = [encode_line("used", {"at": at, "session": session, "record": name}) for name in new]
-        files.append(ledger_file(root), "".join(lines), root=paths.state_root(root))
+        files.append(ledger_file(root), "".join(lines), root=paths.state_boundary(root))
     return new
 
 

@@ -344,7 +344,7 @@ def _archive(root: Path, run: Run) -> None:
     text = scratchpad.show(root).text
     if text.strip() and not any(each.id != run.id and runs.lives(root, each) for each in runs.running(root)):
         line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
-        files.append(paths.run_log(root, run.id), line, root=paths.state_root(root), durable=True)
+        files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=True)
         scratchpad.clear(root)
 
 

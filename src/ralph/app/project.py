@@ -6,12 +6,14 @@ made or moved outside of the project, wherever its links lead; only a worktree's
 main checkout, below a `.gitignore` that hides itself there, so that a merge may bring the real one.
 """
 
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ralph import paths
 from ralph.app.config import hide_local_config, template
-from ralph.errors import Refused
+from ralph.app.repository import Repository
+from ralph.errors import Conflict, Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.pages import patterns_template
 from ralph.store import files
@@ -20,9 +22,8 @@ from ralph.store.library import Collection, check_folders
 GITIGNORE = """\
 # Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
 # Delete the line `tasks/` or `features/` to share those, too.
-log/
+local/
 cache/
-locks/
 tasks/
 features/
 ralph.db*
@@ -33,9 +34,9 @@ scratchpad.md
 """
 
 _MUST_BE_IGNORED = {
-    "log/": ("log",),
+    "local/": ("local",),
     "cache/": ("cache",),
-    "ralph.db*": ("ralph.db", "ralph.db-wal"),
+    "ralph.db*": ("ralph.db",),
     "scratchpad.md": ("scratchpad.md",),
 }
 """What stays on this machine: the line that makes git ignore it, and names that the line stands for."""
@@ -54,7 +55,7 @@ def init(root: Path) -> list[str]:
     done += _made(root, paths.global_patterns(root), patterns_template())
     done += _made(root, paths.config_file(root), template())
     done += _made_folder(paths.knowledge_folder(root), root)
-    done += _made_folder(paths.tasks_folder(root), root, within=paths.state_root(root))
+    done += _made_folder(paths.tasks_folder(root), root, within=paths.main_checkout(root))
     hidden = hide_local_config(root)
     return done + _what_git_sees(root) + _skills(root) + ([hidden] if hidden else [])
 
@@ -110,13 +111,72 @@ def _what_git_sees(root: Path) -> list[str]:
 
 
 def _gitignores(root: Path) -> list[str]:
-    own, state = paths.gitignore(root), paths.state_root(root)
+    own, state = paths.gitignore(root), paths.main_checkout(root)
     if state != root:
         return _made(root, own, GITIGNORE) + _made(root, paths.gitignore(state), UNTIL_INIT, within=state)
     if files.read(own) == UNTIL_INIT:
         files.write(own, GITIGNORE, root=root, expect=UNTIL_INIT)
         return [f"made {paths.shown(own, root)} one that git sees"]
     return _made(root, own, GITIGNORE)
+
+
+def keep_out_of_git(root: Path) -> None:
+    """Write a `.ralph/.gitignore` that hides itself, where `ralph init` has not made one and something is to hide."""
+    main = paths.main_checkout(root)
+    ignore = paths.gitignore(main)
+    in_project = paths.state_boundary(root) == main
+    if (in_project or ignore.parent.is_dir()) and not ignore.exists() and not ignore.is_symlink():
+        with suppress(Conflict):  # another process was faster
+            files.write(ignore, UNTIL_INIT, expect="")
+
+
+def move_old_state(root: Path) -> list[str]:
+    """Move logs and caches of earlier versions out of the work tree; one line for each thing that was moved.
+
+    What git tracks came with the repository and was not written here: it is left alone and never read. Without git
+    there is no telling, so the logs count as those of another machine until `ralph trust`.
+    """
+    log, cache, index = paths.old_state(root)
+    if not paths.has_old_state(root):
+        return []
+    main = paths.main_checkout(root)
+    if Repository(main).answer("ls-files", "--", ".ralph/log", ".ralph/cache", ".ralph/ralph.db"):
+        return []
+    own = paths.state_folder(root)
+    state = own if paths.location(root).common else own.with_name("earlier")
+    with files.lock(index):
+        if not index.is_symlink():
+            for path in (index, *index.parent.glob("ralph.db-*")):
+                files.delete(path)
+        _move_into(log, state / "log")
+        _move_into(cache, state / "cache", skip=paths.mcp_status_file(root))
+    note = "" if state == own else "; `ralph trust` makes its logs count"
+    return [f"moved logs and caches from {paths.shown(log.parent, root)} to {paths.shown(state, root)}{note}"]
+
+
+def _move_into(old: Path, new: Path, skip: Path | None = None) -> None:
+    """Move a folder, or file by file where the new one exists; of a file that is in both, the old text goes first."""
+    if not old.is_dir() or old.is_symlink():
+        return
+    if skip is None and not new.exists():
+        files.move(old, new)
+        return
+    for path in sorted(old.iterdir()):
+        target = new / path.name
+        if path == skip:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            _move_into(path, target)
+        elif not target.exists():
+            files.move(path, target)
+        elif path.suffix == ".jsonl":
+            text = files.read(path) or ""
+            files.update(target, text.__add__)
+            files.delete(path)
+        else:
+            files.delete(path)
+    if not any(old.iterdir()):
+        files.remove_folder(old)
 
 
 def _skills(root: Path) -> list[str]:

@@ -316,7 +316,7 @@ def _edited(path: Path, edit: Edit, root: Path, *, dry_run: bool) -> str:
             seen[:] = [text]
             return edit(text)
 
-        root = root if path.is_relative_to(root) else paths.state_root(root)
+        root = root if path.is_relative_to(root) else paths.main_checkout(root)
         check_folders(path, root)
         after = files.update(path, noted, root=root)
         return difference(name, seen[0], after)

@@ -1,6 +1,6 @@
 """Runs of the loop on disk: their state, their heartbeat, requests to stop them, and what a crash left.
 
-A run's truth is `.ralph/log/runs/<run>.jsonl`: a `run` line says what changed, the journal's entries stand between
+A run's truth is `log/runs/<run>.jsonl`: a `run` line says what changed, the journal's entries stand between
 them, the run record comes last. The prompts are beside it in a folder, one file an iteration, and what was
 printed in `<run>.log`. The heartbeat and the request to stop are small files in the cache. A run that says
 `running` while its process is gone is marked as died, its unfinished iteration journaled and its claims
@@ -63,7 +63,7 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
     }
     if changed:
         line = encode_line("run", {"id": run.id, **changed})
-        files.append(paths.run_log(root, run.id), line, root=paths.state_root(root), durable=durable)
+        files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=durable)
     return run
 
 
@@ -167,7 +167,7 @@ def mine(run: Run) -> Run:
 def beat(root: Path, run: Run) -> None:
     """Say that the run lives."""
     line = json.dumps({"pid": run.pid, "host": run.host, "at": ids.timestamp()})
-    files.write(paths.heartbeat(root, run.id), line + "\n", root=paths.state_root(root), mode=files.PRIVATE)
+    files.write(paths.heartbeat(root, run.id), line + "\n", root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def last_beat(root: Path, run_id: str) -> str:
@@ -195,7 +195,7 @@ def lives(root: Path, run: Run) -> bool:
 @contextmanager
 def _turn(root: Path, run_id: str) -> Iterator[None]:
     """Only one process at a time says whose a run is."""
-    files.make_folder(paths.heartbeat(root, run_id).parent, root=paths.state_root(root))
+    files.make_folder(paths.heartbeat(root, run_id).parent, root=paths.state_boundary(root))
     with files.lock(paths.heartbeat(root, run_id)):
         yield
 
@@ -310,7 +310,7 @@ def reconciled(root: Path, run: Run) -> Run:
 def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
     """Leave word that a run is to stop: after its iteration, or at once."""
     word = "now\n" if now else "after\n"
-    files.write(paths.stop_request(root, run_id), word, root=paths.state_root(root), mode=files.PRIVATE)
+    files.write(paths.stop_request(root, run_id), word, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def stop_asked(root: Path, run_id: str) -> str:
@@ -333,7 +333,7 @@ def forget_signals(root: Path, run_id: str) -> None:
 def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
     """Keep what an iteration is asked."""
     path = paths.run_folder(root, run_id) / f"{iteration:04}.md"
-    files.write(path, prompt, root=paths.state_root(root), mode=files.PRIVATE)
+    files.write(path, prompt, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def snapshots(root: Path, run_id: str) -> list[Snapshot]:
@@ -389,7 +389,7 @@ def conclude(root: Path, run: Run) -> Record:
         held = any(entry.record.id == run.id for entry in document.entries)
         return str((document.remove(run.id) if held else document).add(record))
 
-    files.update(path, edit, root=paths.state_root(root), mode=files.PRIVATE)
+    files.update(path, edit, root=paths.state_boundary(root), mode=files.PRIVATE)
     return record
 
 

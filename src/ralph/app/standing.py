@@ -41,7 +41,7 @@ def standings(root: Path, record: Record) -> list[Standing]:
 
 
 def _in(root: Path, place: str, record: Record) -> Standing | None:
-    path = next((top / place for top in (root, paths.state_root(root)) if (top / place).is_file()), None)
+    path = next((top / place for top in (root, paths.main_checkout(root)) if (top / place).is_file()), None)
     if path is None:
         return None
     try:

@@ -31,6 +31,10 @@ class Status:
     """The project in numbers."""
 
     root: Path
+    state: Path
+    """The folder with logs, index and caches."""
+    foreign: tuple[Path, ...]
+    """State folders that came with a copy from another machine; nothing in them is used."""
     memories: int
     guardrails: int
     size: Size
@@ -50,6 +54,8 @@ def show(root: Path, env: Mapping[str, str]) -> Status:
     away = index.outside(root)
     return Status(
         root=root,
+        state=paths.state_folder(root),
+        foreign=tuple(paths.other_state_folders(root)),
         memories=len(library.read(library.memories)),
         guardrails=len(library.read(library.guardrails)),
         size=index.status(root),

@@ -89,7 +89,7 @@ def improved(
     if why:
         return Improved(held.session.id, held.text, why)
     said = {"id": held.session.id, "summary": text, "summary_by": BY_COMMAND, "summarized_at": ids.timestamp()}
-    files.append(log, encode_line("session", said), root=paths.state_root(root))
+    files.append(log, encode_line("session", said), root=paths.state_boundary(root))
     return Improved(held.session.id, text)
 
 

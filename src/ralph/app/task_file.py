@@ -95,7 +95,7 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
         result[:] = [after]
         return document.with_task(after).text
 
-    files.update(place, edited, root=paths.state_root(root))
+    files.update(place, edited, root=paths.main_checkout(root))
     return result[0]
 
 
@@ -127,7 +127,7 @@ def with_member(task: Task, key: str, value: str) -> Task:
 def together(root: Path) -> Iterator[Board]:
     """All tasks as they are, while nobody else adds one or lets one wait for another."""
     folder = paths.tasks_folder(root)
-    files.make_folder(folder, root=paths.state_root(root))
+    files.make_folder(folder, root=paths.main_checkout(root))
     keep_out_of_git(root)
     with files.lock(folder / "task.json"):
         yield board.read(root)
@@ -135,10 +135,10 @@ def together(root: Path) -> Iterator[Board]:
 
 def keep_out_of_git(root: Path) -> None:
     """Tasks stay on this machine also where `ralph init` has not been yet."""
-    ignore = paths.gitignore(paths.state_root(root))
+    ignore = paths.gitignore(paths.main_checkout(root))
     if not ignore.exists() and not ignore.is_symlink():
         with contextlib.suppress(Conflict):  # another process was faster
-            files.write(ignore, UNTIL_INIT, root=paths.state_root(root), expect="")
+            files.write(ignore, UNTIL_INIT, root=paths.main_checkout(root), expect="")
 
 
 def fresh_id(everything: Board, folder: Path) -> str:
@@ -151,7 +151,7 @@ def fresh_id(everything: Board, folder: Path) -> str:
 def create(root: Path, task: Task) -> Path:
     """Write a new task's file into a folder of its name; called within `together`."""
     path = paths.tasks_folder(root) / task.id / "task.json"
-    files.write(path, render_task(task), root=paths.state_root(root), expect="")
+    files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
     return path
 
 

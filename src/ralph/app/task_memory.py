@@ -148,7 +148,7 @@ def set_prd(
 
 def _given(root: Path, task_id: str, about: PrdDocument) -> Task:
     for name in ("prd.json", LAST):
-        files.write(folder(root, task_id) / name, about.text, root=paths.state_root(root))
+        files.write(folder(root, task_id) / name, about.text, root=paths.main_checkout(root))
 
     def edit(old: Task) -> Task:
         branch = about.branch or None
@@ -166,7 +166,7 @@ def _archived(root: Path, task_id: str, prd: str, branch: str, *, moving: bool) 
     number = 1
     while (to := base if number == 1 else base.with_name(f"{base.name}-{number}")).exists():
         number += 1
-    top = paths.state_root(root)
+    top = paths.main_checkout(root)
     files.write(to / "prd.json", prd, root=top, expect="")
     if moving and (place / "progress.txt").exists():
         files.move(place / "progress.txt", to / "progress.txt", root=top)
@@ -184,8 +184,8 @@ def begin(root: Path, task_id: str) -> Path | None:
             kept = _archived(root, task_id, files.read(place / LAST) or text, known, moving=True)
         if branch and known != branch:
             task_file.change(root, task_id, lambda old: _turned_to(old, branch))
-        files.update(place / LAST, lambda _: text, root=paths.state_root(root))
-    files.update(place / "progress.txt", lambda old: old or progress_template(), root=paths.state_root(root))
+        files.update(place / LAST, lambda _: text, root=paths.main_checkout(root))
+    files.update(place / "progress.txt", lambda old: old or progress_template(), root=paths.main_checkout(root))
     return kept
 
 
@@ -280,7 +280,7 @@ def append(
         new[:] = added
         return str(document)
 
-    files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.state_root(root))
+    files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))
     return new
 
 
@@ -394,7 +394,7 @@ def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[P
     at = worktree.folder_of(root, work)
     try:
         insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
-        done = promote.promoted(paths.state_root(root), work.id, patterns=patterns)
+        done = promote.promoted(paths.main_checkout(root), work.id, patterns=patterns)
         graph_export.export(root, task=work.id)
         wrong = insight.troubles(root, work.id)
         return done, f"not everything that {work.id} taught can be read: {wrong[0]}" if wrong else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ralph import config
+from ralph import config, paths
 from ralph.config import Named, Trusted
 from ralph.errors import Unreadable, UsageError
 from ralph.model import ids
@@ -49,6 +49,24 @@ def revoke(root: Path, env: Mapping[str, str]) -> int:
     if count:
         _changed(env, lambda held: [one for one in held if one.root != here])
     return count
+
+
+def foreign_logs(root: Path) -> dict[str, int]:
+    """Count the logs that came with a copy from other machines, by machine id; none of them is read."""
+    counts = {folder.name: len(list((folder / "log").rglob("*.jsonl"))) for folder in paths.other_state_folders(root)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def accept_logs(root: Path) -> int:
+    """Move the logs of other machines to our own, so that they count; a log that is in both stays where it is."""
+    own, moved = paths.log_folder(root), 0
+    for folder in paths.other_state_folders(root):
+        for log in sorted((folder / "log").rglob("*.jsonl")):
+            target = own / log.relative_to(folder / "log")
+            if log.is_file() and not log.is_symlink() and not target.exists():
+                files.move(log, target, root=paths.state_boundary(root))
+                moved += 1
+    return moved
 
 
 def _changed(env: Mapping[str, str], change: Change) -> None:

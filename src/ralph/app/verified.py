@@ -1,6 +1,6 @@
 """What was verified of the files that records cite (`ralph doctor --citations`), for injection.
 
-It stands in `.ralph/cache/citations` (`context/stale.py`); whether that is out of date is told by a few file times, git
+It stands in `cache/citations` (`context/stale.py`); whether that is out of date is told by a few file times, git
 is not asked. Apart from `app/check.py`, because every start of a session asks this, and few of them have anything
 to verify: what does that takes its time to load. `tests/app/test_check.py` and `tests/app/test_check_refresh.py`
 prove it.
@@ -20,7 +20,7 @@ from ralph.store.sources import memory_files
 def is_due(root: Path) -> bool:
     """Whether somebody wrote to a file with records, or came to another commit, since all was verified."""
     places = [path for path, _ in memory_files(root) if path.is_file()]
-    log = head_log(root)
+    log = paths.head_log(root)
     try:
         last = cache_file(root).stat().st_mtime_ns
     except OSError:
@@ -64,15 +64,3 @@ def cached(root: Path) -> bytes:
         return path.read_bytes() if path.is_file() else b""  # a link may lead to what has no end
     except OSError:
         return b""
-
-
-def head_log(folder: Path) -> Path | None:
-    """What git writes to whenever the checkout around a folder comes to another commit; None outside of git."""
-    for top in (folder, *folder.parents):
-        pointer = top / ".git"
-        if pointer.is_dir():
-            return pointer / "logs" / "HEAD"
-        with contextlib.suppress(OSError, ValueError):
-            word, _, where = pointer.read_text(encoding="utf-8").strip().partition(": ")
-            return top / where / "logs" / "HEAD" if word == "gitdir" else None
-    return None

@@ -28,8 +28,15 @@ class Invocation:
 
     @cached_property
     def root(self) -> Path:
-        """The project's folder."""
-        return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+        """The project's folder; state of earlier versions is moved out of its work tree first."""
+        root = paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+        if paths.has_old_state(root):
+            from ralph.app.project import move_old_state  # noqa: PLC0415  (once in a project's life)
+
+            with contextlib.suppress(OSError):
+                for note in move_old_state(root):
+                    say(note)
+        return root
 
     @cached_property
     def task(self) -> str:

@@ -319,7 +319,7 @@ def _detached(call: Invocation, wish: "Wish") -> None:
     alone = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not us
     argv = [sys.executable, alone, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]
     argv += _arguments(wish)
-    output = files.output(paths.run_output(root, run_id), root=paths.state_root(root))
+    output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
     try:
         child = subprocess.Popen(
             argv, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,

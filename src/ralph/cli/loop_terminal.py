@@ -97,7 +97,7 @@ class LoopTerminal:
             clean = redact(text, self._patterns).text
             ended = clean if clean.endswith("\n") else clean + "\n"
             with suppress(WriteFailed):  # what a run does is in its journal, which would not do without the disk
-                files.append(paths.run_output(self.root, self.run), ended, root=paths.state_root(self.root))
+                files.append(paths.run_output(self.root, self.run), ended, root=paths.state_boundary(self.root))
 
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""

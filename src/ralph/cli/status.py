@@ -72,6 +72,9 @@ def _print(root: Path, form: str) -> None:
         return
     counts = found.size.counts
     click.echo(f"project:      {one_line(str(found.root))}")
+    click.echo(f"state:        {one_line(str(found.state))}")
+    if found.foreign:
+        click.echo(f"              logs of {len(found.foreign)} other machine(s) do not count; see `ralph trust`")
     click.echo(f"memories:     {found.memories}")
     click.echo(f"guardrails:   {found.guardrails}")
     click.echo(f"memory files: {_megabytes(found.memory_bytes)}")
@@ -95,6 +98,8 @@ def _shape(found: Status) -> dict[str, object]:
     size, hooks, last = found.size, found.hooks, found.last
     return {
         "root": str(found.root),
+        "state": str(found.state),
+        "other_machines": len(found.foreign),
         "memories": found.memories,
         "guardrails": found.guardrails,
         "memory_bytes": found.memory_bytes,

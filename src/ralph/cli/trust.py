@@ -30,7 +30,7 @@ def cli(ctx: click.Context, yes: bool, listing: bool, revoke: bool, form: str) -
     """Show which commands and addresses this project's config names, and let them count for you.
 
     Until then they are ignored: cloning a repository runs nothing and sends nothing. A value that changes
-    needs to be trusted anew.
+    needs to be trusted anew. The same goes for logs of another machine that came with a copy of the project.
 
     \b
     Examples:
@@ -48,13 +48,18 @@ def cli(ctx: click.Context, yes: bool, listing: bool, revoke: bool, form: str) -
         return _revoke(call, form)
     named = (*load(call.root, env=os.environ).named, *servers.trust_candidates(call.root, os.environ))
     new = [each for each in named if not each.trusted]
+    logs = verbs.foreign_logs(call.root)
+    for machine, count in logs.items():
+        click.echo(f"{count} log(s) of another machine ({_spelt(machine)[1:-1]})", err=form == "json")
     if form == "table" or new:
         _show(named, err=form == "json")
-    if new and (yes or _asked(call)):
+    if (new or logs) and (yes or _asked(call)):
         verbs.record(call.root, named, os.environ)
+        moved = verbs.accept_logs(call.root)
         if form == "table":
-            click.echo(f"Trusted {len(new)} value(s) in {call.root}")
-    elif new:
+            also = f" and {moved} log(s)" if moved else ""
+            click.echo(f"Trusted {len(new)} value(s){also} in {call.root}")
+    elif new or logs:
         click.echo("Nothing was trusted.", err=form == "json")
         return 1
     if form == "json":

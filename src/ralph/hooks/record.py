@@ -138,9 +138,7 @@ class Project:
         if self.root:
             location = discovery.locate(self.root)
             self.worktree, self.task = location.worktree, location.task
-            self.state = f"{location.main}/.ralph"
-            tree = f"{self.state}/cache/worktrees/{self.worktree}" if self.worktree else self.state
-            self.index = f"{tree}/ralph.db"
+            self.state, self.index = location.state, location.index
 
     def may_be_everywhere(self, env: "Mapping[str, str]") -> bool:
         """Check whether the user's config may let hooks act outside of projects: it has the word."""

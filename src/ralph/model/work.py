@@ -93,7 +93,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """How one iteration of a run ended; its truth is a line of `.ralph/log/runs/<run>.jsonl`."""
+    """How one iteration of a run ended; its truth is a line of `log/runs/<run>.jsonl`."""
 
     run: str
     iteration: int

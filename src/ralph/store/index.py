@@ -9,6 +9,7 @@ caller (`search/terms.py`), too, so that this layer knows nothing of language.
 `tests/store/test_index.py` breaks databases in many ways and compares the answers.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.errors import Unreadable
+from ralph.errors import Unreadable, WriteFailed
 from ralph.store import copied, db, files
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
@@ -89,11 +90,22 @@ class Index:
                 except db.Damaged:
                     self._remove()
                     done = self._sync(within, progress)
+                self._link()
                 if (ours or not trusting) and db.seal(self.path) != self._sealed():
                     files.write(self._seal, db.seal(self.path), mode=files.PRIVATE)
                 return done
         except db.Busy:
             return Synced(complete=False, busy=True)
+
+    def _link(self) -> None:
+        """Make the link for people with sqlite3, where git does not see it."""
+        link = paths.index_link(self.root)
+        target = os.path.relpath(self.path, link.parent)
+        if paths.gitignore(self.root).is_file() and (link.is_symlink() or not link.exists()):
+            with suppress(OSError, WriteFailed):
+                if not link.is_symlink() or os.fspath(link.readlink()) != target:
+                    files.delete(link)
+                    files.link(link, Path(target))
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
         """Delete the database and make it again, of the files alone."""
@@ -112,7 +124,7 @@ class Index:
     @property
     def _main(self) -> Path:
         """The index of the main checkout."""
-        return paths.index_file(paths.state_root(self.root))
+        return paths.index_file(paths.main_checkout(self.root))
 
     @property
     def _seal(self) -> Path:

@@ -110,7 +110,7 @@ class Library:
     def patterns(self) -> Collection:
         """`.ralph/global-patterns.md`: what every task should know."""
         path = paths.patterns_file(self.root)
-        root = self.root if path.is_relative_to(self.root) else paths.state_root(self.root)
+        root = self.root if path.is_relative_to(self.root) else paths.main_checkout(self.root)
         return Collection("patterns", root, (path,), prefixes=("pat-",))
 
     @cached_property

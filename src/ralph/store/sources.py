@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
 """What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
 
-SHARED = (".ralph/log/", ".ralph/tasks/")
-"""How the names of those sources begin that stand in the main checkout for all of its worktrees."""
+SHARED = ("log/", ".ralph/tasks/")
+"""Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
 EVENT = "event"
 """The type of a raw line."""
@@ -80,11 +80,12 @@ def sources(root: Path) -> Iterator[Source]:
     """Every source of a project that exists, in a fixed order; two names of one file count once."""
     seen: set[str] = set()
     folders: dict[str, str] = {}
+    name = source_names(root)
     for path, form in _places(root):
         real = _file(os.fspath(path), folders)
         if real and real not in seen:
             seen.add(real)
-            yield Source(path, name_of(path, root), form)
+            yield Source(path, name(path), form)
 
 
 def _file(path: str, folders: dict[str, str]) -> str:
@@ -103,14 +104,31 @@ def _file(path: str, folders: dict[str, str]) -> str:
 
 
 def name_of(path: Path, root: Path) -> str:
-    """A source's name: relative to the project or, of what all checkouts share, to the main one, so that they agree."""
-    text, folder = os.fspath(path), f"{root}{os.sep}"
-    name = text[len(folder) :] if text.startswith(folder) else paths.shown(path, root)
-    if os.path.isabs(name):  # noqa: PTH117  (a name is text)
-        name = paths.shown(path, paths.state_root(root))
-        if not name.startswith(SHARED) and not os.path.isabs(name):  # noqa: PTH117  (the same)
-            name = Path(os.path.relpath(path, root)).as_posix()
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Return a source's name (see `source_names`)."""
+    return source_names(root)(path)
+
+
+def source_names(root: Path) -> Callable[[Path], str]:
+    """Return the function that names sources: relative to the state folder, the project or the main checkout.
+
+    All checkouts give a file that they share the same name.
+    """
+    location = paths.location(root)
+    state, here, main = (f"{folder}/" for folder in (location.state, location.root, location.main))
+
+    def name(path: Path) -> str:
+        text = path.as_posix()
+        if text.startswith(state):
+            text = text[len(state) :]
+        elif text.startswith(here):
+            text = text[len(here) :]
+        elif text.startswith(main) and text[len(main) :].startswith(SHARED):
+            text = text[len(main) :]
+        elif text.startswith(main):
+            text = Path(os.path.relpath(path, root)).as_posix()
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+    return name
 
 
 def told(source: Source, interpret: Interpret | None = None) -> Contents:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
+from ralph import paths
 from ralph.app import chat_history, chat_log, chats, session
 from ralph.app.chat_log import Chat, Mode
 from ralph.app.chats import ChatRequest, TurnListener
@@ -168,7 +169,9 @@ def test_an_agent_that_did_not_begin_leaves_nothing(here: Place) -> None:
 
 def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(here: Place, tmp_path: Path) -> None:
     program = tmp_path / "claude"
-    listing = f'ls {here.root}/.ralph/log/sessions > {tmp_path}/known; echo "$@" > {tmp_path}/words; cat > /dev/null'
+    listing = (
+        f'ls {paths.log_folder(here.root)}/sessions > {tmp_path}/known; echo "$@" > {tmp_path}/words; cat > /dev/null'
+    )
     event = '{"type":"result","subtype":"success","result":"Hi."}'
     program.write_text(f"#!/bin/sh\n{listing}\necho '{event}'\n", encoding="utf-8", newline="")
     program.chmod(0o755)

@@ -8,6 +8,7 @@ from typing import NoReturn
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
+from ralph import paths
 from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook, session
 from ralph.app.chat_log import Mode, event_time
@@ -69,13 +70,13 @@ def test_a_second_process_is_refused_and_told_who_speaks_and_a_dead_one_is_nobod
         other.kill()
     with chats.chat_lock(here.root, HOST):
         pass
-    assert list((here.root / ".ralph/cache/chats").iterdir()) == []
+    assert list((paths.cache_folder(here.root) / "chats").iterdir()) == []
 
 
 def test_what_was_held_leaves_no_file(here: Place) -> None:
     with chats.chat_lock(here.root, HOST):
         pass
-    assert list((here.root / ".ralph/cache/chats").iterdir()) == []
+    assert list((paths.cache_folder(here.root) / "chats").iterdir()) == []
 
 
 def test_a_chat_that_is_being_answered_is_not_resumed_meanwhile_and_the_agent_is_not_asked(here: Place) -> None:

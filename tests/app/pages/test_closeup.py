@@ -64,7 +64,7 @@ class TestSession:
             detail.session_timeline(here.root, here.sessions[3], offset=at, limit=7)[0] for at in range(0, total, 7)
         ]
         assert [row.record.id for part in parts for row in part] == [row.record.id for row in whole]
-        assert all(row.source.startswith(".ralph/log/sessions/") and row.tokens for row in whole)
+        assert all(row.source.startswith("log/sessions/") and row.tokens for row in whole)
 
     def test_what_was_handed_over_is_named_also_when_it_is_a_session(self) -> None:
         here = sample.shared()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.app.looping import PASSES, Workshop, project, says_done
 
+from ralph import paths
 from ralph.app import runs
 from ralph.app.loop import Wish
 from ralph.app.pages import runs as compare
@@ -68,7 +69,7 @@ class TestIterations:
 
     def test_checks_of_another_shape_are_passed_over(self, shop: Workshop) -> None:
         ended = run_of(shop, "odd", "one")
-        path = shop.root / ".ralph" / "log" / "runs" / f"{ended.id}.jsonl"
+        path = paths.log_folder(shop.root) / "runs" / f"{ended.id}.jsonl"
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline="")
         assert [check.name for check in compare.run_page(shop.root, ended.id).iterations[0].checks] == ["verification"]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.runner import Block, page
 
+from ralph import paths
 from ralph.app import graph_link, ledger, memory, stats
 from ralph.app.pages import dashboard, health
 from ralph.model.record import MemoryKind
@@ -88,7 +89,7 @@ class TestSecrets:
     def test_logs_beyond_what_is_searched_at_a_time_come_later(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        folder = tmp_path / ".ralph" / "log" / "sessions"
+        folder = paths.log_folder(tmp_path) / "sessions"
         folder.mkdir(parents=True)
         for name in "abc":
             (folder / f"{name}.jsonl").write_text(f'{{"v":1,"type":"x{name}"}}\n' * 20, encoding="utf-8", newline="")
@@ -132,7 +133,7 @@ def test_what_doctor_finds_is_told_without_its_notes(tmp_path: Path) -> None:
 
 
 def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> None:
-    failed = tmp_path / ".ralph" / "log" / "hook-failures"
+    failed = paths.log_folder(tmp_path) / "hook-failures"
     failed.parent.mkdir(parents=True)
     failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
     assert dashboard.notices(tmp_path, {})

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.runner import Block, numbered, page
 
+from ralph import paths
 from ralph.app import doctor
 from ralph.app.pages import health
 from ralph.app.pages.health import chunks
@@ -59,7 +60,7 @@ def test_what_follows_a_very_long_line_is_in_pieces_again() -> None:
 
 
 def log(root: Path, name: str, lines: list[str]) -> Path:
-    path = root / ".ralph" / "log" / "sessions" / f"{name}.jsonl"
+    path = paths.log_folder(root) / "sessions" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
     return path

@@ -7,6 +7,7 @@ import pytest
 from tests.web import sample
 from tests.web.sample_live import Live
 
+from ralph import paths
 from ralph.app import insight, knowledge, memory, project, runs, task
 from ralph.app.pages.watch import ChangedParts, Watcher
 
@@ -55,12 +56,12 @@ def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
     judge = insight.reject if found.record.status is not insight.REJECTED else insight.accept
     judge(shop.root, found.record.id)
     assert watcher.look().changed == ("insights",)
-    log = next((shop.root / ".ralph/log/sessions").glob("*.jsonl"))
+    log = next((paths.log_folder(shop.root) / "sessions").glob("*.jsonl"))
     with log.open("a", encoding="utf-8") as more:
         more.write('{"v":1,"type":"note"}\n')
     assert watcher.look().changed == ("sessions",)
     run = runs.read(shop.root, shop.runs[0])
-    log = shop.root / ".ralph/log/runs" / f"{run.id}.jsonl"
+    log = paths.log_folder(shop.root) / "runs" / f"{run.id}.jsonl"
     with log.open("a", encoding="utf-8") as more:
         more.write('{"v":1,"type":"note"}\n')
     assert watcher.look().changed == ("runs",)

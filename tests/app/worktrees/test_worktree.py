@@ -59,7 +59,7 @@ def test_a_task_gets_a_checkout_on_a_branch_of_its_own_that_git_does_not_show(sh
     assert git(place, "branch", "--show-current").strip() == work.branch
     assert "/.worktrees" in (shop.root / ".git" / "info" / "exclude").read_text(encoding="utf-8")
     assert ".worktrees" not in git(shop.root, "status", "--porcelain")
-    assert paths.state_root(place) == shop.root
+    assert paths.main_checkout(place) == shop.root
     assert not any(path.is_symlink() for path in place.rglob("*"))
 
 
@@ -114,7 +114,7 @@ def test_a_project_inside_of_a_repository_is_worked_on_at_its_place_in_the_workt
     work = task_memory.add(inner, "one", in_worktree=True).task
     place = worktree.working_folder(inner, work)
     assert place == inner / ".worktrees" / work.id / "packages" / "a"
-    assert paths.state_root(place) == inner
+    assert paths.main_checkout(place) == inner
     drop.drop(inner, work.id)
     assert not (inner / ".worktrees" / work.id).exists()
 

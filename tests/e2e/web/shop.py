@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 from playwright.sync_api import Page, expect
 from tests.e2e.web.explorer import LONGEST, Reader, Site
 
+from ralph import paths
+
 LOADING = ".loading, .skeleton"
 expect.set_options(timeout=LONGEST * 1000 / 3)  # as patient as the windows are
 
@@ -84,5 +86,5 @@ def painted(page: Page) -> None:
 
 def kept(root: Path) -> dict[str, bytes]:
     """Everything that is written down about what was handed over, done and run: file by file."""
-    log = root / ".ralph" / "log"
+    log = paths.log_folder(root)
     return {str(path.relative_to(log)): path.read_bytes() for path in sorted(log.rglob("*")) if path.is_file()}

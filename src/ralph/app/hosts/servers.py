@@ -89,7 +89,7 @@ def _project_file(root: Path) -> _ServerFile:
 def _server_files(root: Path, env: Mapping[str, str], reader: "_ServerReader") -> Iterator[_ServerFile]:
     folder, user_file = _claude_config(env)
     if folder:
-        for project in dict.fromkeys((root, paths.state_root(root))):
+        for project in dict.fromkeys((root, paths.main_checkout(root))):
             yield _ServerFile(user_file, ServerScope.LOCAL, ("projects", str(project), "mcpServers"))
     yield _project_file(root)
     if folder:
@@ -105,7 +105,7 @@ def _plugin_files(root: Path, folder: Path, reader: "_ServerReader") -> Iterator
         for installed in installations if isinstance(installations, list) else ():
             if not isinstance(installed, dict) or not isinstance(installed.get("installPath"), str):
                 continue
-            here = installed.get("projectPath") in (str(root), str(paths.state_root(root)))
+            here = installed.get("projectPath") in (str(root), str(paths.main_checkout(root)))
             if here or (installed.get("scope") == "user" and enabled.get(name) is True):
                 plugin = installed["installPath"]
                 prefix = f"plugin:{name.partition('@')[0]}:"
@@ -188,7 +188,7 @@ class _ServerReader:
         if not folder:
             return False
         user = self.read(user_file)
-        projects = [get_object(user, "projects", str(path)) for path in (self._root, paths.state_root(self._root))]
+        projects = [get_object(user, "projects", str(path)) for path in (self._root, paths.main_checkout(self._root))]
         for settings in (get_object(self.read(Path(folder) / "settings.json")), *projects):
             enabled, disabled = settings.get("enabledMcpjsonServers"), settings.get("disabledMcpjsonServers")
             if isinstance(disabled, list) and name in disabled:
@@ -277,7 +277,7 @@ class ServerOverview:
 
 def cache_file(root: Path) -> Path:
     """Return the cache file, in the main checkout."""
-    return paths.cache_folder(root) / CACHE_FILE
+    return paths.mcp_status_file(root)
 
 
 def server_status(
@@ -396,7 +396,7 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
         return json.dumps({**cache, "version": VERSION, "entries": entries}, ensure_ascii=False, indent=2) + "\n"
 
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.update(cache_file(root), edit, root=paths.state_root(root), mode=files.PRIVATE)
+        files.update(cache_file(root), edit, root=paths.main_checkout(root), mode=files.PRIVATE)
 
 
 def _parse_cache(text: str) -> Mapping[str, object]:

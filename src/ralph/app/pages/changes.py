@@ -286,7 +286,8 @@ def _describe_file(root: Path, change: Change) -> PlannedFile:
 
 def _accepts_path(root: Path) -> Takes:
     """Whether a path is one that people care for: the index, the caches and what hides them are derived."""
-    own = {Path(os.path.realpath(paths.ralph_folder(each))) for each in (root, paths.state_root(root))}
+    folders = (paths.state_folder(root), paths.ralph_folder(root), paths.ralph_folder(paths.main_checkout(root)))
+    own = [Path(os.path.realpath(folder)) for folder in folders]
 
     def takes(path: Path) -> bool:
         real = Path(os.path.realpath(path))
@@ -435,7 +436,8 @@ def _restore_files(root: Path, kept: Sequence[FileBackup]) -> list[Change]:
 def _replace(root: Path, change: Change) -> None:
     """Compare and replace, under the lock; None is no file."""
     path = change.path
-    within = root if path.is_relative_to(root) else paths.state_root(root)
+    tops = (root, paths.main_checkout(root), paths.state_boundary(root))
+    within = next((top for top in tops if path.is_relative_to(top)), root)
     if change.after is not None:
         files.write(path, change.after, root=within, expect=change.before or "")
         return

@@ -21,7 +21,7 @@ from ralph.store import files
 
 _CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
 """Folders that tools make again by themselves."""
-_OURS = (".ralph/cache/", ".ralph/log/", ".ralph/tasks/", ".ralph/ralph.db")
+_OURS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
 _OUR_NAMES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
 
 
@@ -61,7 +61,7 @@ class Losses:
 def losses(root: Path, task_id: str) -> Losses:
     """What would be lost with a task's worktree."""
     task = task_file.find(root, task_id).task
-    main, folder = Repository(paths.state_root(root)), worktree.checkout_folder(root, task_id)
+    main, folder = Repository(paths.main_checkout(root)), worktree.checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
         raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
     own = Repository(folder)
@@ -127,7 +127,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
     with worktree.repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
         task = task_file.find(root, task_id).task
         worktree.check_free(root, task)
-        state = paths.state_root(root)
+        state = paths.main_checkout(root)
         files.target(state / FOLDER, state, folder=True)
         lost = losses(root, task_id)
         memory = [path for path in lost.uncommitted if worktree.is_memory(path)]
@@ -146,7 +146,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
 
 
 def _remove(root: Path, task: Task) -> None:
-    git, folder = Repository(paths.state_root(root)), worktree.checkout_folder(root, task.id)
+    git, folder = Repository(paths.main_checkout(root)), worktree.checkout_folder(root, task.id)
     name = paths.worktree_name(folder) if folder.exists() else ""
     if folder.exists() or os.path.realpath(folder) in worktree.registered(git):
         if folder.exists():

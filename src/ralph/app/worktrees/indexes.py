@@ -53,13 +53,13 @@ def discard_all(root: Path, patience: float = 0.0) -> None:
     """Delete what was made of every checkout's files; Busy when another process is at one of them."""
     for path in databases(root):
         discard(path, patience)
-    for path in (paths.graph_file(paths.state_root(root)), *paths.tree_caches(root).glob("*/graph.db")):
+    for path in (paths.graph_file(paths.main_checkout(root)), *paths.tree_caches(root).glob("*/graph.db")):
         db.remove(path)
 
 
 def databases(root: Path) -> list[Path]:
     """The indexes of all checkouts that have one, the main one first."""
-    found = [paths.index_file(paths.state_root(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db"))]
+    found = [paths.index_file(paths.main_checkout(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db"))]
     return [path for path in found if path.is_file()]
 
 

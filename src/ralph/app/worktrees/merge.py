@@ -136,7 +136,7 @@ def _uncommitted(sides: _Branches, dirty: Sequence[str]) -> Refused:
 def _branches(root: Path, task_id: str) -> _Branches:
     task = task_file.find(root, task_id).task
     worktree.check_free(root, task)
-    at = paths.state_root(root)
+    at = paths.main_checkout(root)
     top = Repository(at).top
     if top is None:
         raise Refused(f"{at}: is not in a git repository", hint="a merge needs one")

@@ -106,7 +106,7 @@ def repository_lock(
 
     The kernel releases the lock when its process ends in whatever way.
     """
-    state = paths.state_root(root)
+    state = paths.main_checkout(root)
     owner = json.dumps({"pid": os.getpid(), "what": what, "at": ids.timestamp()})
     path = paths.cache_folder(state) / "repository"
     until = time.monotonic() + patience
@@ -114,7 +114,7 @@ def repository_lock(
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(files.held(path, owner, root=state))
+                stack.enter_context(files.held(path, owner, root=paths.state_boundary(root)))
                 break
             except files.Held as taken:
                 other = _describe_owner(taken.words)
@@ -141,12 +141,12 @@ def _describe_owner(text: str) -> str:
 
 def folder_of(root: Path, task: Task) -> Path | None:
     """The folder where an agent works on a task that has a worktree, whether it exists or not; None without one."""
-    return Path(os.path.normpath(paths.state_root(root) / task.worktree)) if task.worktree else None
+    return Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else None
 
 
 def checkout_folder(root: Path, task_id: str) -> Path:
     """The folder of a task's checkout, in the main one."""
-    return paths.state_root(root) / FOLDER / task_id
+    return paths.main_checkout(root) / FOLDER / task_id
 
 
 def working_folder(root: Path, task: Task) -> Path:
@@ -166,7 +166,7 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     if at is None:
         return None
     again = f"`ralph task start {task.id} --worktree`"
-    main = paths.state_root(root)
+    main = paths.main_checkout(root)
     if not at.is_dir():
         branch = task.branch or ""
         lost = f"its worktree {task.worktree} is gone; what was committed is in the branch {branch}"
@@ -178,7 +178,7 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
         return WorktreeProblem(
             task.id, lost, f"{again} makes it again; `git worktree prune` forgets it, `ralph task drop` both"
         )
-    if paths.state_root(at) != main:
+    if paths.main_checkout(at) != main:
         what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
         return WorktreeProblem(
             task.id, what, f"{again} repairs it (`git worktree repair {task.worktree}`); nothing is lost"
@@ -249,7 +249,7 @@ def problems(root: Path) -> list[WorktreeProblem]:
         each for task in everything.tasks if task.worktree for each in [problem_of(root, task)] if each is not None
     ]
     known = {Path(task.worktree).parts[1:2] for task in everything.tasks if task.worktree}
-    folder = paths.state_root(root) / FOLDER
+    folder = paths.main_checkout(root) / FOLDER
     try:
         files.target(folder, folder.parent, folder=True)
     except RalphError as error:
@@ -273,7 +273,7 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
 
 
 def _create(root: Path, task_id: str) -> Worktree:
-    main = paths.state_root(root)
+    main = paths.main_checkout(root)
     git = Repository(main)
     head, above = git.commit("HEAD"), git.top
     if above is None or not head:
