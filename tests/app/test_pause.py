@@ -38,7 +38,7 @@ def test_where_hooks_act_they_can_be_paused_and_git_sees_nothing_of_it(tmp_path:
     (tmp_path / marker).parent.mkdir(exist_ok=True)
     (tmp_path / marker).touch()
     assert hook_state.pause_capture(tmp_path) is True
-    assert "log/" in paths.gitignore(tmp_path).read_text(encoding="utf-8")
+    assert "local/" in paths.gitignore(tmp_path).read_text(encoding="utf-8")
 
 
 def test_where_hooks_do_nothing_nothing_is_made(tmp_path: Path) -> None:

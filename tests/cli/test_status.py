@@ -112,7 +112,7 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
     ralph.put("ralph.yml", "")
     ralph("install", "claude")
     hook_state.count_failure(ralph.root, "Stop", "disk full")
-    ralph("pause")
+    ralph("capture", "off")
     said = ralph("status")
     assert "hooks:        claude (user); 0 event(s) recorded, 1 failure(s), the last " in said.out
     assert "capture:      paused since 20" in said.out

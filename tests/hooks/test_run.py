@@ -182,11 +182,11 @@ def test_while_paused_nothing_is_written(here: World) -> None:
     assert here.lines() == []
 
 
-@pytest.mark.parametrize("part", [".ralph/log/sessions", f".ralph/log/sessions/{SESSION}.jsonl"])
+@pytest.mark.parametrize("part", ["log/sessions", f"log/sessions/{SESSION}.jsonl"])
 def test_a_link_is_not_followed(here: World, tmp_path: Path, part: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    link = here.root / part
+    link = paths.source_path(here.root, part)
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside if "jsonl" not in part else outside / "file")
     hook("PostToolUse", payload(), here.env)

@@ -264,6 +264,7 @@ def test_a_worktree_has_an_entry_of_its_own_in_the_main_checkout(project: Path) 
     own.mkdir(parents=True)
     (worktree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8", newline="")
     (own / "commondir").write_text("../..\n", encoding="utf-8", newline="")
+    (own / "HEAD").write_text("ref: refs/heads/tree\n", encoding="utf-8", newline="")
     user_names(project, a="good")
     servers.server_status(worktree, env_of(project), seconds=SECONDS)
     assert list(cache(project)["entries"]) == [str(worktree)]
