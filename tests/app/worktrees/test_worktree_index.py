@@ -136,7 +136,7 @@ def test_a_hook_finds_the_index_of_its_own_checkout(checkouts: Checkouts) -> Non
     for root in checkouts.all:
         (root / "ralph.yml").touch()
         assert HookProject(str(root)).index == str(paths.index_file(root))
-        assert paths.index_file(root).is_relative_to(checkouts.main / ".ralph")
+        assert paths.index_file(root).is_relative_to(paths.state_folder(checkouts.main))
 
 
 def test_the_graph_of_a_checkout_is_of_its_own_memory(checkouts: Checkouts) -> None:
