@@ -290,7 +290,7 @@ HOOK_MODULES = {
     *(f"hooks/{name}.py" for name in ("run", "record", "answer")),
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
-    *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "stale", "tokens")),
+    *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "tokens")),
     *(f"capture/{name}.py" for name in ("prefilter", "privacy", "secrets", "secret_rules", "secret_values")),
     *(f"capture/{name}.py" for name in ("assignments", "invisible_characters")),
     "discovery.py",

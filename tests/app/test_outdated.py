@@ -43,7 +43,7 @@ def told(root: Path, session: str = "") -> set[str]:
 def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
     assert told(root) == {NEW}
     assert {each.id for each in briefing.at_start(root, PLAIN, "").records} == {NEW}
-    wanted = recall.Wanted("2026-11-16")
+    wanted = recall.RecallOptions("2026-11-16")
     at_file = index.ask(root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted))
     assert [name for name, _ in at_file.records] == [NEW]
     failed = index.ask(root, lambda found: recall.after_failure(found, ["src/parser.py"], "", "quokka", wanted))
@@ -52,7 +52,7 @@ def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
 
 @pytest.mark.parametrize(("day", "there"), [("2025-06-01", True), ("2025-06-02", False)])
 def test_on_its_last_day_a_record_still_holds(root: Path, day: str, there: bool) -> None:
-    wanted = recall.Wanted(day)
+    wanted = recall.RecallOptions(day)
     answer = index.ask(root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted))
     assert (PAST in {name for name, _ in answer.records}) == there
 

@@ -3,15 +3,15 @@
 import pytest
 from tests.cli.runner import Project
 
-from ralph.context import skill
-from ralph.context.where import ANSWERS
+from ralph.context import brief
+from ralph.context.brief import ANSWERS
 
 
 @pytest.mark.parametrize("words", [[], ["memories"]])
 def test_skill_prints_the_skill_and_nothing_else(ralph: Project, words: list[str]) -> None:
     said = ralph("skill", *words)
     assert (said.code, said.err) == (0, "")
-    assert said.out == skill.text().rstrip("\n") + "\n"
+    assert said.out == brief.skill_text().rstrip("\n") + "\n"
 
 
 def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(ralph: Project) -> None:

@@ -1,4 +1,4 @@
-"""What an agent is told unasked: what relates to a prompt, once, within the budgets, as the settings say."""
+"""Recall: what is injected for prompts, actions and failures, and what stale citations change."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,7 +14,7 @@ from ralph import paths
 from ralph.capture.event import Event, Happening
 from ralph.capture.pipeline import Rules, no_machine_prompts
 from ralph.context import recall, render
-from ralph.context.recall import Told, Wanted
+from ralph.context.recall import CitationCache, Recalled, RecallOptions
 from ralph.context.tokens import estimate
 from ralph.formats.log import encode_record
 from ralph.model.record import Family, ObservationKind, Origin, Record
@@ -64,32 +64,32 @@ def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowle
     Index(root, terms.index_terms).sync()
 
 
-def asked(root: Path, prompt: str, wanted: Wanted | None = None) -> Told:
+def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recalled:
     """What a prompt is answered with."""
     connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
     with closing(connection):
-        return recall.related(connection, prompt, wanted or Wanted(TODAY, "s-new"))
+        return recall.recall_for_prompt(connection, prompt, wanted or RecallOptions(TODAY, "s-new"))
 
 
 def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
-             wanted: Wanted | None = None) -> Told:  # fmt: skip
+             wanted: RecallOptions | None = None) -> Recalled:  # fmt: skip
     """What is told before an action, or with an error after it."""
     connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
-    wanted = wanted or Wanted(TODAY, "s-new")
+    wanted = wanted or RecallOptions(TODAY, "s-new")
     with closing(connection):
         if error is not None:
             return recall.after_failure(connection, files, command, error, wanted)
         return recall.before_action(connection, files, command, wanted)
 
 
-def ids(told: Told) -> list[str]:
+def ids(told: Recalled) -> list[str]:
     return [record for record, _ in told.records]
 
 
-def wanting(**settings: object) -> Wanted:
-    made = Wanted(TODAY, "s-new")
+def wanting(**settings: object) -> RecallOptions:
+    made = RecallOptions(TODAY, "s-new")
     for name, value in settings.items():
         setattr(made, name, value)
     return made
@@ -135,7 +135,7 @@ def test_nothing_is_told_when_nothing_relates(root: Path, prompt: str) -> None:
 def test_observations_of_earlier_sessions_are_told_but_never_those_of_this_one(root: Path) -> None:
     prompt = "the kubernetes ingress timeout"
     assert "obs-1762000003-0003" in ids(asked(root, prompt))
-    assert ids(asked(root, prompt, Wanted(TODAY, "s-old"))) == []
+    assert ids(asked(root, prompt, RecallOptions(TODAY, "s-old"))) == []
 
 
 def test_a_file_that_the_prompt_names_brings_what_was_done_to_it(root: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_lesson_is_told_with_its_command_and_after_its_error(lessons: Path) ->
 def test_few_characters_are_said_at_a_place(lessons: Path) -> None:
     told = at_place(lessons, files=["src/pay.ts"])
     assert told.layer == 1
-    assert render.length(told.text) <= recall.AT_PLACE
+    assert render.length(told.text) <= recall.ACTION_CHARACTERS
     assert at_place(lessons, files=["src/pay.ts"], wanted=wanting(seen=["mem-2-a"])).layer == 3
 
 
@@ -280,8 +280,8 @@ def test_few_characters_are_said_at_a_place(lessons: Path) -> None:
 )
 def test_at_a_place_the_limit_holds_for_any_text(texts: list[str], budget: int) -> None:
     rows = [_row(f"mem-{number}-a", text) for number, text in enumerate(texts)]
-    told = recall._at_place(rows, wanting(budget=budget))
-    assert render.length(told.text) <= recall.AT_PLACE
+    told = recall._for_action(rows, wanting(budget=budget))
+    assert render.length(told.text) <= recall.ACTION_CHARACTERS
     assert bool(told.text) == bool(told.records)
 
 
@@ -324,14 +324,14 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
     ],
 )
 def test_no_person_asks_anything_with_these(prompt: str) -> None:
-    assert recall.question(prompt) == ""
+    assert recall.human_question(prompt) == ""
     event = no_machine_prompts(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt), Rules())
     assert event is None or event.prompt == ""
 
 
 @pytest.mark.parametrize("command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"])
 def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
-    assert recall.question(command) == ""
+    assert recall.human_question(command) == ""
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
     ],
 )
 def test_what_a_host_puts_before_a_prompt_is_no_part_of_it(prompt: str, asked: str) -> None:
-    assert recall.question(prompt) == asked
+    assert recall.human_question(prompt) == asked
     event = no_machine_prompts(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt), Rules())
     assert event is not None
     assert event.prompt == asked
@@ -359,3 +359,201 @@ def test_memories_take_the_smaller_of_their_share_and_the_budget() -> None:
     assert recall.within_window(1_000, 0, 0.5) == 500
     assert recall.within_window(1, 0) == 1
     assert recall.within_window(0, 300) == 300
+
+
+FLUX, FLOW, PAY, PAID = "mem-1705751401-a001", "mem-1705751402-a002", "mem-1705751403-a003", "mem-1705751404-a004"
+CITING_BLOCKS = (
+    Block("The flux capacitor is charged in src/flux.py.", FLUX, "", "2026-11-10", "decision"),
+    Block("Before the flux capacitor is charged, src/flow.py must run.", FLOW, "", "2026-11-10", "decision"),
+    Block("src/pay.ts: amounts are cents.", PAY, "", "2026-11-10", "fix"),
+    Block("src/pay.ts is generated from src/pay.yml.", PAID, "", "2026-11-10", "fix"),
+)
+FILES = ("src/flux.py", "src/flow.py", "src/pay.ts", "src/pay.yml")
+
+
+@pytest.fixture
+def cited_root(tmp_path: Path) -> Path:
+    """A project with four memories, and every file that they cite."""
+    fill(
+        tmp_path,
+        *CITING_BLOCKS,
+        observations=[observed(1, "charged the flux capacitor in src/flux.py", files=FILES[:1])],
+    )
+    (tmp_path / "src").mkdir()
+    for name in FILES:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def verified(cited_root: Path, *more: str, **settings: object) -> RecallOptions:
+    """What may be told where all that is cited was found, before what the test did."""
+    cited = ((FLUX, FILES[0]), (FLOW, FILES[1]), (PAY, FILES[2]), (PAID, FILES[2]), (PAID, FILES[3]))
+    page = recall.citation_page(
+        [*(recall.citation_line(name, "file", "fresh", path, path) for name, path in cited), *more]
+    )
+    return wanting(stale=CitationCache(str(cited_root), page.encode()), **settings)
+
+
+def test_a_prompt_is_told_that_a_cited_file_is_gone_and_hears_of_that_record_last(cited_root: Path) -> None:
+    first, second, *logs = ids(asked(cited_root, "charge the flux capacitor", verified(cited_root)))
+    assert {first, second} == {FLUX, FLOW}
+    gone = "src/flux.py" if first == FLUX else "src/flow.py"
+    (cited_root / gone).unlink()
+    told = asked(cited_root, "charge the flux capacitor", verified(cited_root))
+    assert ids(told) == [second, first, *logs], "it comes behind its like, and before what only a log has"
+    assert f"\n  (cited file is gone: {gone})\n" in told.text
+    assert told.text.count("(cited") == 1
+    assert told.judged[0].score > told.judged[1].score
+
+
+def test_the_note_is_there_at_every_layer_and_counts(cited_root: Path) -> None:
+    (cited_root / "src/flux.py").unlink()
+    for budget in range(80, 400, 20):
+        told = asked(cited_root, "charge the flux capacitor", verified(cited_root, budget=budget))
+        assert (FLUX in ids(told)) == ("(cited file is gone: src/flux.py)" in told.text)
+    plain = dict(asked(cited_root, "charge the flux capacitor").records)
+    noted = dict(asked(cited_root, "charge the flux capacitor", verified(cited_root)).records)
+    assert noted[FLUX] > plain[FLUX]
+    assert noted[FLOW] == plain[FLOW]
+
+
+def test_at_a_place_what_cites_something_gone_comes_last_with_its_note(cited_root: Path) -> None:
+    first, second = ids(at_place(cited_root, files=["src/pay.ts"], wanted=verified(cited_root)))
+    assert {first, second} == {PAY, PAID}
+    (cited_root / "src/pay.yml").unlink()
+    told = at_place(cited_root, files=["src/pay.ts"], wanted=verified(cited_root))
+    assert ids(told) == [PAY, PAID]
+    assert "(cited file is gone: src/pay.yml)" in told.text
+
+
+def test_what_moved_is_told_with_its_place(cited_root: Path) -> None:
+    line = recall.citation_line(FLUX, "symbol", "moved", "flux", "src/flow.py")
+    told = asked(cited_root, "charge the flux capacitor", verified(cited_root, line))
+    assert "(cited symbol flux is now in src/flow.py)" in told.text
+
+
+def test_nothing_in_a_cache_breaks_the_line(cited_root: Path) -> None:
+    (cited_root / "src/a\rb").touch()
+    told = asked(
+        cited_root,
+        "flux capacitor",
+        verified(cited_root, recall.citation_line(FLUX, "symbol", "moved", "flux", "src/a\rb")),
+    )
+    assert "(cited symbol flux is now in src/a b)" in told.text
+
+
+def test_without_a_cache_everything_is_as_it_was(cited_root: Path) -> None:
+    (cited_root / "src/flux.py").unlink()
+    assert "(cited" not in asked(cited_root, "charge the flux capacitor").text
+    assert asked(cited_root, "charge the flux capacitor", wanting(stale=CitationCache(str(cited_root), b""))).text == (
+        asked(cited_root, "charge the flux capacitor").text
+    )
+
+
+NAMES = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=3)
+
+
+def known(root: Path, *lines: tuple[str, str, str, str, str]) -> CitationCache:
+    return CitationCache(str(root), recall.citation_page(recall.citation_line(*each) for each in lines).encode())
+
+
+def put(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).touch()
+
+
+def test_a_file_that_went_away_since_it_was_verified_is_gone(tmp_path: Path) -> None:
+    told = known(tmp_path, ("m", "file", "fresh", "a.py", "src/a.py"))
+    put(tmp_path, "src/a.py")
+    assert told.note("m", "see a.py") == ""
+    assert told.share("m", "see a.py") == 1.0
+    (tmp_path / "src/a.py").unlink()
+    assert told.note("m", "see a.py") == "cited file is gone: a.py"
+    assert told.share("m", "see a.py") == recall.GONE_SHARE
+
+
+def test_a_file_that_came_back_is_not_gone(tmp_path: Path) -> None:
+    told = known(tmp_path, ("m", "file", "gone", "src/a.py", ""))
+    assert told.note("m", "src/a.py") == "cited file is gone: src/a.py"
+    put(tmp_path, "src/a.py")
+    assert told.note("m", "src/a.py") == ""
+
+
+def test_a_file_that_moved_is_told_with_its_new_place_as_long_as_that_is_there(tmp_path: Path) -> None:
+    told = known(tmp_path, ("m", "file", "moved", "a.py", "lib/a.py"))
+    put(tmp_path, "lib/a.py")
+    assert told.note("m", "a.py") == "cited file a.py is now in lib/a.py"
+    assert told.share("m", "a.py") == recall.MOVED_SHARE
+    (tmp_path / "lib/a.py").unlink()
+    assert told.note("m", "a.py") == "cited file is gone: a.py"
+
+
+def test_the_worst_is_told(tmp_path: Path) -> None:
+    put(tmp_path, "b.py")
+    told = known(tmp_path, ("m", "file", "moved", "a.py", "b.py"), ("m", "symbol", "gone", "Store.write", ""))
+    assert told.note("m", "a.py and Store.write") == "cited symbol is gone: Store.write"
+
+
+def test_what_only_changed_is_not_told(tmp_path: Path) -> None:
+    put(tmp_path, "a.py")
+    assert known(tmp_path, ("m", "file", "changed", "a.py", "a.py")).note("m", "a.py") == ""
+
+
+def test_a_record_that_was_rewritten_since_is_believed(tmp_path: Path) -> None:
+    told = known(tmp_path, ("m", "file", "gone", "old/x.py", ""), ("m", "symbol", "gone", "old_call", ""))
+    assert told.note("m", "nothing of that") == ""
+    assert told.note("m", "nothing of that, but new/y.py") == ""
+    assert told.note("m", "in other words", '["old/x.py"]') == "cited file is gone: old/x.py"
+    assert told.note("m", "in other words", ["old/x.py"]) == "cited file is gone: old/x.py"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        b"",
+        b"ralph citations 1\nm\tfile\tgone\ta.py\t\n",
+        b"m\tfile\tgone\ta.py\t\n",
+        b"\0",
+        b"\n\n",
+        recall.CITATIONS_HEAD + b"m",
+        recall.CITATIONS_HEAD + b"\n\nm\n",
+        recall.CITATIONS_HEAD + b"m\tfile\tgone\ta.py\n",
+        recall.CITATIONS_HEAD + b"m\tfile\tgone\ta.py\t",
+    ],
+)
+def test_a_cache_of_another_shape_says_nothing(tmp_path: Path, held: bytes) -> None:
+    assert CitationCache(str(tmp_path), held).note("m", "a.py") == ""
+
+
+def test_what_was_cut_off_is_not_believed_and_the_rest_is(tmp_path: Path) -> None:
+    held = recall.citation_page(
+        [recall.citation_line("m", "file", "gone", "a.py", ""), recall.citation_line("n", "file", "gone", "b.py", "")]
+    )
+    told = CitationCache(str(tmp_path), held.encode()[:-3])
+    assert (told.note("m", "a.py"), told.note("n", "b.py")) == ("cited file is gone: a.py", "")
+
+
+@given(st.lists(st.tuples(NAMES, st.sampled_from(["a.py", "b.py", "안.py"])), max_size=30), NAMES)
+def test_each_record_is_found_among_any_others(lines: list[tuple[str, str]], other: str) -> None:
+    page = recall.citation_page(recall.citation_line(name, "file", "gone", what, "") for name, what in lines)
+    told = CitationCache("/nowhere", page.encode("utf-8", "surrogateescape"))
+    for name in (*dict(lines), other):
+        cited = [what for own, what in lines if own == name]
+        expected = f"cited file is gone: {cited[0]}" if name and cited else ""
+        assert told.note(name, " ".join(cited)) == expected
+
+
+def test_only_whole_ids_count(tmp_path: Path) -> None:
+    told = known(tmp_path, ("mem-1-ab", "file", "gone", "a.py", ""))
+    assert [told.note(name, "a.py") for name in ("mem-1-a", "em-1-ab", "", "mem-1-ab")] == [
+        "",
+        "",
+        "",
+        "cited file is gone: a.py",
+    ]
+
+
+def test_what_cannot_stand_on_a_line_is_left_out() -> None:
+    assert recall.citation_line("a\tb", "file", "gone", "x", "") == ""
+    assert recall.citation_line("a", "file", "gone", "x\ny", "") == ""
+    assert recall.citation_line("a", "file", "gone", "\ud800", "") == ""

@@ -22,8 +22,8 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import hook_state, index, ledger, logs, memory, verified
 from ralph.capture import summarize
-from ralph.context import brief, budget, recall, render, skill
-from ralph.context.brief import Brief, Caps, Summary
+from ralph.context import brief, budget, recall, render
+from ralph.context.brief import Brief, BriefCaps, SessionRecap
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError
 from ralph.model import ids
@@ -94,7 +94,7 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
         _verify(root)
     rules = memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))]) if handed else []
     learned = memory.current([stored.record for stored in memory.list_(root)]) if handed else []
-    learned = brief.accepted(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
+    learned = brief.filter_memories(learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     recaps, active = _from_index(root, session, task) if config.memories.inject is Inject.AUTO else ((), ())
     window, part = config.context.window, config.context.shares.memory
     share = recall.within_window(window, 0, part)
@@ -109,10 +109,10 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
         [each for each in recaps if each.id not in seen],
         active,
         said,
-        caps=Caps(share, room, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
+        caps=BriefCaps(share, room, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=ledger.usefulness(root),
         stale=stale,
-        skill=skill.text("memories") if with_skill else "",
+        skill=brief.skill_text("memories") if with_skill else "",
         strategy=wanted_strategy(config),
     )
     return replace(made, noted=(*map(_mark, (*active, *said)), *([SKILL] if made.has_skill else [])))
@@ -162,11 +162,11 @@ def notices(root: Path) -> list[str]:
 
 def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", task: str = "") -> Context:
     """What a prompt (within a task) is answered with when somebody asks for it; nothing, where that is switched off."""
-    asked = recall.question(prompt)
+    asked = recall.human_question(prompt)
     if not asked or config.memories.inject is Inject.NONE:
         return Context("", 0, ())
     today = ids.now().date()
-    wanted = recall.Wanted(today.isoformat(), session, ledger.seen(root, session) if session else ())
+    wanted = recall.RecallOptions(today.isoformat(), session, ledger.seen(root, session) if session else ())
     choice = config.memories.filter
     wanted.enabled = config.memories.enabled
     wanted.types, wanted.tags = tuple(kind.value for kind in choice.types), choice.tags
@@ -176,7 +176,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
     wanted.stale = verified.known(root)
 
     def question(connection: sqlite3.Connection) -> Context:
-        told = recall.related(connection, asked, wanted)
+        told = recall.recall_for_prompt(connection, asked, wanted)
         costs = dict(told.records)
         reasons = (
             Reason(
@@ -185,7 +185,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
                 (
                     *_named_files(each),
                     *rank.explain(each, told.words, wanted.today),
-                    *filter(None, [recall.noted(each.row, wanted.stale)]),
+                    *filter(None, [recall.citation_note(each.row, wanted.stale)]),
                 ),
                 costs[each.row.id],
             )
@@ -210,7 +210,7 @@ def since(today: date, recent: int) -> str:
     return (today - timedelta(days=days)).isoformat() if recent else ""
 
 
-def _from_index(root: Path, session: str, task: str) -> tuple[Sequence[Summary], Sequence[str]]:
+def _from_index(root: Path, session: str, task: str) -> tuple[Sequence[SessionRecap], Sequence[str]]:
     """The last sessions' summaries and what is going on, as far as the index knows; it is not waited for."""
     try:
         held = index.of(root)
@@ -228,9 +228,9 @@ def _from_index(root: Path, session: str, task: str) -> tuple[Sequence[Summary],
         connection.close()
 
 
-def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[Summary]:
+def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[SessionRecap]:
     """What the last sessions were about, the newest first; one that was cut off is summed up now."""
-    found: list[Summary] = []
+    found: list[SessionRecap] = []
     recent = connection.execute(_RECENT, (session, -1 if task else _LOOKED_AT)).fetchall()
     seen = (row for row in recent if rows.sees_session(connection, row[0], task))
     for name, stored, at in islice(seen, _LOOKED_AT):
@@ -240,7 +240,7 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
             line for line in text.split("\n") if line.startswith(_ASKED) or not render.looks_like_instructions(line)
         ]
         if kept and text:
-            found.append(Summary(name, "\n".join(kept), at))
+            found.append(SessionRecap(name, "\n".join(kept), at))
         if len(found) == _SUMMARIES:
             break
     return found

@@ -2,7 +2,7 @@
 
 Memories, guardrails, knowledge and patterns are read from their files, so that the answer is about the files and not
 about an index. What was found is kept in `cache/citations`, a line for each citation that could be verified, for
-those who may not ask git: a hook looks there (`context/stale.py`) and at the file itself. The start of a session and of
+those who may not ask git: a hook reads it (`context/recall.py`) and at the file itself. The start of a session and of
 a loop bring it up to date (`refresh`), so that nobody has to run this verb to be told. The cache belongs to one
 checkout, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import check_look, verified
 from ralph.app.check_git import Git
-from ralph.context import stale
+from ralph.context import recall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.model.query import Hit
 from ralph.model.record import Record, Status
@@ -109,13 +109,18 @@ def _records(root: Path) -> Iterator[Report]:
 def remember(root: Path, reports: Sequence[Report], known: Sequence[str] = ()) -> None:
     """Keep what was verified, and these lines, for those who may not ask git; it costs nothing if that fails."""
     lines = [
-        stale.line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
+        recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
         for looked in each.looked
         if looked.verdict is not CitationState.UNVERIFIABLE
     ]
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.write(cache_file(root), stale.page((*lines, *known)), root=paths.state_boundary(root), mode=files.PRIVATE)
+        files.write(
+            cache_file(root),
+            recall.citation_page((*lines, *known)),
+            root=paths.state_boundary(root),
+            mode=files.PRIVATE,
+        )
 
 
 def ranked(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:

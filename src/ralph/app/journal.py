@@ -20,7 +20,7 @@ from ralph.app import index, sight
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import map_texts, redact, redact_members
 from ralph.capture.trim import trim
-from ralph.context import journal as rendering
+from ralph.context import brief as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
 from ralph.formats.log import (
     JOURNAL_PREFIX,
@@ -185,9 +185,9 @@ def _once(records: Iterable[Record]) -> list[JournalEntry]:
 # --- for the next iteration --------------------------------------------------------------------
 
 
-def section(root: Path, run: str, words: str, budget: int = rendering.BUDGET, *, task: str = "") -> str:
+def section(root: Path, run: str, words: str, budget: int = rendering.JOURNAL_BUDGET, *, task: str = "") -> str:
     """`## Run Journal` for a prompt: what this run did last, and what others noted on something alike; "" for none."""
-    return rendering.render(recent(root, run, task=task), matches(root, run, words, task=task), budget)
+    return rendering.render_journal(recent(root, run, task=task), matches(root, run, words, task=task), budget)
 
 
 def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:

@@ -21,8 +21,8 @@ from ralph.app import (
     task,
     task_memory,
 )
-from ralph.context import brief, render, skill
-from ralph.context import journal as rendering
+from ralph.context import brief, render
+from ralph.context import brief as rendering
 from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
@@ -62,7 +62,7 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "plan": prompt.render_section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": asked,
         "guardrails": _guardrails(root, config),
-        "journal": rendering.render(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
+        "journal": rendering.render_journal(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
         "progress": prompt.render_section("Task Progress", _kept(lambda: task_memory.section(root, work.id))),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
@@ -111,7 +111,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
         return ""
     choice = settings.filter
     records = check.marked(root, memory.current([stored.record for stored in memory.list_(root)]))
-    records = brief.accepted(
+    records = brief.filter_memories(
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )
     places = {record.id: place for place, record in enumerate(records)}
@@ -140,7 +140,7 @@ def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str
             shown.append(block)
             used += cost
     if len(shown) < len(kept):
-        shown.append(render.told(len(shown), len(kept), brief.ALL_OF_IT))
+        shown.append(render.shown_note(len(shown), len(kept), brief.ALL_OF_IT))
     return "\n".join(shown)
 
 
@@ -159,4 +159,4 @@ def _patterns(root: Path) -> str:
 def _skill(config: Config) -> str:
     settings = config.memories
     wanted = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
-    return skill.text("memories") if wanted else ""
+    return brief.skill_text("memories") if wanted else ""

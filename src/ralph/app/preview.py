@@ -152,7 +152,7 @@ def _budget(config: Config) -> int:
 
 def _for_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> Preview:
     told = briefing.for_prompt(root, config, prompt, session=session, task=task)
-    asked = recall.question(prompt)
+    asked = recall.human_question(prompt)
     seen = ledger.seen(root, session) if session else set[str]()
     rules = _Rules(config, rows.safe(task), session, seen)
 
@@ -196,7 +196,7 @@ class _Rules:
             lookup.memories(
                 kinds=kinds, tags=choice.tags, since=since, knowledge_only=not self.config.memories.enabled
             ),
-            lookup.observations(not_of=self.session, not_called=recall.SAYING_LITTLE),
+            lookup.observations(not_of=self.session, not_called=recall.PATH_ONLY_TITLES),
             lookup.journal(),
         )
 
@@ -324,7 +324,7 @@ def _not_in_brief(
 ) -> tuple[tuple[LeftOut, ...], int]:  # fmt: skip
     """What of these is not told, the most useful first, and how many are not named here."""
     choice, today = config.memories.filter, ids.now().date()
-    let = brief.accepted(records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
+    let = brief.filter_memories(records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
     names = {each.id for each in let} if config.memories.inject is Inject.AUTO and config.memories.enabled else set()
     others = [records[place] for place in brief.by_use(records, uses) if records[place].id not in told]
     named = [

@@ -1,6 +1,6 @@
 """What was verified of the files that records cite (`ralph doctor --citations`), for injection.
 
-It stands in `cache/citations` (`context/stale.py`); whether that is out of date is told by a few file times, git
+It stands in `cache/citations` (`context/recall.py`); whether that is out of date is told by a few file times, git
 is not asked. Apart from `app/check.py`, because every start of a session asks this, and few of them have anything
 to verify: what does that takes its time to load. `tests/app/test_check.py` and `tests/app/test_check_refresh.py`
 prove it.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.context import stale
+from ralph.context import recall
 from ralph.model.record import Record
 from ralph.store.sources import memory_files
 
@@ -29,18 +29,18 @@ def is_due(root: Path) -> bool:
         with contextlib.suppress(OSError):
             if place.stat().st_mtime_ns > last:
                 return True
-    return not cached(root).startswith(stale.HEAD)
+    return not cached(root).startswith(recall.CITATIONS_HEAD)
 
 
 def cache_file(root: Path) -> Path:
     """What was found in a checkout: kept in the main one, a worktree's by git's name for it, as hooks know it."""
     name = paths.worktree_name(root)
-    return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / stale.NAME
+    return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / recall.CITATIONS_FILE
 
 
-def known(root: Path) -> stale.Known:
+def known(root: Path) -> recall.CitationCache:
     """What was verified here, to be asked for single records."""
-    return stale.Known(str(root), cached(root))
+    return recall.CitationCache(str(root), cached(root))
 
 
 def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:

@@ -11,15 +11,14 @@ from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, print_raw, visible
 from ralph.cli.search import read_words, visibility_options
-from ralph.context import skill as skills
-from ralph.context.brief import Brief
-from ralph.context.where import Answer, Topic, answer
+from ralph.context import brief as skills
+from ralph.context.brief import Brief, KnowledgeTopic, TopicAnswer, answer_topic
 from ralph.errors import NotFound
 from ralph.settings import Inject
 
 _LEFT_OUT = 10
 """Records left out that --explain names."""
-TOPICS = tuple(topic.value for topic in Topic)
+TOPICS = tuple(topic.value for topic in KnowledgeTopic)
 
 
 @click.command(name="context", cls=Command)
@@ -53,7 +52,7 @@ def context(
     """
     call = invocation(ctx)
     if topic is not None:
-        _print_where(tuple(map(answer, Topic)) if topic == "all" else (answer(topic),), form)
+        _print_where(tuple(map(answer_topic, KnowledgeTopic)) if topic == "all" else (answer_topic(topic),), form)
         return
     if hook_state.paused_since(call.root) is not None:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
@@ -110,7 +109,7 @@ def _print_start(made: Brief, explain: bool, form: str) -> None:
     click.echo(f"left out for lack of room: {made.left_out}; withheld as prompt injection: {made.withheld}", err=True)
 
 
-def _print_where(answers: Sequence[Answer], form: str) -> None:
+def _print_where(answers: Sequence[TopicAnswer], form: str) -> None:
     """Print where learnings belong."""
     if form == "json":
         click.echo(json_text([{**asdict(each), "topic": each.topic.value} for each in answers]))
@@ -125,7 +124,7 @@ def _print_where(answers: Sequence[Answer], form: str) -> None:
 
 
 @click.command(name="skill", cls=Command)
-@click.argument("name", default="memories", type=click.Choice(skills.NAMES))
+@click.argument("name", default="memories", type=click.Choice(skills.SKILL_NAMES))
 def skill(name: str) -> None:
     """Print the text that teaches an agent how to use its memory.
 
@@ -134,4 +133,4 @@ def skill(name: str) -> None:
       ralph skill
       ralph skill memories
     """
-    click.echo(skills.text(name).rstrip("\n"))
+    click.echo(skills.skill_text(name).rstrip("\n"))

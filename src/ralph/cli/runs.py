@@ -17,7 +17,7 @@ from ralph.cli.context import Invocation, invocation, say
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, one_line, print_raw, table, visible
 from ralph.cli.search import all_tasks_option, read_words
-from ralph.context.journal import block
+from ralph.context.brief import journal_block
 from ralph.errors import NothingYet, UsageError
 from ralph.loop.state import Run
 from ralph.model.record import Outcome
@@ -224,7 +224,7 @@ def _show_entries(root: Path, name: str, iteration: int | None, within: str, one
         shapes = [journal_json(entry) for entry in entries]
         click.echo(json_text(shapes[0] if one else shapes))
     else:
-        print_raw("\n".join(block(entry, of_run=True) for entry in entries))
+        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
 
 def _print_more(count: int, total: int) -> None:
@@ -247,7 +247,7 @@ def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> 
     elif not entries:
         click.echo(nothing, err=form != "table")
     elif form == "markdown":
-        print_raw("\n".join(block(entry, of_run=True) for entry in entries))
+        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
     else:
         click.echo(table(_HEADINGS, [_entry_row(entry) for entry in entries]))
 

@@ -1,49 +1,63 @@
-"""The brief that a session starts with: what must not go wrong again, what was learned, where the work stands.
+"""The brief of a session, the journal section of a loop's prompt, the skill text, and where knowledge belongs.
 
-A pure function of what there is. Guardrails come first and take at most half of the tokens (`budget.share`),
-then the newest session summary, then memories by usefulness (`budget.useful_order`, moved by what the ledger says
-about use), then older summaries, as far as characters and tokens go. Entries are whole; a line says how many of
-how many there are and how to get the rest. What a stranger said and gives orders is left out.
-A strategy of `shares` may decide instead which memories stay, and at which detail, when the config says so.
-Notices are Ralph's own word and stand outside of the fence; so does the skill, in a block of its own.
-
-0 tokens are unlimited; the characters never are. `tests/context/test_brief.py` proves the bounds by property.
+Guardrails come first and take at most half of the tokens, then the newest session summary, memories by usefulness
+(by what the ledger says about use), and older summaries, as far as characters and tokens go. Entries are complete; a
+line says how many are left out and how to get them. Prompt injection is withheld. A strategy of `budget` may decide
+which memories stay. Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
 
 from ralph.context import budget, render
+from ralph.context.render import clean
 from ralph.context.tokens import estimate
+from ralph.errors import NotFound, UsageError
+from ralph.formats.log import journal_id
 from ralph.model.marks import INJECTED
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind, Record
+from ralph.model.work import JournalEntry
 
 Uses = Mapping[str, tuple[int, int]]
-"""By record: in how many sessions it was handed over, and in how many of them it was used."""
+"""By record: in how many sessions it was injected, and in how many of them it was used."""
 
 NO_USES: Uses = MappingProxyType({})
 ALL_OF_IT = "`ralph memory list`, or `ralph search` with words of your task"
 SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
 
-_TRIED = 5  # sessions in which a record was handed over, before it may be called useless
+_TRIED = 5  # sessions in which a record was injected, before it may be called useless
 _OFTEN = 0.2  # used in so many of the sessions, a record is called useful
-_MANY = 400  # entries that are looked at: more do not fit into the characters of any host
+_MANY = 400  # entries that are considered: more fit into no brief
 _SUMMARY_PART = 4  # a summary longer than a quarter of the characters is cut
 _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
 _RULES, _LEARNED, _SESSIONS, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Last sessions:", "Active now:", "notice"
 _SECTIONS = (_RULES, _LEARNED, _SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
-_FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(_SECTIONS)}\n```\n{render.told(999, 1000, ALL_OF_IT)}")
+_FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(_SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
 _NO_END = 10**9
+_SKILLS = {"memories": "skill.md"}
+SKILL_NAMES = tuple(_SKILLS)
+"""Texts that teach an agent to use Ralph; a closed list, so that a name never becomes a path."""
+JOURNAL_BUDGET = 3_000
+JOURNAL_HEADING = "## Run Journal"
+
+_MOST_FILES = 20
+_LEAST = 60
+"""The fewest tokens for an entry whose notes are cut."""
+_SEPARATOR = 2
+"""Tokens of the blank line between two entries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """What a brief may hold: tokens in all, tokens of guardrails and memories, tokens of summaries, characters."""
+class BriefCaps:
+    """The limits of a brief: tokens in all, of guardrails and memories, of summaries; characters."""
 
     tokens: int = 0
     memories: int = 2_000
@@ -52,7 +66,7 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SessionRecap:
     """What one earlier session did."""
 
     id: str
@@ -61,8 +75,8 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A record that was handed over, and what it costs."""
+class BriefRecord:
+    """A record in a brief, and its cost."""
 
     id: str
     tokens: int
@@ -70,18 +84,18 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The text, the records in it, and how many are not: for want of room, and because they give orders."""
+    """The text, its records, and how many are left out for want of room, or withheld as prompt injection."""
 
     text: str = ""
-    records: tuple[Shown, ...] = ()
+    records: tuple[BriefRecord, ...] = ()
     left_out: int = 0
     withheld: int = 0
     has_skill: bool = False
     noted: tuple[str, ...] = ()
-    """What else a session has seen with it, under the names that its list has."""
+    """Marks of the lines in it that show no record."""
 
 
-def accepted(
+def filter_memories(
     memories: Sequence[Record],
     *,
     types: Sequence[MemoryKind] = (),
@@ -89,16 +103,18 @@ def accepted(
     recent: int = 0,
     today: date,
 ) -> list[Record]:
-    """The memories that the config's filter lets through: of these types, with any of these tags, of the last days."""
+    """The memories of these types, with any of these tags, of the last `recent` days."""
     since = (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent > 0 else ""
     query = Query(kinds=tuple(types), tags=tuple(tags), since=since)
     return [record for record in memories if query.accepts(record)]
 
 
 def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
-    """The indices of the records, the most useful first: as `budget.useful_order` has them, but within a kind
-    those that were used come first, and those that were handed over again and again for nothing last. What cites
-    something that is gone (`stale`) comes behind all else."""
+    """The indices of the records, the most useful first.
+
+    As `budget.useful_order`, but within a kind those that were used come first and those that were injected in vain
+    last; records with stale citations come behind all others.
+    """
     order = _by_use(records, uses)
     return sorted(order, key=lambda index: records[index].id in stale) if stale else order
 
@@ -111,12 +127,12 @@ def _by_use(records: Sequence[Record], uses: Uses) -> list[int]:
     for index in order:
         ranked.setdefault(records[index].kind, []).append(index)
     for indices in ranked.values():
-        indices.sort(key=lambda index: -_worth(uses.get(records[index].id, (0, 0))))
+        indices.sort(key=lambda index: -_usefulness(uses.get(records[index].id, (0, 0))))
     turns = {kind: iter(indices) for kind, indices in ranked.items()}
     return [next(turns[records[index].kind]) for index in order]
 
 
-def _worth(use: tuple[int, int]) -> int:
+def _usefulness(use: tuple[int, int]) -> int:
     injected, used = use
     if used:
         return 2 if used >= _OFTEN * injected else 1
@@ -126,43 +142,43 @@ def _worth(use: tuple[int, int]) -> int:
 def session_brief(
     guardrails: Sequence[Record],
     memories: Sequence[Record],
-    summaries: Sequence[Summary],
+    summaries: Sequence[SessionRecap],
     active: Sequence[str],
     notices: Sequence[str],
     *,
-    caps: Caps,
+    caps: BriefCaps,
     uses: Uses = NO_USES,
     stale: Collection[str] = (),
     skill: str = "",
     strategy: budget.Strategy | None = None,
 ) -> Brief:
-    """The brief, within its caps; the empty one when there is nothing to say. Summaries come newest first."""
-    rules, held = _candidates(guardrails, uses, stale)
-    learned, more_held = _candidates(memories, uses, stale)
-    held += more_held
-    total = len(guardrails) + len(memories) - held + len(summaries)
+    """The brief within its caps, empty when there is nothing to say; summaries come newest first."""
+    rules, withheld_rules = _candidates(guardrails, uses, stale)
+    learned, withheld_memories = _candidates(memories, uses, stale)
+    withheld = withheld_rules + withheld_memories
+    total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
-    wanted = _lines(_ACTIVE, active)
+    pieces = _lines(_ACTIVE, active)
     guards = _pieces(_RULES, rules, budget.split_budget(room, _NO_END)[0])
-    wanted += guards
+    pieces += guards
     recaps = _recaps(summaries, caps)
-    wanted += recaps[:1]
-    left = room and max(1, room - sum(piece.tokens for piece in guards))
-    wanted += _pieces(_LEARNED, learned, left) if strategy is None else _trimmed(learned, left, strategy, uses, stale)
-    wanted += recaps[1:]
+    pieces += recaps[:1]
+    rest = room and max(1, room - sum(piece.tokens for piece in guards))
+    pieces += _pieces(_LEARNED, learned, rest) if strategy is None else _trim(learned, rest, strategy, uses, stale)
+    pieces += recaps[1:]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
-    page = _Page(_beside(caps, added), _lines(_NOTICE, notices), total)
-    for piece in wanted:
+    page = _BriefPage(_without_skill(caps, added), _lines(_NOTICE, notices), total)
+    for piece in pieces:
         page.take(piece)
-    text = page.settled()
+    text = page.settle()
     page.caps = caps
     has_skill = bool(added) and page.fits(text + added)
-    shown = tuple(Shown(piece.id, piece.tokens) for piece in page.pieces if piece.id)
-    return Brief(text + added if has_skill else text, shown, total - len(shown), held, has_skill)
+    records = tuple(BriefRecord(piece.id, piece.tokens) for piece in page.pieces if piece.id)
+    return Brief(text + added if has_skill else text, records, total - len(records), withheld, has_skill)
 
 
-def _beside(caps: Caps, added: str) -> Caps:
-    """What is left beside the skill, which comes once a session; where it would take most, it has to fit in."""
+def _without_skill(caps: BriefCaps, added: str) -> BriefCaps:
+    """The caps beside the skill; where the skill would take most, it has to fit in."""
     size, cost = render.length(added), estimate(added)
     if 2 * size > caps.characters or (caps.tokens and 2 * cost > caps.tokens):
         return caps
@@ -170,8 +186,8 @@ def _beside(caps: Caps, added: str) -> Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """Something that may stand in the brief: its section, its text and cost, and the record it shows."""
+class _BriefPiece:
+    """A part of the brief: section, text, cost, and the id of its record."""
 
     section: str
     text: str
@@ -179,18 +195,18 @@ class _Piece:
     id: str = ""
 
 
-class _Page:
-    """The brief as it fills, the most important first; `settled` makes sure of the caps by what is really there."""
+class _BriefPage:
+    """The brief as it fills, the most important first; `settle` enforces the caps on the final text."""
 
-    def __init__(self, caps: Caps, notices: Sequence[_Piece], total: int) -> None:
+    def __init__(self, caps: BriefCaps, notices: Sequence[_BriefPiece], total: int) -> None:
         self.caps = caps
         self.notices = list(notices)
         self.total = total
-        self.pieces: list[_Piece] = []
+        self.pieces: list[_BriefPiece] = []
         self._room = caps.characters - _OUTSIDE - render.length(self._notes(0))
         self._tokens = caps.tokens - _FRAME - sum(piece.tokens for piece in notices)
 
-    def take(self, piece: _Piece) -> None:
+    def take(self, piece: _BriefPiece) -> None:
         """Put a piece on the page if it fits, and its section's heading with it."""
         is_first = all(piece.section != other.section for other in self.pieces)
         heading = len(piece.section) + 1 if is_first else 0
@@ -200,8 +216,8 @@ class _Page:
             self._room -= size
             self._tokens -= piece.tokens + heading
 
-    def settled(self) -> str:
-        """The text; where fences or seams cost more than was thought, the least important pieces go."""
+    def settle(self) -> str:
+        """The text; where it costs more than was estimated, the least important pieces go."""
         while not self.fits(text := self._text()):
             if not (self.pieces or self.notices):
                 return ""
@@ -223,71 +239,69 @@ class _Page:
         frame = render.framed(render.INTRO, "\n".join(lines)) if lines else ""
         return frame + self._notes(sum(bool(piece.id) for piece in self.pieces))
 
-    def _notes(self, shown: int) -> str:
-        told = [render.told(shown, self.total, ALL_OF_IT)]
-        return render.notes([*told, *(piece.text for piece in self.notices)])
+    def _notes(self, count: int) -> str:
+        notice = render.shown_note(count, self.total, ALL_OF_IT)
+        return render.notes([notice, *(piece.text for piece in self.notices)])
 
 
 def _candidates(records: Sequence[Record], uses: Uses, stale: Collection[str]) -> tuple[list[Record], int]:
-    """The records to choose from, the most useful first, and how many on the way to them are withheld.
-
-    No more than could stand in any brief, and none that is too long for one: the rest of a large store is not read.
-    """
-    found: list[Record] = []
-    held = 0
+    """The records to choose from, the most useful first, as many as fit into any brief; and how many are withheld."""
+    candidates: list[Record] = []
+    withheld = 0
     for index in by_use(records, uses, stale):
         record = records[index]
         if len(record.text) > render.MOST_CHARACTERS:
             continue
         if render.withheld(record.origin.by, f"{record.title}\n{record.text}\n{' '.join(record.tags)}"):
-            held += 1
+            withheld += 1
             continue
-        found.append(record)
-        if len(found) == _MANY:
+        candidates.append(record)
+        if len(candidates) == _MANY:
             break
-    return found, held
+    return candidates, withheld
 
 
-def _lines(section: str, lines: Sequence[str]) -> list[_Piece]:
+def _lines(section: str, lines: Sequence[str]) -> list[_BriefPiece]:
     """Lines that show no record."""
     texts = [" ".join(render.clean(line).split())[:_LONGEST_LINE] for line in lines[:_MOST_LINES]]
     mark = "" if section == _NOTICE else "- "
-    return [_Piece(section, mark + text, estimate(mark + text)) for text in texts if text]
+    return [_BriefPiece(section, mark + text, estimate(mark + text)) for text in texts if text]
 
 
-def _pieces(section: str, records: Sequence[Record], most: int) -> list[_Piece]:
+def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPiece]:
     """The records that the tokens allow, in their order."""
-    texts = [_rendered(record) for record in records]
+    texts = [_render_record(record) for record in records]
     costs = [estimate(text) + 1 for text in texts]
     kept = budget.fill(records, costs, most, order=range(len(records))).kept
-    return [_Piece(section, texts[index], costs[index], records[index].id) for index in kept]
+    return [_BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
-def _trimmed(
+def _trim(
     records: Sequence[Record], most: int, strategy: budget.Strategy, uses: Uses, stale: Collection[str]
-) -> list[_Piece]:
-    """The memories that a strategy keeps, each at the detail that it leaves; how much they were used is their score."""
+) -> list[_BriefPiece]:
+    """The memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
-    texts = [[_rendered(record, layer) for layer in (1, 2, 3)] for record in last_first]
+    texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]
     items = [
         budget.BudgetItem(
             budget.ascending_costs([estimate(text) + 1 for text in each]),
             record.created_at,
-            _worth(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
+            _usefulness(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
             record.kind.value,
         )
         for record, each in zip(last_first, texts, strict=True)
     ]
     kept = budget.STRATEGIES[strategy](items, most).kept
     pieces = [
-        _Piece(_LEARNED, texts[each.index][each.layer - 1], each.tokens, last_first[each.index].id) for each in kept
+        _BriefPiece(_LEARNED, texts[each.index][each.layer - 1], each.tokens, last_first[each.index].id)
+        for each in kept
     ]
     return sorted(pieces, key=lambda piece: piece.id in stale)
 
 
-def _recaps(summaries: Sequence[Summary], caps: Caps) -> list[_Piece]:
-    """The summaries that their tokens allow; no single one may take more than its part of the characters."""
-    kept: list[_Piece] = []
+def _recaps(summaries: Sequence[SessionRecap], caps: BriefCaps) -> list[_BriefPiece]:
+    """The summaries that fit; none takes more than its part of the characters."""
+    kept: list[_BriefPiece] = []
     room = caps.summaries
     for summary in summaries[:_MANY]:
         text = render.entry(3, summary.id, "session", "", summary.text, summary.date)
@@ -295,11 +309,179 @@ def _recaps(summaries: Sequence[Summary], caps: Caps) -> list[_Piece]:
             text = render.entry(2, summary.id, "session", "", summary.text, summary.date)
         cost = estimate(text) + 1
         if not caps.summaries or cost <= room:
-            kept.append(_Piece(_SESSIONS, text, cost, summary.id))
+            kept.append(_BriefPiece(_SESSIONS, text, cost, summary.id))
             room -= cost
     return kept
 
 
-def _rendered(record: Record, layer: int = 3) -> str:
+def _render_record(record: Record, layer: int = 3) -> str:
     kind, files = record.kind.value, record.origin.files
     return render.entry(layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files)
+
+
+# --- journal -------------------------------------------------------------------------------------
+
+
+def render_journal(
+    recent: Sequence[JournalEntry], others: Sequence[JournalEntry] = (), budget: int = JOURNAL_BUDGET
+) -> str:
+    """The section Run Journal for a prompt: this run's entries in order, then those of other runs; 0 is unlimited.
+
+    When not all fits, the newest entry goes in first; where the room ends, its notes are cut, and none takes more
+    than half of the room. Notes are cleaned and indented, so that no heading in them ends the section.
+    """
+    wanted = [*((entry, False) for entry in reversed(recent)), *((entry, True) for entry in others)]
+    text = _journal_section([journal_block(entry, of_run=other) for entry, other in wanted], len(recent))
+    if budget <= 0 or estimate(text) <= budget:
+        return text
+    share = budget // 2 if len(wanted) > 1 else budget
+    kept: list[str] = []
+    for entry, other in wanted:
+        room = budget - _SEPARATOR - estimate(_journal_section(kept, len(recent), len(wanted)))
+        text = _fit_entry(entry, other, min(share, room))
+        if not text:
+            break
+        kept.append(text)
+    return _journal_section(kept, len(recent), len(wanted) - len(kept)) if kept else ""
+
+
+def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
+    """One entry as markdown."""
+    run = f" of {_one_line(entry.run)}" if of_run else ""
+    lines = [f"### Iteration {entry.iteration}{run} [{entry.outcome.value}]"]
+    price = f" | **Cost**: ${entry.cost:.4f}" if round(entry.cost, 4) else ""
+    for name, words in (
+        ("Task", _one_line(entry.task or entry.title)),
+        ("Model", _one_line(entry.model)),
+        ("Duration", f"{entry.duration:.1f}s{price}"),
+        ("Files", _file_list(entry.files)),
+        ("Notes", _indent(entry.notes)),
+    ):
+        if words:
+            lines.append(f"- **{name}**: {words}")
+    return "\n".join(lines) + "\n"
+
+
+def _journal_section(blocks: Sequence[str], mine: int, omitted: int = 0) -> str:
+    """The blocks, newest first, the first `mine` of this run; "" for none unless some were left out."""
+    if not blocks and not omitted:
+        return ""
+    note = [f"_{omitted} more left out; `ralph loop journal` shows them._\n"] if omitted else []
+    return "\n".join([f"{JOURNAL_HEADING}\n", *reversed(blocks[:mine]), *blocks[mine:], *note])
+
+
+def _fit_entry(entry: JournalEntry, other: bool, room: int) -> str:
+    """An entry within so many tokens, its notes cut if need be; "" when too little would be left."""
+    complete = journal_block(entry, of_run=other)
+    if estimate(complete) <= room:
+        return complete
+    notes = clean(entry.notes).strip()
+    mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
+
+    def cut(size: int) -> str:
+        return journal_block(replace(entry, notes=notes[:size].rstrip() + mark), of_run=other)
+
+    size = bisect_left(range(len(notes)), True, key=lambda size: estimate(cut(size)) > room) - 1
+    space = max(notes.rfind(" ", 0, size + 1), notes.rfind("\n", 0, size + 1))
+    size = space if space > size // 2 else size
+    while size > 0 and estimate(cut(size)) > room:  # a mark costs more after some letters than after others
+        size -= 1
+    return cut(size) if size > 0 and room >= _LEAST else ""
+
+
+def _file_list(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_FILES
+    return ", ".join([*map(_one_line, names[:_MOST_FILES]), *([f"and {more} more"] if more > 0 else [])])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in clean(text).strip().split("\n")).strip()
+
+
+# --- skill and decision tree ---------------------------------------------------------------------
+
+
+def skill_text(name: str = "memories") -> str:
+    """Read a skill; NotFound names the known ones."""
+    if name not in _SKILLS:
+        raise NotFound(f"no skill {name!r}", hint=f"known skills: {', '.join(SKILL_NAMES)}")
+    with Path(__file__).with_name(_SKILLS[name]).open(encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+class KnowledgeTopic(StrEnum):
+    """The kind of a piece of knowledge."""
+
+    ERROR = "error"
+    DECISION = "decision"
+    PATTERN = "pattern"
+    STATE = "state"
+    PERMANENT = "permanent"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAnswer:
+    """Where a topic belongs: the file and section, the command that writes there, and the reason."""
+
+    topic: KnowledgeTopic
+    question: str
+    place: str
+    command: str
+    why: str
+
+
+_ANSWERS = (
+    TopicAnswer(
+        topic=KnowledgeTopic.ERROR,
+        question="Did something fail in a way that will come back?",
+        place=".ralph/guardrails.md, section Fixes",
+        command='ralph memory add --in guardrails "what happens: what to do" -t fix',
+        why="Guardrails come first in every brief, so the next iteration sees the fix before it trips. "
+        'Use `ralph memory add "..." -t fix` when it is good to know but no rule to watch.',
+    ),
+    TopicAnswer(
+        topic=KnowledgeTopic.DECISION,
+        question="Did you choose between real alternatives?",
+        place=".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
+        command='ralph memory add --in guardrails "what, and why" -t decision',
+        why="A choice without its reason gets reopened. It stands in every brief until somebody removes it; "
+        "write it up in specs/design/ once it shapes the architecture.",
+    ),
+    TopicAnswer(
+        topic=KnowledgeTopic.PATTERN,
+        question="Did you find out how this codebase does things?",
+        place=".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
+        command='ralph memory add --in guardrails "how it is done here" -t pattern',
+        why="Conventions keep new code like the old. One that is background rather than a rule is a memory: "
+        '`ralph memory add "..." -t pattern`.',
+    ),
+    TopicAnswer(
+        topic=KnowledgeTopic.STATE,
+        question="Is it progress, a blocker or a next step?",
+        place=".ralph/scratchpad.md",
+        command='ralph scratchpad append "what is done, what is next"',
+        why="The next iteration starts with an empty context and reads the scratchpad; nobody needs it later.",
+    ),
+    TopicAnswer(
+        topic=KnowledgeTopic.PERMANENT,
+        question="Must everybody follow it, in every session?",
+        place="AGENTS.md",
+        command="propose the line to a person, who edits AGENTS.md",
+        why="It is read at every start by every agent, so each line there has a price, and people own that file.",
+    ),
+)
+
+ANSWERS: Mapping[KnowledgeTopic, TopicAnswer] = MappingProxyType({each.topic: each for each in _ANSWERS})
+"""Every topic's answer, in the order in which to ask the questions."""
+
+
+def answer_topic(topic: KnowledgeTopic | str) -> TopicAnswer:
+    """The answer for a topic or its name; UsageError names the topics."""
+    word = topic.strip().lower()
+    if word not in tuple(KnowledgeTopic):
+        raise UsageError(f"no topic {topic!r}", hint=f"one of: {', '.join(KnowledgeTopic)}")
+    return ANSWERS[KnowledgeTopic(word)]

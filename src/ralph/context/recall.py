@@ -1,20 +1,16 @@
-"""What an agent is told unasked: what relates to a prompt, and what is known at the place of an action.
+"""Recall: what an agent is given unasked, for a prompt, before an action, or after a failure.
 
-For a prompt the ranking's own gate decides (near the best, or on a subject that the prompt names), and a file
-that the prompt names brings what was last done to it, however small the store is; at the detail that the budget
-allows: everything, else beginnings, else lines. Before a tool acts on a file, or after
-a command failed, only a `fix` or a `decision` that names that file or fits that command is told, in a few
-hundred characters. Nothing is told twice in a session, and nothing when nothing relates. Within a task nothing is
-told of others that are not finished (`store/lookup.py`). Of a record whose cited file is gone or has moved that is
-told too, and it comes behind its like; only those that may be told are looked at (`context/stale.py`). What another
-record supersedes, or what was valid until a day that is over, is not told at all.
-
-Hooks load this module, and `ralph context` shows what it would say; so it imports little, and takes what is
-configured as plain values. `tests/context/test_recall.py` proves it.
+For a prompt the ranking's gate decides, and a file that the prompt names brings what was last done to it, at the
+detail that the budget allows. Before an action on a file or after a failed command, only a fix or a decision about
+that file or command is injected. Nothing is injected twice in a session, nothing of unfinished tasks of others, and
+nothing that is superseded; a record with stale citations ranks lower and says so. Hooks load this module.
 """
+
+import os
 
 from ralph.context import lessons, render
 from ralph.context.tokens import estimate
+from ralph.model.marks import human_prompt
 from ralph.search import rank as ranking
 from ralph.search import terms
 from ralph.store import lookup
@@ -22,60 +18,59 @@ from ralph.store import lookup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from ralph.context.stale import Known
     from ralph.search.question import WeightedWord
     from ralph.search.rank import RankedRow
     from ralph.store.lookup import Filter, Hidden, Row
 
-AT_PLACE = 600
-"""Characters that may be said at the place of an action."""
+ACTION_CHARACTERS = 600
+"""Characters that may be injected before or after an action."""
 MEMORY_SHARE = 0.15
-"""The part of a context window that memories may fill unless the config says otherwise; see `shares.SHARES`."""
+"""The default part of a context window that memories may fill."""
 HOW = "`ralph search` with words of your task"
-_FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.told(1, 9, HOW)])}")
-"""Tokens of what stands around the records."""
+_FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
+"""Tokens of the frame around the records."""
 
 _CROWDED = ranking.Recipe(
     candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
 )
-"""The quick recipe where other tasks are being worked on: what these say on the same thing must not crowd out all else,
-and to test the filter on every match would take as long as the rest."""
+"""The quick recipe beside other tasks: their records on the same subject must not crowd out all else."""
 _LESSONS = ("fix", "decision")
-_LOOKED_AT = 20
+_RANKED = 20
 PER_SESSION = 2
-"""So much of one earlier session is told."""
+"""Records of one earlier session."""
 MOST = 5
-"""So many records are told for a prompt."""
-_TOLD_AT_PLACE = 2
+"""Records for a prompt."""
+_FOR_ACTION = 2
 _BELOW = "\n  "
 _VERIFIED = 2
-"""So many times what may be told is looked at for what is gone: behind these, nothing can move up."""
-_NAMED, _ENDING = 8, 5
-"""So many files of a prompt are looked at, and so long may be what follows the point."""
+"""So many times the injected records are checked for stale citations: behind these, nothing can move up."""
+_FILES, _ENDING = 8, 5
+"""Files of a prompt that are looked up, and the longest ending."""
 _PROMPT = "prompt"
-"""What somebody asked before is no answer."""
-_COMMAND, _ERROR, _ASKED = 400, 600, 2_000
-SAYING_LITTLE = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
+"""The title of earlier prompts, which are no answers."""
+_COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
+PATH_ONLY_TITLES = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
                   "read_", "search_file", "glob", "list_directory", "google_web", "web_fetch")  # fmt: skip
-"""How the titles of observations begin that only name a place."""
-_WRAPPING = ("<system-reminder>", "<hook_context>", "<session_context>", "<environment_context>",
-             "<user_instructions>", "<ide_")  # fmt: skip
-"""How a host begins what it puts before a prompt."""
-_MACHINE_MADE = (
-    "<task-notification", "<local-command-", "<command-name", "<command-message", "<command-args", "<command-contents",
-    "<bash-input", "<bash-stdout", "<bash-stderr", "<user-memory-input", "<teammate-message", "<turn_aborted", "<tick",
-    "<new-diagnostics", "Caveat: The messages below were generated by the user while running local commands",
-    "[Request interrupted by user", "This session is being continued from a previous conversation",
-)  # fmt: skip
-"""How prompts begin that no person wrote; `capture/pipeline.py` does not keep them either."""
+"""Beginnings of titles of observations that only name a path."""
 _OURS = ("/mem-", "/ralph:", "/ralph ")
-"""Commands that bring what they are asked for themselves."""
+"""Our own commands, which fetch what they need themselves."""
+CITATIONS_FILE = "citations"
+"""The name of the cache of verified citations."""
+CITATIONS_HEAD = b"ralph citations 2\n"
+"""Its first line; a file without it is ignored."""
+CITATIONS_BYTES = 4_000_000
+"""Bytes of it that are read."""
+GONE_SHARE, MOVED_SHARE = 0.5, 0.8
+"""The factor of a record's score when something that it cites is gone, or has moved."""
+
+_CITATION_LINES = 40
+_LONGEST_CITATION = 120
 
 
-class Wanted:
-    """What may be told: the settings that count, and what the session knows already."""
+class RecallOptions:
+    """The settings that count, and what the session has seen already."""
 
     __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "stale", "tags", "task", "today",
                  "types")  # fmt: skip
@@ -89,13 +84,13 @@ class Wanted:
         self.tags: Sequence[str] = ()
         self.since = ""
         self.task = ""
-        self.stale: Known | None = None
+        self.stale: CitationCache | None = None
         self.budget = 2_000
         self.characters = render.MOST_CHARACTERS
 
 
-class Told:
-    """What is said, and which records that are, with their tokens and layer; why each, for those who ask."""
+class Recalled:
+    """The text to inject, its records with their tokens and layer, and the ranking behind it."""
 
     __slots__ = ("judged", "layer", "records", "text", "words")
 
@@ -113,7 +108,7 @@ class Told:
         self.words: Sequence[WeightedWord] = ()
 
 
-NOTHING = Told()
+NOTHING = Recalled()
 
 
 def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
@@ -122,110 +117,110 @@ def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
     return min(part, budget) if part and budget else part or budget
 
 
-def question(prompt: str) -> str:
-    """What a person asks, without what a host put before it; nothing when no person asks anything of us."""
-    prompt = prompt.strip()
-    while prompt.startswith(_WRAPPING):
-        tag = prompt[1 : prompt.find(">")]
-        end = prompt.find(f"</{tag}>")
-        if end < 0:
-            return ""
-        prompt = prompt[end + len(tag) + 3 :].lstrip()
-    bare = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
-    return "" if bare or prompt.startswith(_MACHINE_MADE + _OURS) else prompt
+def human_question(prompt: str) -> str:
+    """What a person asks, without what a host put before it; "" for our own commands and machine-made prompts."""
+    prompt = human_prompt(prompt)
+    command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
+    return "" if command or prompt.startswith(_OURS) else prompt
 
 
-def related(connection: "sqlite3.Connection", prompt: str, wanted: Wanted) -> Told:
-    """What relates to a prompt."""
-    narrow = bool(wanted.types or wanted.tags or wanted.since)
-    beside = lookup.beside(connection, wanted.task)
-    keep = _all(wanted, beside, lookup.superseded(connection))
+def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
+    """What relates to a prompt, at the most detail that fits."""
+    narrow = bool(options.types or options.tags or options.since)
+    beside = lookup.beside(connection, options.task)
+    keep = _prompt_filter(options, beside, lookup.superseded(connection))
     ranked = ranking.rank(
-        connection, prompt, today=wanted.today, keep=keep, limit=_LOOKED_AT, hurried=not narrow,
+        connection, prompt, today=options.today, keep=keep, limit=_RANKED, hurried=not narrow,
         recipe=_CROWDED if beside is not None and beside.crowding else ranking.QUICK,
         crowded=_CROWDED if beside is not None and not beside.crowding else None,
     )  # fmt: skip
     fitting = _fitting(ranked.best)
-    known = {each.row.key for each in fitting}
-    named = [each for each in _on_files(connection, prompt[:_ASKED], keep) if each.row.key not in known]
-    chosen = _lowered(_chosen([*fitting, *named], wanted)[: _VERIFIED * MOST], wanted.stale)[:MOST]
+    keys = {each.row.key for each in fitting}
+    by_file = [each for each in _on_files(connection, prompt[:_QUESTION], keep) if each.row.key not in keys]
+    chosen = _lower_stale(_choose([*fitting, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
     if not chosen:
         return NOTHING
     rows = [each.row for each in chosen]
-    notes = [noted(row, wanted.stale) for row in rows]
+    notes = [citation_note(row, options.stale) for row in rows]
     for layer in (3, 2, 1):
-        told = _rendered(rows, notes, layer, wanted.budget, wanted.characters)
-        if layer == 1 or len(told.records) == len(rows):
-            told.judged, told.words = chosen, ranked.words
-            return told
+        recalled = _rendered(rows, notes, layer, options.budget, options.characters)
+        if layer == 1 or len(recalled.records) == len(rows):
+            recalled.judged, recalled.words = chosen, ranked.words
+            return recalled
     return NOTHING
 
 
-def before_action(connection: "sqlite3.Connection", files: "Sequence[str]", command: str, wanted: Wanted) -> Told:
-    """What is known about the files that are about to be touched, or about a command that is about to run."""
-    keep = _lessons(wanted, lookup.superseded(connection))
+def before_action(
+    connection: "sqlite3.Connection", files: "Sequence[str]", command: str, options: RecallOptions
+) -> Recalled:
+    """Lessons about the files that are about to be touched, or a command that is about to run."""
+    keep = _lesson_filter(options, lookup.superseded(connection))
     if files:
-        return _at_place(lessons.on_files(connection, files, keep), wanted)
-    return _at_place(lessons.on_command(connection, command[:_COMMAND], keep), wanted)
+        return _for_action(lessons.on_files(connection, files, keep), options)
+    return _for_action(lessons.on_command(connection, command[:_COMMAND], keep), options)
 
 
 def after_failure(
-    connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, wanted: Wanted
-) -> Told:
-    """What resolved such a failure before: what fits the error, then what fits the file or the command."""
-    keep = _lessons(wanted, lookup.superseded(connection))
-    found = {row.key: row for row in lessons.on_error(connection, error[:_ERROR], keep)}
+    connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, options: RecallOptions
+) -> Recalled:
+    """Lessons about a failure: those that fit the error, then the file or the command."""
+    keep = _lesson_filter(options, lookup.superseded(connection))
+    rows = {row.key: row for row in lessons.on_error(connection, error[:_ERROR], keep)}
     named = lessons.on_files(connection, files, keep)
     for row in (*named, *lessons.on_command(connection, command[:_COMMAND], keep, least=2)):
-        found.setdefault(row.key, row)
-    return _at_place(list(found.values()), wanted)
+        rows.setdefault(row.key, row)
+    return _for_action(list(rows.values()), options)
 
 
-# --- what is looked at -------------------------------------------------------------------------
+# --- filters ------------------------------------------------------------------------------------
 
 
-def _all(wanted: Wanted, beside: "Hidden | None", past: "Collection[str]") -> "Filter":
-    """Everything but what this session did itself, what only names a place, what is done `beside` a task or is past."""
+def _prompt_filter(options: RecallOptions, beside: "Hidden | None", past: "Collection[str]") -> "Filter":
+    """Everything but this session's own records, mere paths, what is done beside a task, and what is superseded."""
     return (
-        _memories(wanted, wanted.types, past),
-        lookup.observations(not_of=wanted.session, not_called=SAYING_LITTLE, not_titled=_PROMPT, hidden=beside),
+        _memory_filter(options, options.types, past),
+        lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, hidden=beside),
         lookup.journal(hidden=beside),
     )
 
 
-def _lessons(wanted: Wanted, past: "Collection[str]") -> "Filter":
-    kinds = [kind for kind in _LESSONS if not wanted.types or kind in wanted.types]
-    return (_memories(wanted, kinds, past),) if kinds else ()
+def _lesson_filter(options: RecallOptions, past: "Collection[str]") -> "Filter":
+    kinds = [kind for kind in _LESSONS if not options.types or kind in options.types]
+    return (_memory_filter(options, kinds, past),) if kinds else ()
 
 
-def _memories(wanted: Wanted, kinds: "Sequence[str]", past: "Collection[str]") -> "tuple[int, str, Sequence[object]]":
+def _memory_filter(
+    options: RecallOptions, kinds: "Sequence[str]", past: "Collection[str]"
+) -> "tuple[int, str, Sequence[object]]":
     return lookup.memories(
-        kinds=kinds, tags=wanted.tags, since=wanted.since, knowledge_only=not wanted.enabled, task=wanted.task,
-        valid_at=wanted.today, but=past,
+        kinds=kinds, tags=options.tags, since=options.since, knowledge_only=not options.enabled, task=options.task,
+        valid_at=options.today, but=past,
     )  # fmt: skip
 
 
 def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
-    """What was said of the files that a prompt names, the newest first: files that a session here has touched."""
+    """Records about the files that a prompt names and a session has touched, the newest first."""
     phrases = {name: phrase for name in _file_names(prompt) if (phrase := _phrase(name))}
     if not phrases:
         return []
     match = " OR ".join(phrases.values())
-    found = lookup.matching(connection, match, ranking.STANDARD.fields, _LOOKED_AT, keep)
+    found = lookup.matching(connection, match, ranking.STANDARD.fields, _RANKED, keep)
     rows = list(lookup.judged(connection, [key for key, _ in found]).values())
     touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
-    held = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
-    judged = [ranking.RankedRow(row) for row in sorted(held, key=lambda row: (row.created_at, row.key), reverse=True)]
+    matching = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
+    judged = [
+        ranking.RankedRow(row) for row in sorted(matching, key=lambda row: (row.created_at, row.key), reverse=True)
+    ]
     for each in judged:
         each.matched = dict.fromkeys(touched, 1.0)
     return judged
 
 
 def _file_names(prompt: str) -> list[str]:
-    """The words of a prompt that may be files: they end with a point and a short ending."""
+    """The words of a prompt that may be files: with a short ending."""
     words = (word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
     found = [word for word in words if 0 < len(word.rpartition(".")[2]) <= _ENDING]
-    return list(dict.fromkeys(word for word in found if word.rpartition(".")[0] and word[-1].isalnum()))[:_NAMED]
+    return list(dict.fromkeys(word for word in found if word.rpartition(".")[0] and word[-1].isalnum()))[:_FILES]
 
 
 def _names(text: str, name: str) -> bool:
@@ -241,7 +236,7 @@ def _names(text: str, name: str) -> bool:
 
 
 def _phrase(path: str) -> str:
-    """A file's name as it stands in the index: its terms side by side; a common name together with its folder."""
+    """A file name as a phrase of index terms; a common name together with its folder."""
     parts = [part for part in path.replace("\\", "/").split("/") if part]
     if not parts:
         return ""
@@ -260,37 +255,37 @@ def _single(part: str) -> list[str]:
     return [term for term in found if term != joined or len(found) == 1]
 
 
-# --- what is said ------------------------------------------------------------------------------
+# --- choosing and rendering ----------------------------------------------------------------------
 
 
 def _fitting(best: "Sequence[RankedRow]") -> "list[RankedRow]":
-    """What fits, by family: a memory is worth more than a log that happens to have more of the words."""
+    """What passes the gate, by family: a memory comes before a log with more of the words."""
     found: list[RankedRow] = []
-    for place in range(len(lookup.TABLES)):
-        own = [each for each in best if each.row.key % len(lookup.TABLES) == place]
-        if own and ranking.is_answer(own[0]):
-            found += ranking.gate(own)
+    for family in range(len(lookup.TABLES)):
+        rows = [each for each in best if each.row.key % len(lookup.TABLES) == family]
+        if rows and ranking.is_answer(rows[0]):
+            found += ranking.gate(rows)
     return found[:MOST]
 
 
-def _chosen(judged: "Sequence[RankedRow]", wanted: Wanted) -> "list[RankedRow]":
-    """Those that the session does not know, each once, few of one earlier session, and none that gives orders."""
+def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
+    """Those that the session has not seen, without duplicates, few of one session, and no prompt injection."""
     chosen: list[RankedRow] = []
     sessions: dict[str, int] = {}
-    said: set[str] = set()
+    contents: set[str] = set()
     for each in judged:
         row = each.row
-        if row.id in wanted.seen or row.title == _PROMPT or _withheld(row) or (words := _said(row)) in said:
+        if row.id in options.seen or row.title == _PROMPT or _withheld(row) or (content := _content(row)) in contents:
             continue
-        said.add(words)
+        contents.add(content)
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
         if not row.session or count <= PER_SESSION:
             chosen.append(each)
     return chosen
 
 
-def _said(row: "Row") -> str:
-    """What a record says, however it is set: a page of knowledge, its insight and its pattern say the same."""
+def _content(row: "Row") -> str:
+    """The letters of a record: a page of knowledge, its insight and its pattern have the same."""
     return "".join(filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha")))
 
 
@@ -298,48 +293,48 @@ def _withheld(row: "Row") -> bool:
     return render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}")
 
 
-def _at_place(rows: "Sequence[Row]", wanted: Wanted) -> Told:
-    """A few words on the best of some records."""
-    new = [row for row in rows if row.id not in wanted.seen and not _withheld(row)][: _VERIFIED * _TOLD_AT_PLACE]
-    new = sorted(new, key=lambda row: -_share(row, wanted.stale))[:_TOLD_AT_PLACE]
-    notes = [noted(row, wanted.stale) for row in new]
+def _for_action(rows: "Sequence[Row]", options: RecallOptions) -> Recalled:
+    """The best of some records, in a few hundred characters."""
+    new = [row for row in rows if row.id not in options.seen and not _withheld(row)][: _VERIFIED * _FOR_ACTION]
+    new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
+    notes = [citation_note(row, options.stale) for row in new]
     for layer in (3, 1):
-        told = _rendered(new, notes, layer, wanted.budget, min(AT_PLACE, wanted.characters))
-        if told.records and (layer == 1 or len(told.records) == len(new)):
-            return told
+        recalled = _rendered(new, notes, layer, options.budget, min(ACTION_CHARACTERS, options.characters))
+        if recalled.records and (layer == 1 or len(recalled.records) == len(new)):
+            return recalled
     return NOTHING
 
 
-def _lowered(judged: "list[RankedRow]", known: "Known | None") -> "list[RankedRow]":
-    """The same with what cites something that is gone behind its like: of its family, or found by a file's name."""
-    if known is None:
+def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "list[RankedRow]":
+    """Lower records with stale citations behind others of their family."""
+    if cache is None:
         return judged
     keyed: list[tuple[int, float, float]] = []
     for each in judged:
-        share = _share(each.row, known)
+        share = _share(each.row, cache)
         family = each.row.key % len(lookup.TABLES) if each.score else len(lookup.TABLES)
         each.score *= share
         keyed.append((family, -each.score, -share))
     return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
 
 
-def noted(row: "Row", known: "Known | None") -> str:
-    """What is to be told of a record beside itself; "" for nothing."""
-    return known.note(row.id, f"{row.title}\n{row.text}", row.files) if known is not None and _may_cite(row) else ""
+def citation_note(row: "Row", cache: "CitationCache | None") -> str:
+    """The warning about a record's stale citations; "" for none."""
+    return cache.note(row.id, f"{row.title}\n{row.text}", row.files) if cache is not None and _may_cite(row) else ""
 
 
-def _share(row: "Row", known: "Known | None") -> float:
-    """What a record is worth by what it cites."""
-    return known.share(row.id, f"{row.title}\n{row.text}", row.files) if known is not None and _may_cite(row) else 1.0
+def _share(row: "Row", cache: "CitationCache | None") -> float:
+    """The factor of a record's score by its citations."""
+    return cache.share(row.id, f"{row.title}\n{row.text}", row.files) if cache is not None and _may_cite(row) else 1.0
 
 
 def _may_cite(row: "Row") -> bool:
-    """Whether anybody verifies what a record cites: of memories, but not of what a log has."""
+    """Whether citations are verified: those of memories, not of logs."""
     return row.key % len(lookup.TABLES) == 0
 
 
-def _rendered(rows: "Sequence[Row]", notes: "Sequence[str]", layer: int, budget: int, characters: int) -> Told:
-    """As many records as fit, at one layer, each with what is noted about it."""
+def _rendered(rows: "Sequence[Row]", notes: "Sequence[str]", layer: int, budget: int, characters: int) -> Recalled:
+    """As many records as fit, at one layer, each with its note."""
     blocks: list[str] = []
     spent = _FRAME
     for row, note in zip(rows, notes, strict=True):
@@ -351,4 +346,110 @@ def _rendered(rows: "Sequence[Row]", notes: "Sequence[str]", layer: int, budget:
             break
         blocks.append(block)
     text, kept = render.within(blocks, len(rows), HOW, characters)
-    return Told(text, [(rows[at].id, estimate(blocks[at])) for at in kept], layer)
+    return Recalled(text, [(rows[at].id, estimate(blocks[at])) for at in kept], layer)
+
+
+# --- verified citations --------------------------------------------------------------------------
+
+
+def citation_line(record_id: str, kind: str, verdict: str, what: str, place: str) -> str:
+    """A line of the cache; "" for what does not fit on one."""
+    parts = (record_id, kind, verdict, what, place)
+    text = "\t".join(parts) + "\n"
+    return "" if text.count("\t") >= len(parts) or text.count("\n") > 1 or not _encoded(text) else text
+
+
+def citation_page(lines: "Iterable[str]") -> str:
+    """The cache with these lines, each once, sorted by record id."""
+    unique = sorted(filter(None, dict.fromkeys(lines)), key=lambda each: _encoded(each.partition("\t")[0]))
+    return CITATIONS_HEAD.decode() + "".join(unique)
+
+
+def _encoded(text: str) -> bytes:
+    """Encode a text; b"" for half a character."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return b""
+
+
+class CitationCache:
+    """The verified citations of a project's records, one line each, sorted by record id.
+
+    A line counts as long as the record still cites that, and the existence of a file is checked again, with one
+    `stat` for each file of the few records that are injected. Lines are found by binary search: a hook has no time
+    to decode those of thousands of other records.
+    """
+
+    __slots__ = ("_content", "_root")
+
+    def __init__(self, root: str, content: bytes) -> None:
+        self._root = root
+        self._content = content[: content.rfind(b"\n") + 1] if content.startswith(CITATIONS_HEAD) else CITATIONS_HEAD
+
+    def note(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> str:
+        """The worst stale citation of a record, in a few words; "" when there is none."""
+        verdict, kind, what, place = self._worst(record_id, text, files)
+        if verdict == "gone":
+            return f"cited {kind} is gone: {what[:_LONGEST_CITATION]}"
+        if verdict == "moved":
+            return f"cited {kind} {what[:_LONGEST_CITATION]} is now in {place[:_LONGEST_CITATION]}"
+        return ""
+
+    def share(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> float:
+        """The factor of a record's score."""
+        verdict = self._worst(record_id, text, files)[0]
+        return GONE_SHARE if verdict == "gone" else MOVED_SHARE if verdict == "moved" else 1.0
+
+    def _worst(self, record_id: str, text: str, files: "str | Iterable[str]") -> "tuple[str, str, str, str]":
+        worst = ("", "", "", "")
+        listed = files if isinstance(files, str) else "\n".join(files)
+        for kind, verdict, what, place in self._lines(record_id):
+            last = what if kind == "file" else what.replace(".", " ").rpartition(" ")[2]
+            if last not in text and what not in listed and kind != "commit":
+                continue  # the record was rewritten since
+            if kind == "file":
+                verdict = self._now(verdict, what, place)
+            if verdict == "gone":
+                return verdict, kind, what, place
+            if verdict == "moved":
+                worst = verdict, kind, what, place
+        return worst
+
+    def _now(self, verdict: str, what: str, place: str) -> str:
+        """The verdict about a file now."""
+        if verdict in ("gone", "moved") and self._exists(what):
+            return "fresh"
+        return "gone" if place and not self._exists(place) else verdict
+
+    def _lines(self, record_id: str) -> "Iterator[list[str]]":
+        """Kind, verdict, what and place of each citation of a record."""
+        name, content = _encoded(record_id), self._content
+        at = self._first(name)
+        for _ in range(_CITATION_LINES if name else 0):
+            end = content.find(b"\n", at)
+            own, *parts = content[at:end].decode("utf-8", "surrogateescape").split("\t")
+            if end < 0 or own != record_id:
+                return
+            if len(parts) == 4:
+                yield parts
+            at = end + 1
+
+    def _first(self, name: bytes) -> int:
+        """The position of the first line whose id is not before this one."""
+        content = self._content
+        low, high = len(CITATIONS_HEAD), len(content)
+        while low < high:
+            start = content.rfind(b"\n", low - 1, (low + high) // 2) + 1  # of the line in the middle
+            if content[start : content.find(b"\t", start)] < name:
+                low = content.find(b"\n", start) + 1
+            else:
+                high = start
+        return low
+
+    def _exists(self, path: str) -> bool:
+        try:
+            os.stat(f"{self._root}/{path}")  # noqa: PTH116 - hooks load this
+        except (OSError, ValueError):
+            return False
+        return True

@@ -150,7 +150,7 @@ def _cut(text: str, most: int, ellipsis: str, always: str = "") -> str:
 # --- the frame ---------------------------------------------------------------------------------
 
 
-def told(shown: int, total: int, how: str) -> str:
+def shown_note(shown: int, total: int, how: str) -> str:
     """The note that says how many of how many are shown, and how to get the rest; "" when nothing is left out."""
     return f"{shown} of {total} shown; the rest: {how}" if shown < total else ""
 
@@ -170,8 +170,8 @@ def within(
     bare = length(INTRO)
     kept = _fitting(cleaned, bare, most_characters)
     if len(kept) < max(total, len(cleaned)):
-        kept = _fitting(cleaned, bare + length(_note(told(total - 1, total, how))), most_characters)
-    note = told(len(kept), total, how) if kept else ""
+        kept = _fitting(cleaned, bare + length(_note(shown_note(total - 1, total, how))), most_characters)
+    note = shown_note(len(kept), total, how) if kept else ""
     return _framed([cleaned[index] for index in kept], note), tuple(kept)
 
 

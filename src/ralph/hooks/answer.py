@@ -13,8 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ralph.context.recall import Told, Wanted
-    from ralph.context.stale import Known
+    from ralph.context.recall import CitationCache, Recalled, RecallOptions
     from ralph.hooks.record import Project
 
 _REDACTED = "[redacted: "
@@ -41,9 +40,9 @@ MOST_CHARACTERS = 9_500
 def answer_event(host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]") -> bytes:
     """Return what to print about an event; b"" when memory has nothing that relates."""
     name = _GEMINI_EVENTS.get(event, event)
-    question = _question(host, payload) if name == "UserPromptSubmit" else ""
+    human_question = _question(host, payload) if name == "UserPromptSubmit" else ""
     files, command = _files(payload), payload.object("tool_input").text("command")
-    if not (question if name == "UserPromptSubmit" else files or command):
+    if not (human_question if name == "UserPromptSubmit" else files or command):
         return b""
     connection = hook_files.open_index(project.index)
     if connection is None:
@@ -54,7 +53,7 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
         session = payload.text("session_id")
         wanted = _request(project, session, env)
         if name == "UserPromptSubmit":
-            memory = recall.related(connection, question, wanted)
+            memory = recall.recall_for_prompt(connection, human_question, wanted)
         elif name == "PreToolUse":
             memory = recall.before_action(connection, files, command, wanted)
         else:
@@ -73,7 +72,7 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
 
 def _question(host: str, payload: Payload) -> str:
     """Return a person's prompt without markers of redacted secrets: nobody searches for those."""
-    from ralph.context.recall import question  # only for prompts
+    from ralph.context.recall import human_question  # only for prompts
 
     prompt = payload.text("prompt")
     if host == "gemini" and prompt.lstrip().startswith(("<hook_context>", "<session_context>")):
@@ -81,14 +80,14 @@ def _question(host: str, payload: Payload) -> str:
 
         prompt = without_context(prompt)
     first, *rest = prompt.split(_REDACTED)
-    return question(first + " ".join(part.partition("]")[2] for part in rest))
+    return human_question(first + " ".join(part.partition("]")[2] for part in rest))
 
 
-def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Wanted":
+def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "RecallOptions":
     from ralph.context import recall  # only when there is an index to ask
 
     settings = project.settings
-    wanted = recall.Wanted(hook_files.timestamp()[:10], session, _injected_before(project, session))
+    wanted = recall.RecallOptions(hook_files.timestamp()[:10], session, _injected_before(project, session))
     wanted.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
     wanted.enabled = settings.enabled
     wanted.types, wanted.tags = settings.types, settings.tags
@@ -100,13 +99,13 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Wan
     return wanted
 
 
-def _stale_files(project: "Project") -> "Known | None":
+def _stale_files(project: "Project") -> "CitationCache | None":
     """Return what was verified of the files that records cite in this checkout; None for nothing."""
-    from ralph.context import stale  # only when there is an index to ask
+    from ralph.context import recall  # only when there is an index to ask
 
     folder = f"worktrees/{project.worktree}/" if project.worktree else ""
-    verified = hook_files.read_file(f"{project.state}/cache/{folder}{stale.NAME}", stale.MOST)
-    return stale.Known(project.root, verified) if verified else None
+    verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
+    return recall.CitationCache(project.root, verified) if verified else None
 
 
 def _files(payload: Payload) -> list[str]:
@@ -130,7 +129,7 @@ def _injected_before(project: "Project", session: str) -> frozenset[str]:
     return frozenset(names.decode("utf-8", "replace").split("\n"))
 
 
-def _note_injection(project: "Project", session: str, event: str, memory: "Told") -> None:
+def _note_injection(project: "Project", session: str, event: str, memory: "Recalled") -> None:
     """Write what was injected to the ledger and to the session's list."""
     at = hook_files.timestamp()
     lines = "".join(

@@ -378,7 +378,7 @@ def journal_search(
     from ralph.app import search as searching
     from ralph.app.asking import when
     from ralph.app.json_shapes import journal_json
-    from ralph.context.journal import block
+    from ralph.context.brief import journal_block
     from ralph.mcp.answers import frame, more_note
     from ralph.model.record import Outcome
 
@@ -387,7 +387,7 @@ def journal_search(
     hits = []
     for each in matches:
         name = str(journal_json(each.entry)["id"])
-        text = searching.cut(block(each.entry, of_run=True).strip(), searching.PART, name)
+        text = searching.cut(journal_block(each.entry, of_run=True).strip(), searching.PART, name)
         hits.append({"id": name, "type": each.entry.outcome.value, "text": text})
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
     return frame(content, {"hits": hits, "total": total}, [more_note(total - len(hits))], "Nothing found.")
