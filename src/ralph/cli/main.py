@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "init": ("project:init", "Create Ralph's files in a project"),
         "install": ("hosts:install", "Add Ralph to Claude Code, Codex or another agent"),
         "uninstall": ("hosts:uninstall", "Remove Ralph from an agent; memories stay"),
+        "demo": ("demo:cli", "Show Ralph's main job on a sample project"),
         "status": ("status:cli", "Show what is remembered here and whether it works"),
         "doctor": ("doctor:cli", "Find problems and repair them"),
         "web": ("servers:web", "Open the Memory Explorer in a browser"),

@@ -1,0 +1,259 @@
+"""`ralph demo`: Ralph's main job, end to end, on sample projects in a temporary folder.
+
+A line with `$` is a real command and what it printed; with `>` what a scripted agent does in place of Claude Code (it
+starts the hooks that `ralph install claude` wrote into the settings, with the JSON that Claude Code sends); with `|`
+what was injected. No key and no network are needed; only the temporary folder, shown as /home/ann, is written.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from ralph.agents import process
+from ralph.cli.options import Command
+from ralph.errors import RalphError
+
+_SHOWN_HOME = "/home/ann"
+_RALPH = [sys.executable, "-c", "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())"]
+"""Ralph in a process of its own, with both streams in one, so that lines keep their order."""
+_SKILL = "[ralph] Reference from earlier work is kept by Ralph."
+_SETTINGS = '{\n  "model": "opus",\n  "includeCoAuthoredBy": false\n}\n'
+_AUTH = "export function login(user: User): string {\n  return sessions.open(user.id);\n}\n"
+_SIGNED = 'return jwt.sign({ sub: user.id }, process.env.JWT_KEY, { expiresIn: "15m" });'
+_KEYED = 'return jwt.sign({ sub: user.id }, keys.current(), { expiresIn: "15m" });'
+_FAILED_TEST = (
+    "FAIL tests/auth.test.ts\n  JsonWebTokenError: secretOrPrivateKey must have a value\n\n1 failed, 11 passed"
+)
+_TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
+_TEST = """import unittest
+
+from cart import total
+
+
+class Cart(unittest.TestCase):
+    def test_total(self):
+        self.assertEqual(total([1.10, 2.20]), 3.30)
+"""
+_KNOWLEDGE = (
+    '<knowledge tags="cart,prices,rounding" title="Prices are floats and must be rounded">\n'
+    "Prices in cart.py are floats: 1.10 + 2.20 is 3.3000000000000003. Round every sum to two digits.\n</knowledge>"
+)
+_AGENT = [
+    {"say": "I read cart.py and its test.\n<journal>total() subtracts 1; the test expects 3.30.</journal>"},
+    {
+        "say": "Fixed.\n<journal>Removed the -1 and rounded.</journal>\n<task-done>{task}</task-done>",
+        "write": {"cart.py": "def total(prices):\n    return round(sum(prices))\n"},
+    },
+    {
+        "say": f"Rounded to two digits.\n{_KNOWLEDGE}\n<journal>round() without digits gave 3.</journal>\n"
+        "<task-done>{task}</task-done>",
+        "write": {"cart.py": "def total(prices):\n    return round(sum(prices), 2)\n"},
+    },
+    {"say": "The test checks what the task says, and nothing was weakened.\n<verify-pass/>", "read_only": True},
+]
+
+
+@click.command(name="demo", cls=Command)
+def cli() -> None:
+    """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private.
+
+    \b
+    Examples:
+      ralph demo
+    """
+    with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
+        stage = _Stage(Path(folder).resolve())
+        _run_loop(stage)
+        _first_session(stage)
+        _second_session(stage)
+        _check_privacy(stage)
+        stage.title("Search: word forms, typos, Korean; then everything out again")
+        stage.ralph('search --layer 2 --limit 1 "expiring tokens"')
+        stage.ralph('search "인증"')
+        stage.ralph('memory search "conection docker"')
+        stage.ralph("status --usage")
+        stage.ralph("uninstall claude")
+        stage.check(stage.settings.read_text(encoding="utf-8") == _SETTINGS, "the settings are not as they were")
+        stage.show("(the settings are as they were, byte for byte; memories and logs stay)\n")
+        stage.title("Done: worked until the test passed, recorded, remembered and injected, in plain files.")
+
+
+class _Stage:
+    """A user with an empty home and a project; runs programs there and prints what they print."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.project = home / "shop"
+        self.settings = home / ".claude" / "settings.json"
+        self.write("src/auth.ts", _AUTH)
+        self.settings.parent.mkdir()
+        self.settings.write_text(_SETTINGS, encoding="utf-8", newline="")  # ralph has no project here yet
+        path = os.environ.get("PATH", "")
+        self.env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1", "COLUMNS": "100"}
+
+    def title(self, text: str) -> None:
+        """Print a heading."""
+        self.show(f"\n=== {text}\n")
+
+    def show(self, text: str) -> None:
+        """Print, with the temporary folder under its stage name."""
+        click.echo(text.replace(str(self.home), _SHOWN_HOME), nl=False)
+
+    def check(self, holds: bool, problem: str) -> None:
+        """End the demo when something is not as it should be."""
+        if not holds:
+            raise RalphError(f"the demo failed: {problem}", hint="please report this: it should work everywhere")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the project."""
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+
+    def run(self, argv: list[str], stdin: str = "") -> tuple[int | None, str]:
+        """Run a program in the project with a clean environment; return its exit code and output."""
+        result = process.run(argv, cwd=self.project, stdin=stdin, env=self.env, timeout=120)
+        return result.code, result.out + result.err
+
+    def ralph(self, line: str, *, stdin: str = "", code: int = 0) -> str:
+        """Run and print `ralph LINE`."""
+        self.show(f"$ ralph {line}" + (f"   <<< {stdin!r}" if stdin else "") + "\n")
+        actual, output = self.run([*_RALPH, *shlex.split(line)], stdin)
+        self.show(output)
+        self.check(actual == code, f"ralph {line}: exit code {actual}, expected {code}")
+        return output
+
+
+class _Session:
+    """A session of the scripted agent: it works on the project and starts the hooks, as Claude Code does."""
+
+    def __init__(self, stage: _Stage, session_id: str) -> None:
+        self.stage = stage
+        self.session_id = session_id
+        self.brief = self._hook(f"a session starts ({session_id})", "SessionStart", source="startup", model="opus")
+
+    def _hook(self, line: str, event: str, **members: object) -> str:
+        """Start the hook that the settings name for an event; print and return what it injects."""
+        if line:
+            self.stage.show(f"> {line}\n")
+        settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))
+        [hook] = settings["hooks"][event][0]["hooks"]
+        payload = {"session_id": self.session_id, "cwd": str(self.stage.project), "hook_event_name": event, **members}
+        code, output = self.stage.run([hook["command"], *hook.get("args", [])], json.dumps(payload))
+        self.stage.check(code == 0, f"the hook of {event} failed")
+        if not output:
+            return ""
+        text = str(json.loads(output).get("hookSpecificOutput", {}).get("additionalContext", ""))
+        injected, skill, rest = text.partition(_SKILL)
+        self.stage.show("".join(f"| {part}\n" for part in injected.splitlines()))
+        if skill:
+            self.stage.show(f"| {skill} ({len(rest.splitlines())} lines: `ralph skill show`)\n")
+        return text
+
+    def prompt(self, text: str) -> str:
+        """Submit a prompt."""
+        return self._hook(f"prompt: {text}", "UserPromptSubmit", prompt=text)
+
+    def edit(self, old: str, new: str) -> None:
+        """Replace text in src/auth.ts."""
+        path = self.stage.project / "src" / "auth.ts"
+        before = path.read_text(encoding="utf-8")
+        tool = {"file_path": str(path), "old_string": old, "new_string": new, "replace_all": False}
+        self._hook("Edit src/auth.ts", "PreToolUse", tool_name="Edit", tool_input=tool)
+        self.stage.write("src/auth.ts", before.replace(old, new))
+        response = {"filePath": str(path), "oldString": old, "newString": new, "originalFile": before}
+        self._hook("", "PostToolUse", tool_name="Edit", tool_input=tool, tool_response=response)
+
+    def shell(self, command: str, output: str, *, code: int = 0) -> str:
+        """Report a shell command and its output to the hooks."""
+        tool = {"command": command, "description": "run it"}
+        before = self._hook(f"Bash: {command}" + (f"   (exit code {code})" if code else ""), "PreToolUse",
+                            tool_name="Bash", tool_input=tool)  # fmt: skip
+        if code:
+            error = f"Exit code {code}\n{output}"
+            return before + self._hook("", "PostToolUseFailure", tool_name="Bash", tool_input=tool, error=error)
+        response = {"stdout": output, "stderr": ""}
+        return before + self._hook("", "PostToolUse", tool_name="Bash", tool_input=tool, tool_response=response)
+
+    def end(self, message: str) -> None:
+        """Finish with a last message."""
+        self._hook(f"says: {message}", "Stop", stop_hook_active=False, last_assistant_message=message)
+        self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
+
+
+def _run_loop(stage: _Stage) -> None:
+    """A loop works on a failing test until it passes, and the next prompt has what it learned."""
+    stage.title("A project with a failing test, and an agent that works until it passes")
+    shop, stage.project = stage.project, stage.home / "cart"
+    stage.write("cart.py", "def total(prices):\n    return sum(prices) - 1\n")
+    stage.write("tests/test_cart.py", _TEST)
+    stage.write("agent.json", json.dumps(_AGENT))
+    if shutil.which("git"):
+        stage.check(stage.run(["git", "init", "-q"])[0] == 0, "git init")
+    stage.ralph("init")
+    stage.ralph('loop start "make the cart\'s test pass" --agent scripted --command agent.json')
+    stage.ralph("loop journal")
+    stage.title("What the loop learned is in the next prompt about the cart")
+    context = stage.ralph('context "add with_vat() to cart.py"')
+    stage.check("Round every sum to two digits" in context, "the next prompt lacks what the loop learned")
+    stage.project = shop
+
+
+def _first_session(stage: _Stage) -> None:
+    """A session is recorded; what should last becomes a memory."""
+    stage.title("Session 1: login with a token; a test fails and is fixed; a tool prints a secret")
+    stage.ralph("init")
+    stage.ralph("install claude")
+    session = _Session(stage, "3f2a91c4-0000-4000-8000-000000000001")
+    session.prompt("Let login in src/auth.ts return a JWT <private>for Mina, 555-0100</private>")
+    session.edit("return sessions.open(user.id);", _SIGNED)
+    session.shell("npm test", _FAILED_TEST, code=1)
+    session.edit(_SIGNED, _KEYED)
+    session.shell("npm test", "PASS tests/auth.test.ts\n\n12 passed")
+    session.shell("npm run preview", f"GITHUB_TOKEN={_TOKEN}\npreview is up")
+    session.end("login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current().")
+    stage.title("What was recorded, without a model, and what somebody decides to keep")
+    stage.ralph("session list")
+    stage.ralph("session summary")
+    stage.ralph(
+        'memory add "Never read JWT_KEY from the environment in src/auth.ts: keys rotate, ask keys.current()" '
+        "-t decision --tags auth,jwt"
+    )
+    stage.ralph('memory add "결제 서비스의 인증은 services/auth 에 있다" -t context --tags auth')
+    stage.ralph('memory add "npm test fails: run npm run build first" --in guardrails -t fix --tags build,test')
+    stage.ralph('context "modify auth.ts" --explain')
+
+
+def _second_session(stage: _Stage) -> None:
+    """A new session gets what it needs, at its start, with a prompt and at a failure."""
+    stage.title("Session 2: the same file again; nobody explains anything twice")
+    session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
+    stage.check("keys.current()" in session.brief, "the session does not start with what was learned")
+    stage.check("expiresIn" in session.prompt("modify auth.ts"), "the prompt was not answered with the earlier edit")
+    session.edit('expiresIn: "15m"', 'expiresIn: "5m"')
+    stage.show("(meanwhile, in another terminal:)\n")
+    stage.ralph(
+        "memory add - -t fix --tags docker,dev", stdin="ECONNREFUSED on 5432: run `docker compose up -d db` first"
+    )
+    stage.ralph('search "5432"')
+    fix = session.shell("npm run migrate", "Error: connect ECONNREFUSED 127.0.0.1:5432", code=1)
+    stage.check("docker compose up -d db" in fix, "the known fix was not injected at the failure")
+    session.end("Tokens live 5 minutes now; the key still comes from keys.current().")
+
+
+def _check_privacy(stage: _Stage) -> None:
+    """No secret and no private text is in any file."""
+    stage.title("The secret of the tool and the private words of the prompt are nowhere on the disk")
+    files = [path for path in stage.home.rglob("*") if path.is_file()]
+    content = b"".join(path.read_bytes() for path in files)
+    stage.check(b"GITHUB_TOKEN" in content, "the event with the secret was not recorded at all")
+    stage.check(_TOKEN.encode() not in content and b"555-0100" not in content, "something private is on the disk")
+    stage.show(f"(searched every byte of {len(files)} files: neither is there)\n")
+    stage.ralph('search --layer 3 --limit 1 "npm run preview"')
+    stage.ralph("memory add -", stdin=f"Deploy with GITHUB_TOKEN={_TOKEN}", code=1)
