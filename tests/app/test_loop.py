@@ -8,7 +8,7 @@ from tests.app.looping import GOAL, PASSES, Workshop, ends, git, project, says_d
 from ralph import paths
 from ralph.app import board, feature, index, loop, runs, scratchpad, search, task
 from ralph.app.board import status_of
-from ralph.app.loop import Wish, wished
+from ralph.app.loop import Wish, apply_wish
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.query import Query
@@ -373,6 +373,6 @@ def test_the_index_knows_how_runs_ended(shop: Workshop) -> None:
 
 
 def test_config_is_replaced_by_what_was_wished() -> None:
-    config = wished(Config(), Wish(max_iterations=3, verify=False, agent="codex", permission="plan"))
+    config = apply_wish(Config(), Wish(max_iterations=3, verify=False, agent="codex", permission="plan"))
     assert (config.loop.max_iterations, config.execution.verify, config.loop.agent) == (3, False, "codex")
-    assert wished(Config(), Wish()) == Config()
+    assert apply_wish(Config(), Wish()) == Config()

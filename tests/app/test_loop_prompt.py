@@ -52,7 +52,7 @@ def work(shop: Workshop) -> Task:
 
 
 def text(shop: Workshop, config: Config | None = None, run: Run = RUN) -> str:
-    return loop_prompt.text(shop.root, config or Config(), run, work(shop), ["custom: make test"], 10)
+    return loop_prompt.build(shop.root, config or Config(), run, work(shop), ["custom: make test"], 10)
 
 
 def test_sections_stand_in_the_order_of_the_specification(shop: Workshop) -> None:
@@ -103,7 +103,7 @@ def test_finished_prerequisites_are_told(shop: Workshop) -> None:
     first = task.add(shop.root, "lay the ground").task.id
     waiting = task.add(shop.root, "build on it", blocked_by=[first]).task
     task.done(shop.root, first)
-    said = loop_prompt.text(shop.root, Config(), RUN, waiting, [], 10)
+    said = loop_prompt.build(shop.root, Config(), RUN, waiting, [], 10)
     assert f"- {first}: lay the ground" in said
 
 

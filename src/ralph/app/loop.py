@@ -1,9 +1,8 @@
-"""`ralph loop ...`: runs an agent until its goal is met, and remembers what came of it.
+"""`ralph loop start` and `resume`: run an agent until its goal is met.
 
-`start` and `resume` put the parts together and hand them to `loop/engine.py`; whatever happens, claims are
-released, the signals of the run are removed and its record is written. What a run was started with is kept in it,
-so that it is resumed with the same. Nothing is done before everything that was named is found: an unknown agent or a
-criterion without a command leaves no trace. `tests/app/test_loop.py` runs whole loops with the scripted agent.
+Nothing is done before everything that was named is found: an unknown agent or a criterion without a command leaves no
+trace. Whatever happens to a run, its claims are released, its signals removed and its record written. Its options are
+stored in it, so that it is resumed with the same.
 """
 
 import json
@@ -15,7 +14,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import agents, board, check, feature, runs, scratchpad, task, task_file
 from ralph.app.board import is_live, status_of
-from ralph.app.loop_parts import Plan, Teller, Workbench, counted
+from ralph.app.loop_parts import LoopPlan, Teller, Workbench, count_noun
 from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
@@ -30,19 +29,19 @@ from ralph.settings import Config
 from ralph.store import files
 
 NO_CRITERIA = "none"
-_TITLE = 100
-_VERIFYING = 30.0
-"""Seconds in which git may be asked for what records cite, before the first iteration."""
-_BETWEEN = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
-"""A run that ended so is resumed in the middle; one that came to an end of its own has its limits counted anew."""
-_WITHHELD = "[redacted: "
+_TITLE_LENGTH = 100
+_CITATION_SECONDS = 30.0
+"""Seconds for checking the citations of records, before the first iteration."""
+_CONTINUED = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
+"""After these reasons a run goes on within its limits; after any other one the limits count anew."""
+_REDACTED = "[redacted: "
 Rest = Callable[[float], None]
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants of a run; what is unsaid is as the config has it."""
+    """Options of a run; an empty one is as the config has it."""
 
     goal: str = ""
     task: str = ""
@@ -60,19 +59,19 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything that a run needs, found."""
+class Preparation:
+    """The agent, the criteria and the goal of a run."""
 
     agent: Agent
     criteria: tuple[Criterion, ...]
     given: bool
-    """Whether the criteria were given with --criteria."""
+    """Whether the criteria are those of --criteria."""
     goal: str = ""
-    """The goal, as it may be written down."""
+    """The goal, redacted."""
 
 
-def wished(config: Config, wish: Wish) -> Config:
-    """The config with what was wished for this run."""
+def apply_wish(config: Config, wish: Wish) -> Config:
+    """Return the config with the options of a run."""
     loop = config.loop
     loop = replace(
         loop,
@@ -96,7 +95,7 @@ def prepare(
     resumed: bool = False,
     agent: Agent | None = None,
     tell: Tell = ignore_text,
-) -> Prepared:
+) -> Preparation:
     """Find the agent (unless one is given), the criteria and the task; nothing is written."""
     if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
@@ -109,103 +108,126 @@ def prepare(
     if name and not resumed:
         _check_free(root, name)
     wanted = _criteria(root, config, wish)
-    return Prepared(agent or agents.loop_agent(root, config.loop, tell), wanted, bool(wish.criteria), goal)
+    return Preparation(agent or agents.loop_agent(root, config.loop, tell), wanted, bool(wish.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
-    """Refuse a task that is done, whose worktree is not there, or that another run works on."""
-    found = task_file.find(root, name).task
-    worktree.working_folder(root, found)
-    if status_of(found) is TaskStatus.DONE:
+    """Refuse a task that is done, whose worktree is missing, or that another run works on."""
+    work = task_file.find(root, name).task
+    worktree.working_folder(root, work)
+    if status_of(work) is TaskStatus.DONE:
         raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
-    if found.claim is not None and found.claim.run != run and is_live(found.claim, ids.now()):
-        raise Conflict(
-            f"{found.claim.run} works on {name}", hint=f"`ralph loop stop {found.claim.run}` stops it; then try again"
-        )
+    if work.claim is not None and work.claim.run != run and is_live(work.claim, ids.now()):
+        hint = f"`ralph loop stop {work.claim.run}` stops it; then try again"
+        raise Conflict(f"{work.claim.run} works on {name}", hint=hint)
 
 
 def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
-    """Given on the command line, else set in the config, else the project's own tests."""
-    found = detect.detect_commands(root)
+    """Return the criteria of the command line, else of the config, else the project's tests."""
+    detected = detect.detect_commands(root)
     if wish.criteria:
-        words = tuple(word for word in wish.criteria if word.strip().lower() != NO_CRITERIA)
-        return criteria.add_detected_commands(criteria.parse_criteria(words), found)
+        texts = tuple(text for text in wish.criteria if text.strip().lower() != NO_CRITERIA)
+        return criteria.add_detected_commands(criteria.parse_criteria(texts), detected)
     if config.loop.success_criteria:
-        wanted = [
+        configured = [
             Criterion(
-                CriterionKind(each.type.value), each.command, (), each.expected_exit_code,
-                each.marker or criteria.MARKER, each.timeout,
+                CriterionKind(each.type.value),
+                each.command,
+                expected=each.expected_exit_code,
+                marker=each.marker or criteria.MARKER,
+                timeout=each.timeout,
             )
             for each in config.loop.success_criteria
-        ]  # fmt: skip
-        return criteria.add_detected_commands(wanted, found)
-    tests = found.get(CriterionKind.TEST_PASS)
-    return criteria.add_detected_commands([Criterion(CriterionKind.TEST_PASS)], found) if tests else ()
+        ]
+        return criteria.add_detected_commands(configured, detected)
+    tests = detected.get(CriterionKind.TEST_PASS)
+    return criteria.add_detected_commands([Criterion(CriterionKind.TEST_PASS)], detected) if tests else ()
 
 
 def start(
-    root: Path, config: Config, wish: Wish, teller: Teller, *, run_id: str = "", agent: Agent | None = None,
+    root: Path,
+    config: Config,
+    wish: Wish,
+    teller: Teller,
+    *,
+    run_id: str = "",
+    agent: Agent | None = None,
     rest: Rest = time.sleep,
-) -> Run:  # fmt: skip
-    """Begin a run and stay with it to its end; `agent` works instead of the one that the config names."""
-    config = wished(config, wish)
+) -> Run:
+    """Start a run and return it at its end; `agent` replaces the config's."""
+    config = apply_wish(config, wish)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
     ready = prepare(root, config, wish, agent=agent, tell=teller.tell)
-    _tell_of(dead, teller)
+    for run_of_dead in dead:
+        teller.tell(describe_dead_run(run_of_dead))
     run = Run(
         id=run_id or runs.mint(root),
-        goal=ready.goal or _purpose(root, wish),
+        goal=ready.goal or _default_goal(root, wish),
         agent=ready.agent.name,
         feature=wish.feature,
         model=config.loop.model,
         started_at=ids.timestamp(),
         options=_options(wish, patterns),
     )
-    plan = Plan(ready.criteria, _limits(config, run), config.execution.verify, rest)
+    plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
     bench = Workbench(root, config, ready.agent, plan, teller, runs.mine(run))
     bench.go_to(wish.task)
-    return _go(bench, ready, wish, [], fresh=True)
+    return _run_to_end(bench, ready, wish, [], fresh=True)
 
 
 def resume(
-    root: Path, config: Config, run_id: str, teller: Teller, *, wish: Wish, feedback: str = "",
-    agent: Agent | None = None, rest: Rest = time.sleep,
-) -> Run:  # fmt: skip
+    root: Path,
+    config: Config,
+    run_id: str,
+    teller: Teller,
+    *,
+    wish: Wish,
+    feedback: str = "",
+    agent: Agent | None = None,
+    rest: Rest = time.sleep,
+) -> Run:
     """Go on with a run that was stopped, interrupted, killed or out of its limits."""
     dead = runs.recover(root, config.privacy.patterns)
     run = runs.current(root, run_id)
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
-    more = wish.max_iterations
-    wish = _merged(_first_wish(run, wish), wish)
-    config = wished(config, wish)
+    has_new_limit = bool(wish.max_iterations)
+    wish = replace(_stored_wish(run, wish), **_changed_options(wish))  # type: ignore[arg-type]  # fields of Wish
+    config = apply_wish(config, wish)
     ready = prepare(root, config, wish, resumed=True, agent=agent, tell=teller.tell)
     for name in run.only:
         if name not in run.done:
             _check_free(root, name, run.id)
-    steps = _steps(root, run)
-    if run.reason not in _BETWEEN or more:
-        steps = steps[-1:]
+    results = _iteration_results(root, run)
+    if run.reason not in _CONTINUED or has_new_limit:
+        results = results[-1:]
         run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)
-    again = run.failed
+    failed = run.failed
     run = replace(
-        run, status=RunStatus.RUNNING, reason="", words="", ended_at="", failed=(), agent=ready.agent.name,
+        run,
+        status=RunStatus.RUNNING,
+        reason="",
+        words="",
+        ended_at="",
+        failed=(),
+        agent=ready.agent.name,
         feedback=redact(feedback, config.privacy.patterns).text or run.feedback,
-    )  # fmt: skip
+    )
     run = runs.take(root, run)
-    for name in again:
+    for name in failed:
         task.reset(root, name, force=True)
-    _tell_of(dead, teller)
-    plan = Plan(ready.criteria, _limits(config, run), config.execution.verify, rest)
+    for run_of_dead in dead:
+        teller.tell(describe_dead_run(run_of_dead))
+    plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
     bench = Workbench(root, config, ready.agent, plan, teller, run)
     bench.saved = run
     bench.go_to(run.task or "".join(run.only[:1]), run.base)
-    return _go(bench, ready, wish, steps, fresh=False)
+    return _run_to_end(bench, ready, wish, results, fresh=False)
 
 
 def _limits(config: Config, run: Run) -> Limits:
-    """How far a run may go in all, with what no longer counts on top."""
+    """Return the limits of a run, plus what no longer counts."""
     loop = config.loop
     return Limits(
         loop.max_iterations + run.past_iterations,
@@ -214,60 +236,57 @@ def _limits(config: Config, run: Run) -> Limits:
     )
 
 
-def _tell_of(dead: list[Run], teller: Teller) -> None:
-    for run in dead:
-        teller.tell(told_dead(run))
-
-
-def told_dead(run: Run) -> str:
-    """What to say about a run that was found dead."""
+def describe_dead_run(run: Run) -> str:
+    """Describe a run whose process was killed."""
     return f"{run.id} was killed in iteration {run.iterations}; `ralph loop resume {run.id}` goes on with it"
 
 
-def _go(bench: Workbench, ready: Prepared, wish: Wish, steps: list[IterationResult], *, fresh: bool) -> Run:
-    """The run, from its first line to its record; whatever happens, what it holds is given back."""
+def _run_to_end(
+    bench: Workbench, ready: Preparation, wish: Wish, results: list[IterationResult], *, fresh: bool
+) -> Run:
+    """Run the engine; whatever happens, claims are released and the end is recorded."""
     root, run = bench.root, bench.run
     try:
         run = bench.save(run)
-        _introduce(bench, ready)
-        run = _begun(bench, run, ready, wish, fresh=fresh)
+        _print_introduction(bench, ready)
+        run = _begin(bench, run, ready, wish, fresh=fresh)
         if run.status is RunStatus.RUNNING:
-            _at_least(lambda: check.refresh(root, patience=_VERIFYING))
-            run = engine.run(run, bench.parts(), bench.plan.limits, steps)
+            best_effort(lambda: check.refresh(root, patience=_CITATION_SECONDS))
+            run = engine.run(run, bench.parts(), bench.plan.limits, results)
     except KeyboardInterrupt:
-        run = _cut(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
-    except BaseException as error:  # whatever it is, the run says so, and then the command
-        words = error.message if isinstance(error, RalphError) else describe_fault(error)
+        run = _end_in_the_middle(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
+    except BaseException as error:  # recorded in the run, then raised again
+        message = error.message if isinstance(error, RalphError) else describe_fault(error)
         try:
-            _at_least(lambda: _cut(bench, Reason.ERROR, words))
-        finally:  # also when what failed fails again
+            best_effort(lambda: _end_in_the_middle(bench, Reason.ERROR, message))
+        finally:  # also when recording fails
             if bench.run.status is RunStatus.RUNNING:
-                _at_least(lambda: bench.save(end_run(bench.run, Reason.ERROR, words, ids.timestamp())))
+                best_effort(lambda: bench.save(end_run(bench.run, Reason.ERROR, message, ids.timestamp())))
         raise
     finally:
-        _at_least(lambda: task.release_run(root, bench.run.id))
-        _at_least(lambda: runs.forget_signals(root, bench.run.id))
-    bench.teller.tell(f"{run.id} ended after {counted(run.iterations, 'iteration')}: {run.reason}: {run.words}")
+        best_effort(lambda: task.release_run(root, bench.run.id))
+        best_effort(lambda: runs.forget_signals(root, bench.run.id))
+    bench.teller.tell(f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}")
     return run
 
 
-def _cut(bench: Workbench, reason: Reason, words: str) -> Run:
-    """The end of a run in the middle of something, with what is known."""
+def _end_in_the_middle(bench: Workbench, reason: Reason, message: str) -> Run:
+    """End a run in the middle of a step."""
     now = ids.timestamp()
     run = runs.cut_short(bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns)
-    return bench.save(end_run(run, reason, words, now))
+    return bench.save(end_run(run, reason, message, now))
 
 
-def _at_least(action: Callable[[], object]) -> None:
-    """Do what can still be done while something else has failed already."""
+def best_effort(action: Callable[[], object]) -> None:
+    """Do something whose failure must not hide an earlier one."""
     try:
         action()
     except (RalphError, OSError):
         return
 
 
-def _begun(bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bool) -> Run:
-    """The run with its task, unless what was asked for holds already."""
+def _begin(bench: Workbench, run: Run, ready: Preparation, wish: Wish, *, fresh: bool) -> Run:
+    """Return the run with its task claimed; ended if all criteria given with --criteria hold already."""
     root = bench.root
     verdict = bench.before() if fresh else None
     for each in verdict.checks if verdict is not None else ():
@@ -276,10 +295,12 @@ def _begun(bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bo
                 f"{each.criterion.label}: {each.message}", hint="nothing was started; correct the criterion"
             )
     if verdict is not None and ready.given and ready.criteria and verdict.passed and not wish.force:
-        words = "every criterion holds already; nothing was started (--force starts anyway)"
-        return bench.save(end_run(run, Reason.ALREADY_PASSING, words, ids.timestamp()))
+        message = "every criterion holds already; nothing was started (--force starts anyway)"
+        return bench.save(end_run(run, Reason.ALREADY_PASSING, message, ids.timestamp()))
     if (ready.goal or wish.task) and not run.only:
-        name = wish.task or _open_task(root, run.goal) or _new_task(root, run.goal)
+        name = wish.task or _open_task(root, run.goal)
+        if not name:
+            name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
         if not wish.task:
             bench.teller.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
         if task.claim(root, name, task.claim_of(run.id), named=True) is None:
@@ -287,60 +308,52 @@ def _begun(bench: Workbench, run: Run, ready: Prepared, wish: Wish, *, fresh: bo
             raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
         run = bench.save(replace(run, only=(name,)))
     if fresh:
-        _archive(root, run)
+        _archive_scratchpad(root, run)
     return run
 
 
-def _titled(goal: str) -> tuple[str, str]:
-    """A goal as a task's title and description."""
+def _title_and_description(goal: str) -> tuple[str, str]:
+    """Return a goal as a task's title and description."""
     title = goal.split("\n", 1)[0]
-    title = title if len(title) <= _TITLE else title[: _TITLE - 1].rstrip() + "…"
+    title = title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
     return title, "" if goal == title else goal
 
 
 def _open_task(root: Path, goal: str) -> str:
-    """The id of an open task that says the same as a goal; "" when there is none."""
+    """Return the id of an open task with the same text as a goal; "" when there is none."""
     for each in board.read(root).tasks:
         is_open = status_of(each) not in (TaskStatus.DONE, TaskStatus.FAILED)
-        if is_open and (each.title, each.description) == _titled(goal):
+        if is_open and (each.title, each.description) == _title_and_description(goal):
             return each.id
     return ""
 
 
-def _new_task(root: Path, goal: str) -> str:
-    title, description = _titled(goal)
-    return task.add(root, title, description, allow_secret=True).task.id
-
-
-def _purpose(root: Path, wish: Wish) -> str:
+def _default_goal(root: Path, wish: Wish) -> str:
     if wish.task:
         return task_file.find(root, wish.task).task.title
     return f"the ready tasks of {wish.feature}" if wish.feature else "the ready tasks"
 
 
-def _introduce(bench: Workbench, ready: Prepared) -> None:
-    """Say what will be done and checked, before the first iteration."""
+def _print_introduction(bench: Workbench, ready: Preparation) -> None:
+    """Print what will be checked, before the first iteration."""
     tell, verify = bench.teller.tell, bench.plan.verify
-    tell(f"{bench.run.id}: {ready.agent.name}, at most {counted(bench.plan.limits.max_iterations, 'iteration')}")
+    tell(f"{bench.run.id}: {ready.agent.name}, at most {count_noun(bench.plan.limits.max_iterations, 'iteration')}")
     for each in ready.criteria:
         tell(f"  checks {each.label}{f' ({each.why})' if each.why else ''}")
     if not ready.criteria:
         tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
     if verify and not ready.agent.reads_only:
         tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
-    seen = bench.disk.snapshot()
-    if seen.dirty:
-        shown = ", ".join(seen.dirty[:5]) + (f" and {len(seen.dirty) - 5} more" if len(seen.dirty) > 5 else "")
-        tell(f"  uncommitted changes are left as they are: {shown}")
-    if seen.note:
-        tell(f"  {seen.note}")
+    disk = bench.disk.snapshot()
+    if disk.dirty:
+        listed = ", ".join(disk.dirty[:5]) + (f" and {len(disk.dirty) - 5} more" if len(disk.dirty) > 5 else "")
+        tell(f"  uncommitted changes are left as they are: {listed}")
+    if disk.note:
+        tell(f"  {disk.note}")
 
 
-def _archive(root: Path, run: Run) -> None:
-    """Keep the scratchpad of what came before in the run's log, and begin with an empty one.
-
-    While another run is at work it is that run's, and stays.
-    """
+def _archive_scratchpad(root: Path, run: Run) -> None:
+    """Move the old scratchpad into the run's log, unless another live run uses it."""
     text = scratchpad.show(root).text
     if text.strip() and not any(each.id != run.id and runs.lives(root, each) for each in runs.running(root)):
         line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
@@ -349,46 +362,43 @@ def _archive(root: Path, run: Run) -> None:
 
 
 def _options(wish: Wish, patterns: Sequence[str]) -> str:
-    """A wish as it is kept in its run, without secrets."""
-    kept: dict[str, object] = {}
-    for name, value in _said(wish).items():
-        texts = [redact(each, patterns).text for each in (value if isinstance(value, tuple) else (value,))
-                 if isinstance(each, str)]  # fmt: skip
-        kept[name] = texts if isinstance(value, tuple) else texts[0].strip() if texts else value
-    return json.dumps(kept, ensure_ascii=False)
+    """Return the options as they are stored in the run, redacted."""
+    options: dict[str, object] = {}
+    for name, value in _changed_options(wish).items():
+        if isinstance(value, tuple):
+            options[name] = [redact(text, patterns).text for text in value]
+        else:
+            options[name] = redact(value, patterns).text.strip() if isinstance(value, str) else value
+    return json.dumps(options, ensure_ascii=False)
 
 
-def _said(wish: Wish) -> dict[str, object]:
-    """What of a wish is not as usual."""
-    usual = asdict(Wish())
-    return {name: value for name, value in asdict(wish).items() if value != usual[name]}
+def _changed_options(wish: Wish) -> dict[str, object]:
+    """Return the options that differ from their defaults."""
+    defaults = asdict(Wish())
+    return {name: value for name, value in asdict(wish).items() if value != defaults[name]}
 
 
-def _merged(first: Wish, later: Wish) -> Wish:
-    """A wish with what was wished for later."""
-    return replace(first, **_said(later))  # type: ignore[arg-type]  # the names and types are a wish's own
-
-
-def _first_wish(run: Run, later: Wish) -> Wish:
-    """What a run was started with; what it held of secrets was not kept, and has to be said again."""
+def _stored_wish(run: Run, later: Wish) -> Wish:
+    """Return the options that a run was started with; a redacted one has to be given again."""
     try:
-        said = json.loads(run.options or "{}")
+        value = json.loads(run.options or "{}")
     except ValueError:
-        said = {}
-    known = {name: said[name] for name in asdict(Wish()) if isinstance(said, dict) and name in said}
-    if "criteria" in known:
-        known["criteria"] = tuple(known["criteria"])
-    lost = [name for name in known if name != "goal" and _WITHHELD in str(known[name]) and name not in _said(later)]
+        value = {}
+    stored = {name: value[name] for name in asdict(Wish()) if isinstance(value, dict) and name in value}
+    if "criteria" in stored:
+        stored["criteria"] = tuple(stored["criteria"])
+    redacted = [name for name, value in stored.items() if name != "goal" and _REDACTED in str(value)]
+    lost = [name for name in redacted if name not in _changed_options(later)]
     if lost:
         raise UsageError(
             f"{run.id} was started with a secret in --{lost[0].replace('_', '-')}, which was not kept",
             hint=f"give it again: `ralph loop resume {run.id} --{lost[0].replace('_', '-')} ...`",
         )
-    return Wish(**known)
+    return Wish(**stored)
 
 
-def _steps(root: Path, run: Run) -> list[IterationResult]:
-    """The steps of a run, from its journal."""
+def _iteration_results(root: Path, run: Run) -> list[IterationResult]:
+    """Return the results of a run's iterations, from its journal."""
     return [
         IterationResult(
             entry.iteration,

@@ -1,8 +1,7 @@
-"""What an iteration of the loop is told: the sections of its prompt, from everything the project remembers.
+"""Build the prompt of a loop's iteration from everything that the project remembers.
 
 Each section has its own budget, and all of them share what `ralph.context_budget` leaves of the window. Memories
-come by relation to the task first, then by usefulness. The same files give the same bytes: nothing here asks the
-clock for anything but which memories are out of date. `tests/app/test_loop_prompt.py` proves it.
+related to the task come first, then the most useful ones. The same files give the same bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,40 +31,39 @@ from ralph.loop.state import Run
 from ralph.model import ids
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
-from ralph.model.work import JournalEntry, Task
+from ralph.model.work import Task
 from ralph.search import engine
 from ralph.settings import Config, Inject
 from ralph.store import files
 
 GUARDRAILS, JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 2_000, 3_000, 2_000, 1_000, 1_500
-"""The most that each of these may cost, in tokens; memories have `memories.budget`."""
+"""Tokens of these sections; memories have `memories.budget`."""
 
 _RELATED = 30
 _OPTIONAL = (
     "spec", "guardrails", "journal", "progress", "plan", "knowledge", "memories", "scratchpad", "patterns", "skill",
 )  # fmt: skip
-"""What may be left out, the most important first."""
+"""Sections that may be left out, the most important first."""
 
 
-def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str], most: int) -> str:
-    """The prompt of the next iteration."""
+def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str], most: int) -> str:
+    """Return the prompt of the next iteration."""
     words = f"{work.title}\n{work.description}"
-    attempts = work.attempts
     recent = journal.recent(root, run.id, task=work.id)
-    last = _files(recent)
-    asked = prompt.render_retry(attempts, config.execution.max_retries, run.failure, run.feedback)
+    last_files = recent[-1].files if recent else ()
+    retry = prompt.render_retry(work.attempts, config.execution.max_retries, run.failure, run.feedback)
     texts = {
         "rules": prompt.render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": prompt.render_task(work, task.prerequisites(root, work)),
-        "stories": prompt.render_section("Stories", _kept(lambda: task_memory.told_stories(root, work.id))),
+        "stories": prompt.render_section("Stories", _or_empty(lambda: task_memory.told_stories(root, work.id))),
         "spec": prompt.render_section("Specification", feature.spec(root, work.feature)) if work.feature else "",
         "plan": prompt.render_section("Plan", feature.plan(root, work.feature)) if work.feature else "",
-        "retry": asked,
+        "retry": retry,
         "guardrails": _guardrails(root, config),
         "journal": rendering.render_journal(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
-        "progress": prompt.render_section("Task Progress", _kept(lambda: task_memory.section(root, work.id))),
+        "progress": prompt.render_section("Task Progress", _or_empty(lambda: task_memory.section(root, work.id))),
         "knowledge": knowledge.section(
-            root, task=work, words=words, feature=work.feature or "", files=last, budget=KNOWLEDGE
+            root, task=work, words=words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE
         ),
         "memories": _memories(root, config, words, work.id),
         "scratchpad": prompt.render_section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
@@ -77,14 +75,14 @@ def text(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str]
         "guardrails": GUARDRAILS, "journal": JOURNAL + 50, "progress": task_memory.BUDGET + 50,
         "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS,
     }  # fmt: skip
-    sections = [PromptSection(name, said, _rank(name), limits.get(name, 0)) for name, said in texts.items()]
+    sections = [PromptSection(name, section, _rank(name), limits.get(name, 0)) for name, section in texts.items()]
     return prompt.build_prompt(sections, int(config.context.window * config.loop.context_budget), estimate)
 
 
-def _kept(tell: Callable[[], str]) -> str:
-    """What a task has in its folder; nothing of a goal that is no task yet, which somebody wants to look at."""
+def _or_empty(read: Callable[[], str]) -> str:
+    """Return a text from a task's folder; "" for a goal that is no task yet (a preview)."""
     with suppress(NotFound):
-        return tell()
+        return read()
     return ""
 
 
@@ -92,13 +90,8 @@ def _rank(name: str) -> int:
     return _OPTIONAL.index(name) + 1 if name in _OPTIONAL else prompt.ALWAYS
 
 
-def _files(entries: Sequence[JournalEntry]) -> tuple[str, ...]:
-    """The files of the newest iteration."""
-    return entries[-1].files if entries else ()
-
-
 def _guardrails(root: Path, config: Config) -> str:
-    """What must not go wrong again, whenever memories are kept at all."""
+    """Return the guardrails, if memories are enabled."""
     if not config.memories.enabled:
         return ""
     records = check.marked(root, memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))]))
@@ -121,14 +114,14 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
 
 
 def _related(root: Path, words: str, task_id: str) -> list[str]:
-    """The ids of the memories that relate to the task, best first."""
+    """Return the ids of memories related to the task, best first."""
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     found = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
     return [hit.record.id for hit in found.hits]
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:
-    """Whole entries in this order as far as the budget goes, and a note that says what is left out."""
+    """Render whole entries in this order within a budget, with a note of how many are left out."""
     shown: list[str] = []
     used = 0
     kept = [place for place in order if not render.withheld(records[place].origin.by, records[place].text)]
@@ -148,15 +141,15 @@ _NOTE = 40
 
 
 def _patterns(root: Path) -> str:
-    """The global patterns without their title and footer."""
-    said = files.read(paths.patterns_file(root)) or ""
-    lines = [line for line in said.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
-    bare = "\n".join(lines).strip()
+    """Return the global patterns without their title and footer."""
+    text = files.read(paths.patterns_file(root)) or ""
+    lines = [line for line in text.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
+    body = "\n".join(lines).strip()
     has_some = any(line.strip() and not line.startswith("#") for line in lines)
-    return f"\n{bare}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""
+    return f"\n{body}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""
 
 
 def _skill(config: Config) -> str:
     settings = config.memories
-    wanted = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
-    return brief.skill_text("memories") if wanted else ""
+    injected = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
+    return brief.skill_text("memories") if injected else ""

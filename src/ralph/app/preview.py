@@ -368,7 +368,7 @@ def _in_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
     title, _, rest = prompt.strip().partition("\n")
     work = task_file.find(root, task).task if task else Task("t-000000", title, rest)
     run = Run("run-00000000", work.title)
-    text = loop_prompt.text(root, config, run, work, (), config.loop.max_iterations)
+    text = loop_prompt.build(root, config, run, work, (), config.loop.max_iterations)
     rules, learned = _kept(root)
     known = {each.id: each for each in (*rules, *learned)}
     items: list[Item] = []

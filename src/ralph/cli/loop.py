@@ -122,7 +122,7 @@ def start(
 def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) -> None:
     """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest.
 
-    Iterations, ids and what was learned are kept; a limit that ended it is counted anew.
+    Iterations, ids and what was learned are kept; a limit that ended it is count_noun anew.
 
     \b
     Examples:
@@ -314,7 +314,7 @@ def _detached(call: Invocation, wish: "Wish") -> None:
 
     root = call.root
     mark_dead_runs(call)
-    verbs.prepare(root, verbs.wished(call.config, wish), wish)
+    verbs.prepare(root, verbs.apply_wish(call.config, wish), wish)
     run_id = runs.mint(root)
     alone = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not us
     argv = [sys.executable, alone, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]

@@ -269,7 +269,7 @@ def mark_dead_runs(call: Invocation) -> None:
     for dead in runs.recover(call.root, call.config.privacy.patterns):
         from ralph.app import loop  # noqa: PLC0415  (only a dead run needs it)
 
-        say(loop.told_dead(dead))
+        say(loop.describe_dead_run(dead))
 
 
 def run_json(root: Path, run: Run) -> dict[str, object]:
