@@ -11,7 +11,7 @@ from tests.cli.runner import Block, page
 from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
-from ralph.app import briefing, index, ledger
+from ralph.app import briefing, index, usage
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
@@ -136,10 +136,10 @@ def test_an_empty_project_has_nothing_to_say_and_stays_empty(tmp_path: Path) -> 
 def test_memories_that_were_of_use_come_first(root: Path) -> None:
     memories(root, *[Block(f"Fix number {n}.", f"mem-{n}-a", created="2026-11-10", kind="fix") for n in range(4)])
     at = "2026-11-15T12:00:00Z"
-    ledger.record(root, "s-1", "SessionStart", [ledger.Injection("mem-3-a")], at)
-    ledger.used(root, "s-1", ["mem-3-a"], at)
+    usage.record_injections(root, "s-1", "SessionStart", [usage.Injection("mem-3-a")], at)
+    usage.record_uses(root, "s-1", ["mem-3-a"], at)
     for number in range(6):
-        ledger.record(root, f"x-{number}", "SessionStart", [ledger.Injection("mem-0-a")], at)
+        usage.record_injections(root, f"x-{number}", "SessionStart", [usage.Injection("mem-0-a")], at)
     said = text(root)
     order = sorted(range(4), key=lambda n: said.index(f"mem-{n}-a"))
     assert (order[0], order[-1]) == (3, 0)
@@ -204,7 +204,7 @@ def test_on_request_is_on_request_and_never_is_never(root: Path, mode: Inject, t
 
 
 def test_what_a_session_was_handed_is_left_out(root: Path) -> None:
-    ledger.record(root, "s-1", "SessionStart", [ledger.Injection(REDIS)], "2026-11-15T12:00:00Z")
+    usage.record_injections(root, "s-1", "SessionStart", [usage.Injection(REDIS)], "2026-11-15T12:00:00Z")
     assert briefing.for_prompt(root, PLAIN, "redis integration", session="s-1").text == ""
     assert REDIS in briefing.for_prompt(root, PLAIN, "redis integration", session="s-2").text
 
@@ -264,7 +264,9 @@ def test_the_strategy_is_the_configs(root: Path) -> None:
     assert set(handed(Trimming.SELECTIVE)) <= {f"mem-{n}-a" for n in (0, 4, 8, 12)}
     assert handed(Trimming.SELECTIVE)
     for session_id in range(6):
-        ledger.record(root, f"x-{session_id}", "SessionStart", [ledger.Injection("mem-15-a")], "2026-11-15T12:00:00Z")
+        usage.record_injections(
+            root, f"x-{session_id}", "SessionStart", [usage.Injection("mem-15-a")], "2026-11-15T12:00:00Z"
+        )
     assert "mem-15-a" not in handed(Trimming.RELEVANCE)
     assert handed(Trimming.RELEVANCE)
     assert briefing.wanted_strategy(windowed()) is None

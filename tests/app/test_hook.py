@@ -11,7 +11,7 @@ from tests.conftest import ordinary_user
 from tests.hooks.world import SESSION, World, world
 
 from ralph import paths
-from ralph.app import hook, hook_state, index, ledger
+from ralph.app import hook, hook_state, index, usage
 from ralph.capture.event import Happening
 from ralph.context import render
 from ralph.errors import Unreadable
@@ -101,7 +101,7 @@ def test_a_session_starts_with_guardrails_memories_and_the_skill(here: World) ->
     assert text.index("guard-1-a") < text.index(REDIS)
     assert FLAGS in text
     assert text.count("How to use it and add to it:") == 1
-    assert {each.record for each in ledger.read(here.root).injections} == {"guard-1-a", REDIS, FLAGS}
+    assert {each.record for each in usage.read_ledger(here.root).injections} == {"guard-1-a", REDIS, FLAGS}
     assert lines(here, "session")[0]["id"] == SESSION
 
 
@@ -220,15 +220,15 @@ def test_what_a_session_used_is_in_the_ledger_once(here: World) -> None:
     ran(here, "make services up", "ok")
     stopped(here)
     stopped(here)
-    assert [(use.record, use.session) for use in ledger.read(here.root).uses] == [(REDIS, SESSION)]
+    assert [(use.record, use.session) for use in usage.read_ledger(here.root).uses] == [(REDIS, SESSION)]
 
 
 def test_no_word_of_a_prompt_gets_into_the_ledger(here: World) -> None:
     started(here)
     ask(here, "zebracrossing tests hang")
     stopped(here, "zebracrossing")
-    assert "zebracrossing" not in ledger.ledger_file(here.root).read_text(encoding="utf-8")
-    assert "zebracrossing" not in ledger.seen_file(here.root, SESSION).read_text(encoding="utf-8")
+    assert "zebracrossing" not in usage.ledger_file(here.root).read_text(encoding="utf-8")
+    assert "zebracrossing" not in usage.seen_file(here.root, SESSION).read_text(encoding="utf-8")
 
 
 def test_the_end_of_a_session_is_one_line(here: World) -> None:
@@ -292,7 +292,7 @@ def test_a_store_larger_than_a_host_takes_is_cut_at_whole_entries(here: World) -
     text = started(here)
     assert render.length(text) <= render.MOST_CHARACTERS
     assert " of 101 shown; the rest: " in text
-    assert text.count("Rule ") == text.count("word word\n") == len(ledger.read(here.root).injections) - 1
+    assert text.count("Rule ") == text.count("word word\n") == len(usage.read_ledger(here.root).injections) - 1
 
 
 def test_the_cache_for_the_other_hooks_is_written(here: World) -> None:

@@ -7,9 +7,9 @@ import pytest
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, hook_state, insight, ledger, memory, preview, task, task_memory
-from ralph.app.ledger import Injection
+from ralph.app import briefing, hook_state, insight, memory, preview, task, task_memory, usage
 from ralph.app.preview import Event, Preview
+from ralph.app.usage import Injection
 from ralph.errors import NotFound, UsageError
 from ralph.formats.work import parse_insights
 from ralph.model.record import MemoryKind, Origin, Record, Scope, Status
@@ -55,7 +55,7 @@ class TestPrompt:
 
     def test_what_the_session_knows_is_not_told_again(self, root: Path) -> None:
         name = remember(root, REDIS)
-        ledger.record(root, "s-1", "SessionStart", [Injection(name, 10)], "2026-11-15T12:00:00Z")
+        usage.record_injections(root, "s-1", "SessionStart", [Injection(name, 10)], "2026-11-15T12:00:00Z")
         found = asked(root, session="s-1")
         assert found.items == ()
         assert reason(found, name) == "this session knows it already"

@@ -3,8 +3,8 @@
 import pytest
 from tests.cli.runner import Block, Project, numbered
 
-from ralph.app import ledger
-from ralph.app.ledger import Injection
+from ralph.app import usage
+from ralph.app.usage import Injection
 from ralph.formats.log import encode_line
 
 NOON = "2026-11-15T12:00:00Z"
@@ -14,8 +14,8 @@ def _used(ralph: Project, count: int = 3) -> None:
     """A project whose first session was handed so many memories and referred to the first."""
     ralph.memories(*(Block(f"Fact {number}", numbered(number)) for number in range(count)))
     items = [Injection(numbered(number), 10) for number in range(count)]
-    ledger.record(ralph.root, "s-1", "SessionStart", items, NOON)
-    ledger.used(ralph.root, "s-1", [numbered(0)], NOON)
+    usage.record_injections(ralph.root, "s-1", "SessionStart", items, NOON)
+    usage.record_uses(ralph.root, "s-1", [numbered(0)], NOON)
 
 
 @pytest.mark.parametrize("form", ["table", "json", "markdown"])

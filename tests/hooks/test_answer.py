@@ -14,7 +14,7 @@ from tests.context.test_recall import observed
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
 from ralph import paths
-from ralph.app import index, ledger
+from ralph.app import index, usage
 from ralph.context import render
 from ralph.formats.log import encode_record
 from ralph.model.marks import INJECTED
@@ -101,13 +101,13 @@ def test_the_same_is_not_said_twice_in_a_session_but_in_another_one(here: World)
 
 
 def test_what_the_start_of_the_session_told_is_not_told_again(here: World) -> None:
-    ledger.record(here.root, SESSION, "SessionStart", [ledger.Injection(JWT)], "2026-11-15T12:00:00Z")
+    usage.record_injections(here.root, SESSION, "SessionStart", [usage.Injection(JWT)], "2026-11-15T12:00:00Z")
     assert prompt(here, "jwt refresh tokens") == ""
 
 
 def test_after_a_compaction_it_may_be_said_again(here: World) -> None:
     assert JWT in prompt(here, "jwt refresh tokens")
-    ledger.forget_session(here.root, SESSION)
+    usage.forget_session(here.root, SESSION)
     assert JWT in prompt(here, "jwt refresh tokens")
 
 
@@ -198,7 +198,7 @@ def test_a_session_with_an_odd_id_knows_what_it_was_told(here: World) -> None:
     sent = payload("UserPromptSubmit", prompt="jwt refresh tokens", session_id="../../odd id")
     assert JWT in text_of(handled(here.env, "UserPromptSubmit", sent), "UserPromptSubmit")
     assert handled(here.env, "UserPromptSubmit", sent) == b""
-    assert ledger.seen(here.root, "../../odd id") == {JWT}
+    assert usage.seen_records(here.root, "../../odd id") == {JWT}
     assert sorted(path.name for path in here.root.parent.iterdir()) == ["home", "proj"]
 
 
@@ -262,12 +262,12 @@ def test_what_was_said_is_in_the_ledger_and_no_word_of_the_prompt(here: World) -
     (line,) = ledger_lines(here)
     assert sorted(line) == ["at", "event", "layer", "record", "session", "tokens", "type", "v"]
     assert (line["record"], line["session"], line["event"], line["layer"]) == (JWT, SESSION, "UserPromptSubmit", 3)
-    assert ledger.read(here.root).injections[0].record == JWT
-    assert ledger.seen(here.root, SESSION) == {JWT}
+    assert usage.read_ledger(here.root).injections[0].record == JWT
+    assert usage.seen_records(here.root, SESSION) == {JWT}
     for path in (here.root / ".ralph").rglob("*"):
         if path.is_file() and path != here.log:
             assert b"zebracrossing" not in path.read_bytes()
-    for path in (ledger.ledger_file(here.root), ledger.seen_file(here.root, SESSION)):
+    for path in (usage.ledger_file(here.root), usage.seen_file(here.root, SESSION)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

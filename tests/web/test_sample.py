@@ -8,7 +8,7 @@ import pytest
 from tests.web import sample, sample_texts
 from tests.web.sample_live import ENDED, Live
 
-from ralph.app import doctor, index, ledger, memory
+from ralph.app import doctor, index, memory, usage
 from ralph.formats.memories import parse_memories
 from ralph.model import ids
 from ralph.store import hook_files
@@ -44,7 +44,7 @@ def test_it_has_something_of_everything() -> None:
     here = sample.shared()
     counts = index.status(here.root).counts
     assert all(counts[table] for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"))
-    book = ledger.read(here.root)
+    book = usage.read_ledger(here.root)
     assert book.injections
     assert book.uses
     assert {each.event for each in book.injections} == {"SessionStart", "UserPromptSubmit"}

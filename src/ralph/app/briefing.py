@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_state, index, ledger, logs, memory, verified
+from ralph.app import hook_state, index, logs, memory, usage, verified
 from ralph.capture import summarize
 from ralph.context import brief, budget, recall, render
 from ralph.context.brief import Brief, BriefCaps, SessionRecap
@@ -86,7 +86,7 @@ class Context:
 def at_start(root: Path, config: Config, session: str, *, resumed: bool = False, task: str = "") -> Brief:
     """The brief of a session that starts (in a task); one that goes on is handed only what it has not seen."""
     _catch_up(root, config)
-    seen = ledger.seen(root, session) if resumed else set()
+    seen = usage.seen_records(root, session) if resumed else set()
     today = ids.now().date()
     handed = config.memories.inject is Inject.AUTO and config.memories.enabled
     choice = config.memories.filter
@@ -110,7 +110,7 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
         active,
         said,
         caps=BriefCaps(share, room, min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
-        uses=ledger.usefulness(root),
+        uses=usage.usefulness(root),
         stale=stale,
         skill=brief.skill_text("memories") if with_skill else "",
         strategy=wanted_strategy(config),
@@ -166,7 +166,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
     if not asked or config.memories.inject is Inject.NONE:
         return Context("", 0, ())
     today = ids.now().date()
-    wanted = recall.RecallOptions(today.isoformat(), session, ledger.seen(root, session) if session else ())
+    wanted = recall.RecallOptions(today.isoformat(), session, usage.seen_records(root, session) if session else ())
     choice = config.memories.filter
     wanted.enabled = config.memories.enabled
     wanted.types, wanted.tags = tuple(kind.value for kind in choice.types), choice.tags

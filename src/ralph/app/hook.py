@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import hook_state, index, ledger, sight
-from ralph.app.ledger import Injection
+from ralph.app import hook_state, index, sight, usage
 from ralph.app.logs import log_file
+from ralph.app.usage import Injection
 from ralph.capture import summarize
 from ralph.capture.event import Event, Happening
 from ralph.capture.hosts import event_of
@@ -126,7 +126,7 @@ def _note_loop_prompt(root: Path, event: Event, loop: Mapping[str, object]) -> N
     run, iteration = str(loop["run"]), loop["iteration"]
     if _RUN.fullmatch(run) and isinstance(iteration, int):
         prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
-        ledger.saw(root, event.session, _NAMED.findall(prompt))
+        usage.mark_seen(root, event.session, _NAMED.findall(prompt))
 
 
 def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
@@ -148,7 +148,7 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     goes_on = event.source in ("resume", "fork")
     if not goes_on:
         with _counted(root, name):
-            ledger.forget_session(root, event.session)
+            usage.forget_session(root, event.session)
     from ralph.app import briefing  # noqa: PLC0415 - there is much to load, for a start alone
 
     made = briefing.at_start(root, config, event.session, resumed=goes_on, task=task)
@@ -156,8 +156,8 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
         return ""
     with _counted(root, name):
         items = [Injection(shown.id, shown.tokens) for shown in made.records]
-        ledger.record(root, event.session, name, items, event.at)
-        ledger.saw(root, event.session, made.noted)
+        usage.record_injections(root, event.session, name, items, event.at)
+        usage.mark_seen(root, event.session, made.noted)
     return _context_json(name, made.text)
 
 
@@ -173,7 +173,7 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
     if text and text != stored:
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
         files.append(log_file(root, event.session), encode_line("session", said), root=paths.state_boundary(root))
-    ledger.used(root, event.session, ledger.references(root, event.session, happened), event.at)
+    usage.record_uses(root, event.session, usage.references(root, event.session, happened), event.at)
 
 
 def _happened(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:

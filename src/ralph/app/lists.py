@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, ledger, runs, task
+from ralph.app import index, runs, task, usage
 from ralph.app import session as sessions
 from ralph.app.board import status_of
 from ralph.app.session import Session
@@ -265,19 +265,19 @@ def is_over(root: Path, session_id: str) -> bool:
 # --- the ledger ----------------------------------------------------------------------------------
 
 
-def book(root: Path) -> ledger.Ledger:
+def book(root: Path) -> usage.Ledger:
     """The whole ledger, read again when it has changed."""
-    path = ledger.ledger_file(root)
+    path = usage.ledger_file(root)
     try:
         now = path.stat()
     except OSError:
-        return ledger.Ledger()
+        return usage.Ledger()
     return _book(root, now.st_mtime_ns, now.st_size)
 
 
 @lru_cache(maxsize=2)
-def _book(root: Path, changed: int, size: int) -> ledger.Ledger:
-    return ledger.read(root, _LEDGER)
+def _book(root: Path, changed: int, size: int) -> usage.Ledger:
+    return usage.read_ledger(root, _LEDGER)
 
 
 def tokens_by_session(root: Path) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import briefing, hook_state, index, ledger, loop_prompt, memory, task_file
+from ralph.app import briefing, hook_state, index, loop_prompt, memory, task_file, usage
 from ralph.context import brief, recall, render
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
@@ -153,7 +153,7 @@ def _budget(config: Config) -> int:
 def _for_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> Preview:
     told = briefing.for_prompt(root, config, prompt, session=session, task=task)
     asked = recall.human_question(prompt)
-    seen = ledger.seen(root, session) if session else set[str]()
+    seen = usage.seen_records(root, session) if session else set[str]()
     rules = _Rules(config, rows.safe(task), session, seen)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, Row], list[LeftOut]]:
@@ -265,7 +265,7 @@ def _at_start(root: Path, config: Config, task: str, session: str) -> Preview:
     made = briefing.at_start(root, config, session, resumed=bool(session), task=task)
     rules, learned = _kept(root)
     known = {each.id: each for each in (*rules, *learned)}
-    uses = ledger.usefulness(root)
+    uses = usage.usefulness(root)
     first = {each.id for each in rules}
     items = []
     places = {each.id: made.text.find(f"[{each.id}]") for each in made.records}
@@ -276,7 +276,7 @@ def _at_start(root: Path, config: Config, task: str, session: str) -> Preview:
         title, kind = (record.title, record.kind.value) if record is not None else ("", "session")
         why = (*_PLACES[area], *_used(uses.get(each.id)))
         items.append(Item(order, each.id, kind, title_of(title, text), text, each.tokens, why, area))
-    seen = ledger.seen(root, session) if session else set[str]()
+    seen = usage.seen_records(root, session) if session else set[str]()
     told = {each.id for each in items}
     left, more = _not_in_brief(config, [*rules, *learned], told, _Against(seen=seen), uses)
     summaries = min(briefing.SUMMARY_TOKENS, _cap(config) or briefing.SUMMARY_TOKENS)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_state, index, logs, stats
+from ralph.app import hook_state, index, logs, usage
 from ralph.app.hook_state import Installed
 from ralph.app.index import Size
-from ralph.app.stats import Hooks
+from ralph.app.usage import HookUsage
 from ralph.store.library import Library
 
 
@@ -40,7 +40,7 @@ class Status:
     size: Size
     memory_bytes: int
     last: LastSession | None
-    hooks: Hooks
+    hooks: HookUsage
     installed: tuple[Installed, ...]
     paused: str | None
     """Since when, or None while capture goes on."""
@@ -61,7 +61,7 @@ def show(root: Path, env: Mapping[str, str]) -> Status:
         size=index.status(root),
         memory_bytes=sum(path.stat().st_size for path in _memory_files(root) if path.is_file()),
         last=last_session(root) if away is None else None,
-        hooks=stats.hooks(root) if away is None else Hooks(0),
+        hooks=usage.hook_usage(root) if away is None else HookUsage(0),
         installed=hook_state.find_installed(root, env),
         paused=hook_state.paused_since(root),
         outside=away,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from ralph.app import runs, stats, status
+from ralph.app import runs, status, usage
 from ralph.app.pages.watch import Watcher
-from ralph.app.stats import Loops, Stats
 from ralph.app.status import Status
+from ralph.app.usage import LoopUsage, UsageStats
 from ralph.cli.context import invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, one_line, print_raw, table
@@ -183,7 +183,7 @@ def _since(at: str) -> str:
 
 
 def _print_usage(root: Path, form: str) -> None:
-    found = stats.show(root)
+    found = usage.usage_stats(root)
     if form == "json":
         click.echo(json_text(usage_json(found)))
     elif form == "markdown":
@@ -192,7 +192,7 @@ def _print_usage(root: Path, form: str) -> None:
         click.echo(_usage_table(found))
 
 
-def usage_json(found: Stats) -> dict[str, object]:
+def usage_json(found: UsageStats) -> dict[str, object]:
     """The numbers as machines read them; a rate is null before there is anything to count."""
     hooks, loops = found.hooks, found.loops
     return {
@@ -223,7 +223,7 @@ def usage_json(found: Stats) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _usage_summary(found: Stats) -> list[tuple[str, str]]:
+def _usage_summary(found: UsageStats) -> list[tuple[str, str]]:
     hooks = found.hooks
     failed = f", last {hooks.last_at} {one_line(hooks.last)}" if hooks.failures else ""
     return [
@@ -244,7 +244,7 @@ def _usage_summary(found: Stats) -> list[tuple[str, str]]:
     ]
 
 
-def _loop_usage(loops: Loops) -> str:
+def _loop_usage(loops: LoopUsage) -> str:
     """How runs ended, and how long successes took."""
     ended = loops.runs - loops.running
     said = f"{_percent(loops.success_rate, _ENOUGH_LOOPS)}: {loops.succeeded} of {ended} run(s) succeeded"
@@ -262,7 +262,7 @@ def _percent(rate: float | None, wanted: float) -> str:
     return said if rate >= wanted else f"{said} (aim: {wanted:.0%})"
 
 
-def _usage_table(found: Stats) -> str:
+def _usage_table(found: UsageStats) -> str:
     width = max(len(name) for name, _ in _usage_summary(found)) + 2
     parts = ["\n".join(f"{name + ':':<{width}}{words}" for name, words in _usage_summary(found))]
     if found.events:
@@ -276,13 +276,13 @@ def _usage_table(found: Stats) -> str:
     return "\n\n".join(parts)
 
 
-def _event_row(found: Stats, number: int) -> tuple[str, ...]:
+def _event_row(found: UsageStats, number: int) -> tuple[str, ...]:
     each = found.events[number]
     referenced = f"{each.referenced} of {each.handed}"
     return one_line(each.event), str(each.injections), str(each.sessions), str(each.tokens), referenced
 
 
-def usage_markdown(found: Stats) -> str:
+def usage_markdown(found: UsageStats) -> str:
     """The same for an agent or a page."""
     lines = ["# Ralph usage", "", *(f"- {name}: {words}" for name, words in _usage_summary(found))]
     if found.events:

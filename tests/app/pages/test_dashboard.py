@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tests.web import sample
 
-from ralph.app import hook_state, ledger, lists, task
-from ralph.app.ledger import Injection
+from ralph.app import hook_state, lists, task, usage
 from ralph.app.logs import log_file
 from ralph.app.pages import dashboard
+from ralph.app.usage import Injection
 from ralph.formats.log import encode_record
 from ralph.model import ids
 from ralph.model.record import Family, ObservationKind, Origin, Record
@@ -20,7 +20,7 @@ def day(ago: int) -> str:
 
 
 def handed(root: Path, session: str, at: str, *items: Injection, event: str = "SessionStart") -> None:
-    ledger.record(root, session, event, items, at)
+    usage.record_injections(root, session, event, items, at)
 
 
 def happened(root: Path, session: str, at: str, kind: ObservationKind, title: str) -> None:
@@ -35,7 +35,7 @@ class TestTokens:
     def test_days_follow_each_other_from_the_first_that_has_something(self, tmp_path: Path) -> None:
         handed(tmp_path, "s-1", f"{day(3)}T10:00:00Z", Injection("mem-1-a", 40), Injection("mem-2-b", 60))
         handed(tmp_path, "s-2", f"{day(1)}T10:00:00Z", Injection("mem-1-a", 40))
-        ledger.used(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
+        usage.record_uses(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
         told = dashboard.token_usage(tmp_path)
         assert told.days == (day(3), day(2), day(1), day(0))
         assert told.injected == (100, 0, 40, 0)
@@ -53,7 +53,7 @@ class TestTokens:
         for time in ("10:00", "11:00"):
             handed(tmp_path, "s-1", f"{day(0)}T{time}:00Z", Injection("mem-1-a", 10))
         handed(tmp_path, "s-1", f"{day(0)}T12:00:00Z", Injection("mem-2-b", 5))
-        ledger.used(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
+        usage.record_uses(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
         told = dashboard.token_usage(tmp_path)
         assert (told.injected, told.used, told.rate) == ((25,), (20,), (0.5,))
 

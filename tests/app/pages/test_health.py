@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import graph_link, ledger, memory, stats
+from ralph.app import graph_link, memory, usage
 from ralph.app.pages import dashboard, health
 from ralph.model.record import MemoryKind
 
@@ -143,10 +143,10 @@ def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> 
 def test_unused_is_what_stats_calls_never_used(tmp_path: Path) -> None:
     names = put(tmp_path, REDIS, "Dates are stored in UTC.", "The printer needs paper.")
     for session in ("one", "two"):
-        ledger.record(
-            tmp_path, session, "SessionStart", [ledger.Injection(name, 7) for name in names], "2026-11-16T08:00:00Z"
+        usage.record_injections(
+            tmp_path, session, "SessionStart", [usage.Injection(name, 7) for name in names], "2026-11-16T08:00:00Z"
         )
-    ledger.used(tmp_path, "one", names[1:2], "2026-11-16T08:10:00Z")
-    theirs = [(each.id, each.sessions, each.tokens) for each in stats.never_used(tmp_path)]
+    usage.record_uses(tmp_path, "one", names[1:2], "2026-11-16T08:10:00Z")
+    theirs = [(each.id, each.sessions, each.tokens) for each in usage.never_used(tmp_path)]
     assert [(each.id, each.injected, each.tokens) for each in health.memory_health(tmp_path).unused] == theirs
     assert {name for name, *_ in theirs} == {names[0], names[2]}

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import hook_state, index, lists
-from ralph.app.ledger import Injection, Ledger
 from ralph.app.lists import RunRow, SessionRow, Tasks
 from ralph.app.logs import moment
+from ralph.app.usage import Injection, Ledger
 from ralph.model import ids
 
 DAYS = 30

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import chat_history, check, check_look, graph, index, insight, ledger, lists, outdated, task, task_memory
+from ralph.app import chat_history, check, check_look, graph, index, insight, lists, outdated, task, task_memory, usage
 from ralph.app import search as searching
 from ralph.app import session as sessions
 from ralph.app.chat_history import Turn
@@ -65,7 +65,7 @@ class TextLayer:
 class RecordInjection:
     """One time that a record was handed over, and whether that session used it."""
 
-    injection: ledger.Injection
+    injection: usage.Injection
     used: bool
 
 
@@ -107,9 +107,9 @@ class RecordPage:
 def record_page(root: Path, record_id: str) -> RecordPage:
     """Everything about one record; NotFound when there is none."""
     found = index.ask(root, lambda connection: _from_index(root, connection, record_id))
-    book = ledger.read(root)
+    book = usage.read_ledger(root)
     handed = tuple(_injections(book, record_id))
-    injected, used = ledger.counted(book).get(record_id, (0, 0))
+    injected, used = usage.count_uses(book).get(record_id, (0, 0))
     return RecordPage(
         row=found[0],
         form=found[1],
@@ -222,7 +222,7 @@ def _citations(root: Path, record: Record) -> tuple[CheckedCitation, ...]:
     return ()
 
 
-def _injections(book: ledger.Ledger, record_id: str) -> Sequence[RecordInjection]:
+def _injections(book: usage.Ledger, record_id: str) -> Sequence[RecordInjection]:
     used = {use.session for use in book.uses if use.record == record_id}
     found = [each for each in book.injections if each.record == record_id]
     return [RecordInjection(each, each.session in used) for each in reversed(found[-_INJECTIONS:])]

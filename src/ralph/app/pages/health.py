@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.app import check, doctor, index, ledger, lists
+from ralph.app import check, doctor, index, lists, usage
 from ralph.app.pages import dashboard
 from ralph.app.pages.dashboard import Notice
 from ralph.capture import privacy
@@ -318,7 +318,7 @@ def _record_count(root: Path) -> int:
 def _unused_records(root: Path) -> list[UnusedRecord]:
     """What sessions were handed and never referred to, that of most sessions first."""
     book = lists.book(root)
-    handed = {name: sessions for name, (sessions, used) in ledger.counted(book).items() if not used}
+    handed = {name: sessions for name, (sessions, used) in usage.count_uses(book).items() if not used}
     tokens: dict[str, int] = {}
     for each in book.injections:
         tokens[each.record] = tokens.get(each.record, 0) + each.tokens
