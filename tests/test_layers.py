@@ -68,7 +68,7 @@ HARMLESS: dict[str, set[str]] = {
     "cli/main.py": {"os.open"},  # of /dev/null, for a closed pipe
     "store/db.py": {"os.open"},  # of a database that only its owner may read
     "store/locks.py": {"os.open"},  # of what is locked
-    "hooks/run.py": {"os.write"},  # to standard output
+    "hooks/handler.py": {"os.write"},  # to standard output
 }
 """Calls that could write and do not."""
 
@@ -287,7 +287,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 
 
 HOOK_MODULES = {
-    *(f"hooks/{name}.py" for name in ("run", "record", "answer")),
+    *(f"hooks/{name}.py" for name in ("run", "handler", "record", "answer")),
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
     *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "tokens")),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import briefing, memory
-from ralph.hooks.run import run_event
+from ralph.hooks.handler import run_event
 from ralph.model.record import MemoryKind
 from ralph.settings import Config
 

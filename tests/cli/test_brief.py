@@ -10,7 +10,7 @@ from tests.cli.runner import Block, Project
 
 from ralph import config
 from ralph.app import hook_state, index
-from ralph.hooks.run import run_event
+from ralph.hooks.handler import run_event
 from ralph.model.marks import INJECTED
 
 REDIS = "mem-1705751401-a001"

@@ -11,7 +11,7 @@ from pathlib import Path
 import ralph.hooks
 from ralph import config, paths
 from ralph.app import hook_state
-from ralph.hooks.run import run_event
+from ralph.hooks.handler import run_event
 
 HOOKS = Path(ralph.hooks.__file__).parent
 SESSION = "00000000-0000-4000-8000-000000000000"

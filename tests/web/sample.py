@@ -44,7 +44,7 @@ from ralph.app import (
     task_memory,
 )
 from ralph.app.chat_log import Mode
-from ralph.hooks.run import run_event
+from ralph.hooks.handler import run_event
 from ralph.model import ids
 from ralph.model.record import MemoryKind
 from ralph.model.work import Ask, Reply, ToolCall

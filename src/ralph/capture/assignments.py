@@ -9,6 +9,7 @@ must be as strong as both require. Every step is bounded, so the work grows with
 import re
 
 from ralph.capture import secret_rules as rules
+from ralph.capture.prefilter import assignment_keywords
 from ralph.capture.secret_values import (
     FAIR,
     GRADES,
@@ -114,21 +115,17 @@ _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*)
 def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
     """Yield every value that is assigned to the name of a secret and looks like one."""
     ends: set[int] = set()
-    for keyword in (*rules.NAME_KEYWORDS, *rules.SHORT_NAMES):
-        covered = 0
-        at = lowered.find(keyword)
-        after = re.compile(_AFTER_WORD) if at >= 0 else None
-        while after and at >= 0:
-            match = after.match(lowered, at + len(keyword))
-            end = match.end() if match else at + 1
-            # Inside of a secret there is no key: looking there again would cost its length each time.
-            if match and at >= covered and end not in ends:
-                ends.add(end)
-                span = _assigned(text, at, match)
-                if span is not None:
-                    covered = span[1]
-                    yield span
-            at = lowered.find(keyword, end)
+    covered, current = 0, ""
+    for keyword, at in assignment_keywords(text, lowered):
+        covered, current = (covered, current) if keyword == current else (0, keyword)
+        match = re.compile(_AFTER_WORD).match(lowered, at + len(keyword)) if at >= covered else None
+        # Inside of a secret there is no key: looking there again would cost its length each time.
+        if match and match.end() not in ends:
+            ends.add(match.end())
+            span = _assigned(text, at, match)
+            if span is not None:
+                covered = span[1]
+                yield span
     if not text.isascii() and any(part in lowered for part in rules.LABELS.split()):
         yield from _labelled(text, lowered)
 

@@ -8,9 +8,15 @@ every rule and compares.
 
 from ralph.capture import secret_rules as rules
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=:%$@-"
-_BREAKS = bytes(byte if byte in _RUN else 32 for byte in range(256))
-_WORD_BREAKS = bytes(32 if byte in b".~+/=:%$@" else byte for byte in _BREAKS)
+_OTHERS = bytes(range(256)).translate(None, _RUN)
+_BREAKS = bytes.maketrans(_OTHERS, b" " * len(_OTHERS))
+_WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
+_DIGITS = b"0123456789"
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
 _ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
 _LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
@@ -33,10 +39,10 @@ def needs_rules(text: str) -> bool:
     if "private" in lowered and _may_have_private_parts(text, lowered):
         return True
     return (
-        _has_token(text)
+        has_token(text)
         or _has_login(text, lowered)
         or _has_phrase(text, lowered)
-        or _has_assignment(text, lowered)
+        or any(True for _ in assignment_keywords(text, lowered))
         or (not text.isascii() and _has_label(lowered))
     )
 
@@ -63,10 +69,12 @@ def _may_have_private_parts(text: str, lowered: str) -> bool:
     return False
 
 
-def _has_token(text: str) -> bool:
+def has_token(text: str) -> bool:
     """Check for the prefix of a vendor in a long run of token characters."""
     data = text.encode("utf-8", "replace").translate(_BREAKS)
-    runs = [run for run in data.split() if len(run) >= 16]
+    runs = {
+        run for run in data.split() if len(run) >= 16 and (run.lower() != run or run.translate(None, _DIGITS) != run)
+    }
     if not runs:
         return False
     joined = b"\n".join(runs)
@@ -86,7 +94,7 @@ def _has_token(text: str) -> bool:
 
 def _is_long_run(run: bytes) -> bool:
     """Check for a run of 24 or more characters with a digit or letters in both cases."""
-    return len(run) >= 24 and (run.translate(None, b"0123456789") != run or run.lower() != run != run.upper())
+    return len(run) >= 24 and (run.translate(None, _DIGITS) != run or run.lower() != run != run.upper())
 
 
 def _is_discord_token(run: bytes) -> bool:
@@ -152,18 +160,21 @@ def _phrase_has_value(lowered: str, text: str, keyword: str, other: str) -> bool
     return False
 
 
-def _has_assignment(text: str, lowered: str) -> bool:
-    """Check whether something named like a secret is given a value that may be one."""
-    for keyword in rules.NAME_KEYWORDS:
-        if keyword in lowered and any(_assigns(text, lowered, at, keyword) for at in _positions(lowered, keyword)):
-            return True
-    for keyword in rules.SHORT_NAMES:
-        if keyword in lowered:
-            for at in _positions(lowered, keyword):
-                after = lowered[at + len(keyword) : at + len(keyword) + 1]
-                if after and after in rules.AFTER_SHORT_NAME and _assigns(text, lowered, at, keyword):
-                    return True
-    return False
+def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
+    """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
+    for keyword in (*rules.NAME_KEYWORDS, *rules.SHORT_NAMES):
+        if keyword not in lowered:
+            continue
+        short, rejected = keyword in rules.SHORT_NAMES, set()
+        for at in _positions(lowered, keyword):
+            around = (min(at, 100), text[max(0, at - 100) : at + 160])
+            after = lowered[at + len(keyword) : at + len(keyword) + 1]
+            if around in rejected or (short and after not in rules.AFTER_SHORT_NAME):
+                continue  # output repeats its lines
+            if _assigns(text, lowered, at, keyword):
+                yield keyword, at
+            else:
+                rejected.add(around)
 
 
 def _assigns(text: str, lowered: str, at: int, keyword: str) -> bool:
@@ -189,7 +200,7 @@ def _assigns(text: str, lowered: str, at: int, keyword: str) -> bool:
         return False
     before = lowered[max(0, at - 100) : at].rpartition("\n")[2]
     flag = before[len(before.rstrip(_NAME)) :].startswith("-")
-    if flag or not _SETTERS.isdisjoint(before.split()):
+    if flag or not _SETTERS.isdisjoint(before.replace('"', " ").replace("'", " ").split()):
         return _may_be_value(after, upper=True)
     return after[:1] in ("'", '"', "`", "\\") or "=" in after[:48].partition("\n")[0]
 

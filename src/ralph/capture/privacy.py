@@ -11,6 +11,7 @@ from itertools import islice
 
 from ralph.capture.assignments import secret_name
 from ralph.capture.invisible_characters import fold, lower, may_have_splitters, remove_codes, view_text
+from ralph.capture.prefilter import has_token, needs_rules
 from ralph.capture.secrets import Finding, find_secrets, replace_spans
 
 TYPE_CHECKING = False
@@ -218,6 +219,9 @@ class Redactor:
         if self.open >= MOST_OPEN or self._characters <= 0 or self._texts <= 0:
             return ""
         self._texts -= 1
+        if not self.open and not self.patterns and len(text) <= 2 * window and not needs_rules(text):
+            self._characters -= len(text) // 8
+            return text
         text, lost = _shorten_enormous(text)
         public = cut_private_parts(text, self.open, wary=True)
         self.open, self.astray = MOST_OPEN if lost else public.open, self.astray or public.astray
@@ -251,7 +255,7 @@ def _shorten_enormous(text: str) -> tuple[str, bool]:
 def redact_patch(text: str, patterns: "Sequence[str]" = ()) -> str:
     """Redact a text, also as it is without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
-    unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text else text
+    unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and has_token(text) else text
     if unsigned == text:
         return text
     return replace_spans(text, [(each.start, each.end, each.kind) for each in find_secrets(unsigned, patterns)])

@@ -19,17 +19,14 @@ _HEAD = 128
 """How much of a value is examined: enough to recognise it, and a bound on the work for hostile text."""
 
 _JOINTS = str.maketrans("", "", "-_. ")
+_SCHEME_JOINTS = str.maketrans("", "", "+._-")
 _TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
 """Words that stand for the thing itself: `password1`, `test-token-2`."""
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
 _TEMPLATE = r"\{\w*\}|%[sd]\b|\$[A-Z][A-Z_]{3,}"
-_REFERENCE = (
-    r"(?i)%\w+%$|\$[A-Za-z_]\w*$|\$env:|<.*>?$|[\[({@&]|[A-Za-z][\w+.-]*://|ENC\[|![A-Za-z]"
-    r"|(?:arn|env|file|vault|ssm|secretsmanager|keyring|awskms|gcpkms|urn|data|secret|op):"
-    r"|\$(?:\d|argon2|ANSIBLE|y\$|pbkdf2|scrypt|apr1)"
-    r"|\{?(?:md5|sha\d+|s?sha|pbkdf2\w*|bcrypt|scrypt|argon2\w*|cipher)[}:$-]"
-)
-"""How a variable, a template, a tag, a URL, the name of a vault or a hash begins."""
+_REFERENCE_STARTS = ("$env:", "$argon2", "$ansible", "$y$", "$pbkdf2", "$scrypt", "$apr1", "enc[")
+_SCHEMES = frozenset("arn env file vault ssm secretsmanager keyring awskms gcpkms urn data secret op".split())
+_HASHES = frozenset("md5 sha ssha bcrypt scrypt cipher".split())
 _PATH_START = ("./", "../", "/", "~", "\\\\")
 _FILE_ENDINGS = frozenset(
     "pem key crt cer p12 pfx json yml yaml txt py js jsx ts tsx env toml ini md htm html go rs java rb sh conf cfg pub"
@@ -74,11 +71,38 @@ def _is_sequence(value: str) -> bool:
 def is_reference(value: str) -> bool:
     """Check for the location of a secret: a variable, a template, a path, a URL, a vault, or a hash."""
     head = value[:_HEAD]
-    if re.compile(_REFERENCE).match(head) or any(mark in head for mark in _TEMPLATES):
+    if _starts_reference(head) or any(mark in head for mark in _TEMPLATES):
         return True
     if ("{" in head or "%" in head or "$" in head) and re.compile(_TEMPLATE).search(head):
         return True
     return _is_path(head) and not (re.compile(_BASE64_RUN).fullmatch(head) and not is_wordy(head))
+
+
+def _starts_reference(head: str) -> bool:
+    """Check how a variable, a template, a tag, a URL, the name of a vault or a hash begins."""
+    lowered, first, rest = head.lower(), head[:1], head[1:]
+    if (
+        first in ("<", "[", "(", "@", "&")
+        or (first == "!" and rest[:1].isalpha())
+        or lowered.startswith(_REFERENCE_STARTS)
+    ):
+        return True
+    if first == "$" and (rest[:1].isdigit() or rest.isidentifier()):
+        return True
+    if first == "%" and rest[-1:] == "%" and rest[:-1].replace("_", "a").isalnum():
+        return True
+    scheme, separator, _ = head.partition("://")
+    if separator and scheme[:1].isalpha() and scheme.translate(_SCHEME_JOINTS).isalnum():
+        return True
+    if lowered.partition(":")[0] in _SCHEMES and ":" in head:
+        return True
+    name = lowered.removeprefix("{")
+    for end in "}:$-":
+        name = name.partition(end)[0]
+    if len(name) == len(lowered.removeprefix("{")):
+        return first == "{"
+    numbered = name[:3] == "sha" and name[3:].isdigit()
+    return first == "{" or name in _HASHES or numbered or name.startswith(("pbkdf2", "argon2"))
 
 
 def _is_path(head: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from ralph.capture import secret_rules as rules
 from ralph.capture.assignments import assigned_secrets, table_secrets
 from ralph.capture.invisible_characters import blank_splitters, lower, view_text
+from ralph.capture.prefilter import has_token
 from ralph.capture.secret_values import (
     MARKER,
     encodes_digits,
@@ -114,7 +115,7 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
 
 def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     lowered = lower(text)
-    spans = list(_vendor_tokens(text, joints))
+    spans = list(_vendor_tokens(text, joints)) if has_token(text) else []
     if any(header in text for header in rules.KEY_HEADERS):
         spans += [*_key_blocks(text), *_key_tails(text)]
     spans += [*_url_passwords(text), *_phrases(text, lowered), *_piped_passwords(text, lowered)]

@@ -172,7 +172,7 @@ class HookSettings:
                  "window")  # fmt: skip
 
     def __init__(self, lines: "Mapping[str, list[str]]") -> None:
-        values = {key: found[-1] for key, found in lines.items()}
+        values = {key: texts[-1] for key, texts in lines.items() if texts}
         self.capture = values["capture"] == "1"
         self.patterns = tuple(lines.get("pattern", ()))
         self.paths = tuple(lines.get("path", ()))

@@ -1,0 +1,102 @@
+"""What each event loads: an event is as cheap as the modules that it imports."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import page
+from tests.hooks.test_answer import BLOCKS, JWT
+from tests.hooks.world import HOOKS, World, payload, world
+
+from ralph.app import index
+
+HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
+RECORDING = {
+    "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.hooks.record", "ralph.discovery", "ralph.capture",
+    "ralph.capture.prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
+    "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
+}  # fmt: skip
+RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "secret_values", "assignments")}
+RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
+ANSWERING = {
+    "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.lessons",
+    "ralph.context.render", "ralph.context.stale", "ralph.context.tokens", "ralph.model", "ralph.model.marks",
+    "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.search.terms",
+}  # fmt: skip
+REPORT = """
+import sys
+before = set(sys.modules)
+import os
+def leave(code, write=os.write, end=os._exit):
+    write(1, " ".join(sorted(set(sys.modules) - before)).encode())
+    end(code)
+os._exit = leave
+sys.argv = sys.argv[1:]
+exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"), {"__name__": "__main__", "__file__": sys.argv[0]})
+"""
+"""Runs the stub as the interpreter would, and prints at its end what it had loaded."""
+
+
+def loaded(here: World, event: str, stdin: bytes) -> tuple[str, set[str]]:
+    """What an event prints, and the modules that it loads."""
+    command = [sys.executable, "-I", "-S", "-c", REPORT, str(HOOKS / "run.py"), "claude", event]
+    done = subprocess.run(command, input=stdin, env=here.env, capture_output=True, check=True)
+    assert done.stderr == b""
+    printed = done.stdout.decode()
+    if not printed.startswith("{"):
+        return "", set(printed.split())
+    answer, end = json.JSONDecoder().raw_decode(printed)
+    return answer["hookSpecificOutput"]["additionalContext"], set(printed[end:].split())
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "SubagentStop", "SessionEnd"])
+@pytest.mark.parametrize("text", ["40 passed", "안녕하세요", "é"])
+def test_a_recording_event_loads_few_modules(tmp_path: Path, event: str, text: str) -> None:
+    here = world(tmp_path)
+    assert loaded(here, event, payload(event, note=text)) == ("", RECORDING)
+    assert len(here.lines()) == 1
+
+
+def test_a_read_loads_no_rules_whatever_was_read(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    answer = {"file": {"content": "PASSWORD=hunter2x9\n" * 3_000}}
+    assert loaded(here, "PostToolUse", payload(tool_name="Read", tool_response=answer)) == ("", RECORDING)
+    assert "hunter2" not in here.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ["PASSWORD=hunter2x9", "<private>x</private> y", "tests PASSED\n" * 9_000, "\x1b[1m"])
+def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text: str) -> None:
+    here = world(tmp_path)
+    _, names = loaded(here, "PostToolUse", payload(tool_response={"stdout": text}))
+    assert names >= RECORDING | RULES | {"re", "json", "signal"}
+    assert not names & HEAVY
+    assert {name for name in names if name.startswith("ralph")} <= RECORDING | RULES
+
+
+@pytest.mark.parametrize(
+    ("event", "members"),
+    [
+        ("UserPromptSubmit", {"prompt": "rotate the jwt refresh tokens"}),
+        ("PostToolUseFailure", {"tool_input": {"command": "x"}, "error": "EADDRINUSE"}),
+    ],
+)
+def test_an_answering_event_loads_sqlite_and_the_search(tmp_path: Path, event: str, members: dict[str, object]) -> None:
+    here = world(tmp_path)
+    (here.root / ".agent").mkdir()
+    (here.root / ".agent" / "memories.md").write_text(page(*BLOCKS), encoding="utf-8")
+    index.sync(here.root)
+    text, names = loaded(here, event, payload(event, **members))
+    assert (JWT in text) is (event == "UserPromptSubmit")
+    assert text
+    assert names >= ANSWERING | {"sqlite3"}
+    assert not names & (HEAVY | {"json", "re"})
+    assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING
+
+
+def test_an_event_outside_of_projects_loads_no_more_than_recording(tmp_path: Path) -> None:
+    here = World(tmp_path / "none", tmp_path / "home")
+    here.root.mkdir()
+    for event in ("PostToolUse", "Stop", "SessionStart"):
+        assert loaded(here, event, payload(event))[1] <= RECORDING
