@@ -125,7 +125,7 @@ def test_an_odd_session_id_does_not_become_a_path() -> None:
     ],
 )
 def test_a_value_is_redacted_by_the_name_of_its_member(members: Mapping[str, object]) -> None:
-    text = json.dumps(stored(payload(**members)))
+    text = json.dumps(stored(payload("PostToolUse", **members)))
     assert "[redacted: password]" in text
 
 
