@@ -47,9 +47,9 @@ task list --ready
 task show {task}
 task show {task} --log
 feature list
-insight list
-insight show {insight}
-promote {memory} --to agents --dry-run
+review --status all
+review show {insight}
+review promote {memory} --to agents --dry-run
 search money
 search money --layer 2
 search money --only memories

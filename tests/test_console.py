@@ -163,8 +163,8 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ("docs/quickstart.md", "ralph memory list --in guardrails"): _a_sign_is_there,
     ("docs/quickstart.md", "ralph doctor"): _somebody_copied_an_entry,
     ("docs/tasks.md", 'ralph task add "Pay with vouchers" --priority 1 --worktree'): _the_shop_remembers,
-    ("docs/tasks.md", "ralph insight list"): _an_agent_works_there,
-    ("docs/tasks.md", "ralph check"): _the_file_is_renamed,
+    ("docs/tasks.md", "ralph review --status all"): _an_agent_works_there,
+    ("docs/tasks.md", "ralph doctor --citations"): _the_file_is_renamed,
 }
 """What happens in the story of a page before a command."""
 

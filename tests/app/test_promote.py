@@ -9,7 +9,7 @@ from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insight, memory, promote, task
+from ralph.app import insight, memory, promote, review, task
 from ralph.app.promote import Target
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
@@ -53,8 +53,8 @@ def by_text(root: Path, name: str, part: str) -> Record:
 
 
 def test_a_task_that_is_done_leaves_what_is_well_evidenced_and_what_was_accepted(root: Path, name: str) -> None:
-    insight.accept(root, by_text(root, name, "vite").id)
-    done = promote.promoted(root, name)
+    review.accept(root, by_text(root, name, "vite").id)
+    done = promote.promote_task(root, name)
     assert len(done.added) == 3
     document = parse_patterns(written(root))
     assert sorted(entry.record.label for entry in document.entries) == ["Gotchas", "Tips", "Tips"]
@@ -65,8 +65,8 @@ def test_a_task_that_is_done_leaves_what_is_well_evidenced_and_what_was_accepted
 
 
 def test_what_was_said_once_or_rejected_stays_behind(root: Path, name: str) -> None:
-    insight.reject(root, by_text(root, name, "npm test").id)
-    done = promote.promoted(root, name)
+    review.reject(root, by_text(root, name, "npm test").id)
+    done = promote.promote_task(root, name)
     assert [each.text for each in done.added] == [PROTO]
     assert "vite" not in written(root)
     assert "npm test" not in written(root)
@@ -83,7 +83,7 @@ def test_a_name_that_the_heading_says_already_is_said_once(root: Path, name: str
     insight.extract(root, name)
     found = insight.find(root, by_text(root, name, "csv.writer").id)
     insight.change(root, found, lambda record: replace(record, text=named))
-    promote.promoted(root, name)
+    promote.promote_task(root, name)
     assert f"\n- {LABELLED.removeprefix('Gotcha: ')}\n" in written(root)
     assert "Gotcha:" not in written(root)
     assert by_text(root, name, "csv.writer").text == named, "the insight keeps its words"
@@ -95,7 +95,7 @@ def test_what_stands_there_with_its_name_is_not_said_again(root: Path, name: str
     note(root, name, 3, LABELLED)
     note(root, name, 4, LABELLED)
     insight.extract(root, name)
-    promote.promoted(root, name)
+    promote.promote_task(root, name)
     assert written(root).count("csv.writer") == 1
 
 
@@ -112,41 +112,41 @@ def test_a_name_that_the_heading_does_not_say_stays(root: Path, name: str) -> No
 
 
 def test_promoting_twice_adds_nothing(root: Path, name: str) -> None:
-    promote.promoted(root, name)
+    promote.promote_task(root, name)
     before = marks(root)
-    again = promote.promoted(root, name)
+    again = promote.promote_task(root, name)
     assert (again.added, again.changed) == ((), False)
     assert marks(root) == before
 
 
 def test_what_another_task_said_in_other_words_is_not_said_again(root: Path, name: str) -> None:
-    promote.promoted(root, name)
+    promote.promote_task(root, name)
     other = task.add(root, "Another").task.id
     note(root, other, 1, PROTO_AGAIN + ", otherwise nothing works", run="run-00000001")
     note(root, other, 2, PROTO, run="run-00000001")
     insight.extract(root, other)
     before = written(root)
-    done = promote.promoted(root, other)
+    done = promote.promote_task(root, other)
     assert (done.added, len(done.there)) == ((), 1)
     assert written(root) == before
     assert insight.is_promoted(stored(root, other)[0])
 
 
 def test_a_crash_before_the_mark_is_made_good_by_the_next_try(root: Path, name: str) -> None:
-    promote.promoted(root, name)
+    promote.promote_task(root, name)
     for each in insight.list_(root, task_id=name):
         insight.change(
             root, each, lambda record: replace(record, links=(), extra={**record.extra, "promoted_to": None})
         )
     before = written(root)
-    assert promote.promoted(root, name).added == ()
+    assert promote.promote_task(root, name).added == ()
     assert written(root) == before
     assert sum(insight.is_promoted(each) for each in stored(root, name)) == 2
 
 
 def test_a_dry_run_shows_the_difference_and_writes_nothing(root: Path, name: str) -> None:
     before = marks(root)
-    done = promote.promoted(root, name, dry_run=True)
+    done = promote.promote_task(root, name, dry_run=True)
     assert marks(root) == before
     assert f"+- {PROTO}\n" in done.diff
     assert done.diff.startswith("--- /dev/null\n+++ b/.ralph/global-patterns.md\n")
@@ -158,14 +158,14 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(root: Path, name: str
 def test_what_people_wrote_into_the_patterns_stays(root: Path, name: str) -> None:
     mine = "# Ours\r\n\r\nWords.\r\n\r\n## Gotchas\r\n\r\n- An old one\r\n"
     files.write(root / ".ralph" / "global-patterns.md", mine)
-    promote.promoted(root, name)
+    promote.promote_task(root, name)
     assert (root / ".ralph" / "global-patterns.md").read_bytes().startswith(mine.encode())
 
 
 def test_orders_from_outside_are_not_promoted_by_themselves(root: Path, name: str) -> None:
     found = insight.find(root, by_text(root, name, "npm test").id)
     insight.change(root, found, lambda record: replace(record, text=ORDER))
-    done = promote.promoted(root, name)
+    done = promote.promote_task(root, name)
     assert [each.why for each in done.left] == ["it gives orders to its reader, and no person wrote it"]
     assert "evil" not in written(root)
 
@@ -182,7 +182,7 @@ def test_orders_from_outside_are_promoted_by_hand_only_by_force(root: Path, name
 def test_a_secret_goes_nowhere(root: Path, name: str) -> None:
     found = insight.find(root, by_text(root, name, "npm test").id)
     insight.change(root, found, lambda record: replace(record, text=f"Set NPM_TOKEN={TOKEN} before `npm test`."))
-    done = promote.promoted(root, name)
+    done = promote.promote_task(root, name)
     assert [each.why for each in done.left] == ["it looks like it holds a secret"]
     for target in Target:
         with pytest.raises(Refused, match="secret"):
@@ -221,9 +221,9 @@ def test_every_place_that_an_insight_came_to_is_remembered(root: Path, name: str
 def test_an_insight_that_is_only_a_memory_so_far_still_goes_to_the_patterns(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
     promote.promote(root, found.id, Target.MEMORY)
-    assert found.text in [each.text for each in promote.promoted(root, name, dry_run=True).added]
+    assert found.text in [each.text for each in promote.promote_task(root, name, dry_run=True).added]
     promote.promote(root, found.id, Target.AGENTS)
-    assert found.text not in [each.text for each in promote.promoted(root, name, dry_run=True).added]
+    assert found.text not in [each.text for each in promote.promote_task(root, name, dry_run=True).added]
 
 
 def test_a_memory_says_where_it_came_from(root: Path, name: str) -> None:
@@ -299,6 +299,6 @@ def test_a_record_that_is_not_there_is_told(root: Path, name: str) -> None:
 
 def test_a_task_without_insights_promotes_nothing(root: Path) -> None:
     made = task.add(root, "Nothing").task.id
-    done = promote.promoted(root, made)
+    done = promote.promote_task(root, made)
     assert (done.added, done.changed) == ((), False)
     assert not paths.global_patterns(root).exists()

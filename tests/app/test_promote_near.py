@@ -46,7 +46,7 @@ def test_what_is_there_in_other_words_is_told_with_its_line_and_added_by_force_o
         assert done.near.text == FIRST
         lines = before.decode().splitlines()
         assert FIRST in lines[done.near.line - 1]
-        assert done.near.told == f"already there: {FIRST}, line {done.near.line}"
+        assert done.near.describe() == f"already there: {FIRST}, line {done.near.line}"
     assert (root / PAGES[to]).read_bytes() == before
     assert promote.promote(root, again, to, force=True).changed
     assert bullets(root, to) == [FIRST, AGAIN]

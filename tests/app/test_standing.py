@@ -6,10 +6,8 @@ import pytest
 from tests.app.test_insight import note
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
-from ralph.app import forget, insight, memory, promote, task
-from ralph.app.forgetting import Wanted
-from ralph.app.promote import Target
-from ralph.app.standing import Standing, standings
+from ralph.app import insight, memory, promote, task
+from ralph.app.promote import PromotedCopy, Target, copies
 from ralph.model.record import Record
 
 
@@ -31,32 +29,30 @@ def found(root: Path, name: str) -> Record:
     return insight.find(root, name).record
 
 
-def only(root: Path, name: str) -> Standing:
-    (one,) = standings(root, found(root, name))
+def only(root: Path, name: str) -> PromotedCopy:
+    (one,) = copies(root, found(root, name))
     return one
 
 
 def test_what_was_not_promoted_stands_nowhere(root: Path, name: str) -> None:
-    assert standings(root, found(root, name)) == []
+    assert copies(root, found(root, name)) == []
 
 
 def test_a_pattern_is_taken_out_by_the_command_that_is_told(root: Path, name: str) -> None:
     promote.promote(root, name, Target.PATTERNS)
     one = only(root, name)
-    assert one.told(root).startswith("it still stands in .ralph/global-patterns.md:")
-    word, pattern = one.how.split("`")[1].split()[1:3]
-    assert (word, one.how.split("`")[1].split()[-1]) == ("forget", "--yes")
-    forget.forget(root, forget.plan(root, Wanted(ids=(pattern,))))
-    assert standings(root, found(root, name)) == []
+    assert one.describe(root).startswith("it still stands in .ralph/global-patterns.md:")
+    memory.delete(root, one.removal.split("`")[1].split()[-1])
+    assert copies(root, found(root, name)) == []
     assert found(root, name).text == PROTO, "the insight itself is not forgotten"
 
 
 def test_a_memory_is_taken_out_by_the_command_that_is_told(root: Path, name: str) -> None:
     promote.promote(root, name, Target.MEMORY)
     kept = memory.list_(root)[0].record
-    assert only(root, name).how == f"`ralph memory delete {kept.id}` takes it out"
+    assert only(root, name).removal == f"`ralph memory delete {kept.id}` takes it out"
     memory.delete(root, kept.id)
-    assert standings(root, found(root, name)) == []
+    assert copies(root, found(root, name)) == []
 
 
 def test_a_line_of_somebodys_page_is_named_also_when_its_words_were_edited(root: Path, name: str) -> None:
@@ -64,6 +60,6 @@ def test_a_line_of_somebodys_page_is_named_also_when_its_words_were_edited(root:
     page = root / "AGENTS.md"
     text = page.read_text(encoding="utf-8").replace(PROTO, PROTO_AGAIN)
     page.write_text(f"# Ours\n\n{text}", encoding="utf-8", newline="")
-    assert only(root, name).told(root) == "it still stands in AGENTS.md:5; take the line out in an editor"
+    assert only(root, name).describe(root) == "it still stands in AGENTS.md:5; take the line out in an editor"
     page.unlink()
-    assert standings(root, found(root, name)) == []
+    assert copies(root, found(root, name)) == []

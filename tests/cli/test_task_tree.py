@@ -102,8 +102,8 @@ def test_a_loop_works_in_the_worktree_and_done_says_what_was_promoted(shop: Proj
     assert not shop.file("out.txt").exists()
     assert (shop.root / ".worktrees" / name / "out.txt").exists()
     assert lesson in (shop.root / ".worktrees" / name / "AGENTS.md").read_text(encoding="utf-8")
-    [found] = shop("insight", "list", "--task", name, "--format", "json").ids
-    shop("insight", "accept", found)
+    [found] = shop("review", "--status", "all", "--task", name, "--format", "json").ids
+    shop("review", "accept", found)
     said = shop("task", "done", name).out
     assert f"Promoted to .ralph/global-patterns.md:\n  - {lesson}\n" in said
 

@@ -152,7 +152,7 @@ def test_a_node_that_only_another_task_has_is_not_found_by_its_title(ralph: Proj
 
 @pytest.mark.parametrize(
     "words", [("session", "show", "s-one"), ("session", "export", "s-one"), ("session", "summary", "s-one"),
-              ("insight", "show", "ins-1"), ("timeline", "obs-1762000001-0001")]
+              ("review", "show", "ins-1"), ("search", "--around", "obs-1762000001-0001")]
 )  # fmt: skip
 def test_every_verb_says_not_found_for_what_is_another_task_s(
     ralph: Project, in_two: Both, words: tuple[str, ...]
@@ -164,7 +164,9 @@ def test_every_verb_says_not_found_for_what_is_another_task_s(
     assert seen(ralph(*words, "--all-tasks").out) & ONE
 
 
-@pytest.mark.parametrize(("words", "theirs"), [(("session", "list"), "s-one"), (("insight", "list"), ONE_INSIGHT)])
+@pytest.mark.parametrize(
+    ("words", "theirs"), [(("session", "list"), "s-one"), (("review", "--status", "all"), ONE_INSIGHT)]
+)
 def test_lists_leave_out_what_is_another_task_s_and_say_so(
     ralph: Project, in_two: Both, words: tuple[str, ...], theirs: str
 ) -> None:

@@ -40,6 +40,7 @@ from ralph.app import (
     memory,
     project,
     promote,
+    review,
     task,
     task_memory,
 )
@@ -285,8 +286,8 @@ class Maker:
         for name in ("rounding", "invoice"):
             insight.extract(self.root, self.made.tasks[name])
             of[name] = [each.record.id for each in insight.list_(self.root, task_id=self.made.tasks[name])]
-        insight.accept(self.root, of["invoice"][0])
-        insight.reject(self.root, of["rounding"][-1])
+        review.accept(self.root, of["invoice"][0])
+        review.reject(self.root, of["rounding"][-1])
         self.made.insights = [*of["rounding"], *of["invoice"]]
         for name in ("dates", "flags"):
             promote.promote(self.root, self.made.memories[name], promote.Target.PATTERNS)

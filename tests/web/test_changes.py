@@ -95,9 +95,11 @@ def test_what_is_shown_is_what_is_written(window: Site, shop: Sample) -> None:
     plan = window.post("/api/changes/plan", **body)
     before = (shop.root / MEMORIES).read_text(encoding="utf-8")
     window.post("/api/changes/apply", **body, stamps=stamps(plan))
-    from ralph.app.promote import difference
+    from ralph.app.promote import unified_diff
 
-    assert plan["files"][0]["diff"] == difference(MEMORIES, before, (shop.root / MEMORIES).read_text(encoding="utf-8"))
+    assert plan["files"][0]["diff"] == unified_diff(
+        MEMORIES, before, (shop.root / MEMORIES).read_text(encoding="utf-8")
+    )
 
 
 def test_a_file_that_changed_since_it_was_shown_is_not_written(window: Site, shop: Sample) -> None:

@@ -1,4 +1,4 @@
-"""`ralph insight ...`: what each task has taught, proposed from the records and judged by people.
+"""Insights: memories that are proposed from what a task recorded, for people to accept or reject.
 
 `extract` takes what is on record of a task (`on_record.py`) and writes what `capture/insights.py` proposes into the
 task's `memory/insights.json`. What is there is never taken out and never reworded: evidence and counts grow, and what a
@@ -29,7 +29,7 @@ from ralph.capture.insights import (
 )
 from ralph.capture.privacy import redact
 from ralph.capture.similarity import TextMatcher
-from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError
+from ralph.errors import NotFound, RalphError, Unreadable, UsageError
 from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.record import Link, Record, Status
@@ -41,7 +41,6 @@ REJECTED = Status.RETIRED
 Edit = Callable[[Record], Record]
 FIRST = "proposed_text"
 """The words that an insight was proposed in, where a command refined them."""
-_CANDIDATES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,36 +212,16 @@ def troubles(root: Path, task_id: str = "") -> list[str]:
 
 
 def find(root: Path, name: str, *, within: str = "") -> Insight:
-    """One insight by its id; the beginning of it is enough where it means one."""
+    """Find one insight by its full or short id."""
     everything = list_(root, within=within)
-    exact = [each for each in everything if each.record.id == name]
-    near = exact or [each for each in everything if name and each.record.id.startswith(name)]
-    if not near and within:
-        theirs = [each.task for each in list_(root) if name and each.record.id.startswith(name)]
-        if theirs:
-            raise sight.closed(f"insight {name}", theirs)
-    if not near:
-        wrong = troubles(root)
-        hint = f"not everything can be read: {wrong[0]}" if wrong else "`ralph insight list` shows the ids"
-        raise NotFound(f"there is no insight {name}", hint=hint)
-    if len(near) > 1:
-        names = ", ".join(f"{each.record.id} ({each.task})" for each in near[:_CANDIDATES])
-        raise Conflict(f"{len(near)} insights are meant by {name}: {names}", hint="give more of the id")
-    return near[0]
-
-
-def accept(root: Path, name: str) -> Insight:
-    """Say that an insight holds: it is promoted when its task is done."""
-    return _judged(root, find(root, name), Status.ACCEPTED)
-
-
-def reject(root: Path, name: str) -> Insight:
-    """Say that an insight is none: it stays in the file, so that it is not proposed again."""
-    return _judged(root, find(root, name), REJECTED)
-
-
-def _judged(root: Path, insight: Insight, status: Status) -> Insight:
-    return change(root, insight, lambda record: replace(record, status=status))
+    if within and not ids.match_ids(name, [each.record.id for each in everything]):
+        owners = [each.task for each in list_(root) if ids.match_ids(name, [each.record.id])]
+        if owners:
+            raise sight.closed(f"insight {name}", owners)
+    wrong = troubles(root)
+    hint = f"not everything can be read: {wrong[0]}" if wrong else "`ralph review --status all` shows the ids"
+    full = ids.resolve(name, [each.record.id for each in everything], noun="insight", hint=hint)
+    return next(each for each in everything if each.record.id == full)
 
 
 def change(root: Path, insight: Insight, edit: Edit) -> Insight:
@@ -253,7 +232,9 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
         document = parse_insights(text)
         current = next((entry.record for entry in document.entries if entry.record.id == name), None)
         if current is None:
-            raise NotFound(f"there is no insight {name} any more", hint="`ralph insight list` shows what there is")
+            raise NotFound(
+                f"there is no insight {name} any more", hint="`ralph review --status all` shows what there is"
+            )
         after = edit(current)
         if after != current:
             document = document.replace(name, replace(after, updated_at=ids.timestamp()))

@@ -394,7 +394,7 @@ def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[P
     at = worktree.folder_of(root, work)
     try:
         insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
-        done = promote.promoted(paths.main_checkout(root), work.id, patterns=patterns)
+        done = promote.promote_task(paths.main_checkout(root), work.id, patterns=patterns)
         graph_export.export(root, task=work.id)
         wrong = insight.troubles(root, work.id)
         return done, f"not everything that {work.id} taught can be read: {wrong[0]}" if wrong else ""

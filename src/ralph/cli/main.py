@@ -33,8 +33,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "search": ("search:cli", "Search memories, sessions, the journal and tasks"),
         "context": ("injection:context", "Show what an agent is given with a prompt"),
         "forget": ("forget:cli", "Delete records for good, everywhere"),
-        "insight": ("insight:cli", "Review what was learned and not yet accepted"),
-        "promote": ("promote:cli", "Copy a record to a place that more agents read"),
+        "review": ("review:cli", "Decide about proposed memories and stale citations"),
     },
     "Work": {
         "loop": ("loop:cli", "Run an agent until its goal is met"),

@@ -50,7 +50,7 @@ _CLAUSES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"`ralph task (list|show)\b", "look for it in Tasks"),
         (r"`ralph session (list|show)\b", "look for it in Sessions"),
         (r"`ralph loop (list|show|status)\b", "look for it in Runs"),
-        (r"`ralph insight (list|show)\b", "look for it in Insights"),
+        (r"`ralph review( --status all| show)\b", "look for it in Insights"),
         (r"`ralph loop journal\b", "look for it in Runs"),
         (r"`ralph graph show\b", "look for it in the graph"),
     )

@@ -8,7 +8,7 @@ from tests.web import sample
 from tests.web.sample_live import Live
 
 from ralph import paths
-from ralph.app import insight, knowledge, memory, project, runs, task
+from ralph.app import insight, knowledge, memory, project, review, runs, task
 from ralph.app.pages.watch import ChangedParts, Watcher
 
 
@@ -53,7 +53,7 @@ def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
     watcher = Watcher(shop.root)
     watcher.look()
     found = insight.list_(shop.root)[0]
-    judge = insight.reject if found.record.status is not insight.REJECTED else insight.accept
+    judge = review.reject if found.record.status is not insight.REJECTED else review.accept
     judge(shop.root, found.record.id)
     assert watcher.look().changed == ("insights",)
     log = next((paths.log_folder(shop.root) / "sessions").glob("*.jsonl"))

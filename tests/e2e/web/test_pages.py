@@ -33,7 +33,7 @@ PLACES = {
 COMMANDS = {
     "/": "ralph loop start",
     "/memory": "ralph memory add",
-    "/insights": "ralph insight extract",
+    "/insights": "ralph review extract",
     "/sessions": "ralph install claude",
     "/sessions?view=tasks": "ralph session new",
     "/runs": "ralph loop start",

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, insight, memory, promote, standing
+from ralph.app import index, memory, promote, review
 from ralph.app.memory import SavedMemory, kinds_named
 from ralph.app.pages import detail
 from ralph.app.pages.detail import Action
-from ralph.app.promote import Target, difference
+from ralph.app.promote import Target, unified_diff
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
 from ralph.model.record import MemoryKind
@@ -145,14 +145,14 @@ def _promote(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence
 
 
 def _accept(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    return _stored_result(root, "Accepted", insight.accept(root, wanted.id).stored)
+    return _stored_result(root, "Accepted", review.accept(root, wanted.id).stored)
 
 
 def _reject(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    done = insight.reject(root, wanted.id)
+    done = review.reject(root, wanted.id)
     told = _stored_result(root, "Rejected", done.stored)
     return ChangeResult(
-        told.record, told.summary, tuple(each.told(root) for each in standing.standings(root, done.record))
+        told.record, told.summary, tuple(each.describe(root) for each in promote.copies(root, done.record))
     )
 
 
@@ -281,7 +281,7 @@ def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ())
 
 def _describe_file(root: Path, change: Change) -> PlannedFile:
     name = name_of(change.path, root)
-    return PlannedFile(name, difference(name, change.before or "", change.after or ""), stamp(change.before))
+    return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), stamp(change.before))
 
 
 def _accepts_path(root: Path) -> Takes:

@@ -187,7 +187,7 @@ def _preview(
     stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.branch)
     page = f"{sides.prefix}{PAGE}"
     ours = sides.versions(page)[1]
-    shown = promote.difference(page, ours, (_merged_entries(sides, page) or ours) if outcome.learned else ours)
+    shown = promote.unified_diff(page, ours, (_merged_entries(sides, page) or ours) if outcome.learned else ours)
     diff = "\n".join(filter(None, [stat, shown]))
     return replace(outcome, committed=tuple(dirty), notes=tuple(notes), diff=diff, stops=tuple(stops))
 

@@ -60,7 +60,7 @@ function Insight({ one, act }) {
 
 function Nothing({ status }) {
   if (status === "accepted" || status === "rejected") return html`<${Empty} title=${`No insight is ${status}`} />`;
-  return html`<${Empty} title="No insight waits for you" text=${FROM} command="ralph insight extract" />`;
+  return html`<${Empty} title="No insight waits for you" text=${FROM} command="ralph review extract" />`;
 }
 
 function Choose({ status, task }) {

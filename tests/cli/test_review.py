@@ -1,12 +1,15 @@
-"""`ralph insight` and `ralph promote`, as people and programs call them."""
+"""`ralph review`: decide about insights and stale citations, and promote records."""
 
 import pytest
 from tests.app.test_insight import BUILD, note, observe
 from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO
 from tests.cli.runner import Project
+from tests.cli.test_init import git, repository
 
 from ralph.app import task
+
+__all__ = ["repository"]
 
 
 @pytest.fixture
@@ -18,49 +21,52 @@ def name(ralph: Project) -> str:
 
 
 def test_insights_are_extracted_listed_shown_and_judged(ralph: Project, name: str) -> None:
-    said = ralph("insight", "extract", "--task", name)
+    said = ralph("review", "extract", "--task", name)
     assert said.code == 0
     assert PROTO in said.out
     assert said.err == "2 new, 0 with more evidence\n"
-    listed = ralph("insight", "list")
+    listed = ralph("review", "--status", "all")
     assert "2" not in listed.err
     assert "1x*" in listed.out
-    ids = ralph("insight", "list", "--format", "json").ids
-    shown = ralph("insight", "show", ids[0])
+    ids = ralph("review", "--status", "all", "--format", "json").ids
+    shown = ralph("review", "show", ids[0])
     assert "evidence: " in shown.out
-    assert ralph("insight", "accept", ids[0]).out == f"Accepted {ids[0]}\n"
-    assert ralph("insight", "reject", ids[1]).out == f"Rejected {ids[1]}\n"
-    assert ralph("insight", "list", "--status", "rejected", "--format", "quiet").out == f"{ids[1]}\n"
-    assert [each["status"] for each in ralph("insight", "list", "--format", "json").json] == ["accepted", "rejected"]
+    assert ralph("review", "accept", ids[0]).out == f"Accepted {ids[0]}\n"
+    assert ralph("review", "reject", ids[1]).out == f"Rejected {ids[1]}\n"
+    assert ralph("review", "--status", "rejected", "--format", "quiet").out == f"{ids[1]}\n"
+    assert [each["status"] for each in ralph("review", "--status", "all", "--format", "json").json] == [
+        "accepted",
+        "rejected",
+    ]
 
 
 def test_who_rejects_what_was_promoted_is_told_where_it_stands(ralph: Project, name: str) -> None:
-    ralph("insight", "extract")
-    found = ralph("insight", "list", "--format", "json").ids[0]
-    ralph("promote", found, "--to", "patterns")
-    ralph("promote", found, "--to", "agents")
-    assert ralph("insight", "list", "--status", "promoted", "--format", "quiet").out == f"{found}\n"
-    said = ralph("insight", "reject", found)
+    ralph("review", "extract")
+    found = ralph("review", "--status", "all", "--format", "json").ids[0]
+    ralph("review", "promote", found, "--to", "patterns")
+    ralph("review", "promote", found, "--to", "agents")
+    assert ralph("review", "--status", "promoted", "--format", "quiet").out == f"{found}\n"
+    said = ralph("review", "reject", found)
     assert (said.code, said.out) == (0, f"Rejected {found}\n")
     assert "it still stands in .ralph/global-patterns.md:" in said.err
     assert "it still stands in AGENTS.md:3; take the line out in an editor" in said.err
     command = said.err.split("`")[1].split()
     assert ralph(*command[1:]).code == 0
     assert PROTO not in ralph.read(".ralph/global-patterns.md")
-    assert ralph("insight", "list", "--status", "promoted").out == "No insights found.\n"
-    assert "rejected" in ralph("insight", "list").out
+    assert ralph("review", "--status", "promoted").out == "Nothing to review.\n"
+    assert "rejected" in ralph("review", "--status", "all").out
 
 
 def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, name: str) -> None:
     where = f".ralph/tasks/{name}/memory/insights.json"
     ralph.put(where, '{\n"insights": [oops]\n}\n')
-    listed = ralph("insight", "list")
+    listed = ralph("review", "--status", "all")
     assert listed.out == "No insights that can be read.\n"
     assert listed.err.startswith(f"warning: {where}:2: this is not JSON")
     assert "mend the file by hand" in listed.err
-    assert ralph("insight", "list", "--format", "json").json == []
-    assert where in ralph("insight", "show", "ins-1").err
-    assert f"error: {where}: line 2" in ralph("insight", "extract").err
+    assert ralph("review", "--status", "all", "--format", "json").json == []
+    assert where in ralph("review", "show", "ins-1").err
+    assert f"error: {where}: line 2" in ralph("review", "extract").err
     done = ralph("task", "done", name)
     assert done.code == 0
     assert f"what {name} taught was not promoted: {where}: line 2: this is not JSON" in done.err
@@ -75,37 +81,37 @@ def test_a_damaged_file_of_a_task_that_taught_nothing_is_told_when_it_is_done(ra
 
 
 def test_json_is_valid_when_there_is_nothing(ralph: Project) -> None:
-    assert ralph("insight", "list", "--format", "json").json == []
-    assert ralph("insight", "extract", "--format", "json").json == []
-    assert "No insights yet" in ralph("insight", "list").out
-    assert ralph("insight", "list", "--status", "accepted").out == "No insights found.\n"
+    assert ralph("review", "--status", "all", "--format", "json").json == []
+    assert ralph("review", "extract", "--format", "json").json == []
+    assert ralph("review").out == "Nothing to review.\n"
+    assert ralph("review", "--status", "accepted").out == "Nothing to review.\n"
 
 
 def test_extraction_tells_programs_what_is_new(ralph: Project, name: str) -> None:
-    said = ralph("insight", "extract", "--format", "json").json
+    said = ralph("review", "extract", "--format", "json").json
     assert (said[0]["task"], len(said[0]["added"]), said[0]["updated"]) == (name, 2, [])
 
 
 def test_an_unknown_insight_or_task_is_an_error_with_a_way_on(ralph: Project, name: str) -> None:
-    said = ralph("insight", "show", "ins-0")
+    said = ralph("review", "show", "ins-0")
     assert (said.code, said.out) == (1, "")
-    assert "ralph insight list" in said.err
-    assert ralph("insight", "list", "--task", "t-000000").code == 1
-    assert ralph("insight", "list", "--status", "maybe").code == 2
+    assert "ralph review --status all" in said.err
+    assert ralph("review", "--status", "all", "--task", "t-000000").code == 1
+    assert ralph("review", "--status", "maybe").code == 2
 
 
 def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: Project, name: str) -> None:
-    ralph("insight", "extract")
-    found = ralph("insight", "list", "--format", "json").ids[0]
+    ralph("review", "extract")
+    found = ralph("review", "--status", "all", "--format", "json").ids[0]
     before = ralph.marks()
-    dry = ralph("promote", found, "--to", "agents", "--dry-run")
+    dry = ralph("review", "promote", found, "--to", "agents", "--dry-run")
     assert dry.out.startswith("--- /dev/null\n+++ b/AGENTS.md\n")
     assert {key: value for key, value in ralph.marks().items() if "ralph.db" not in key} == {
         key: value for key, value in before.items() if "ralph.db" not in key
     }
-    assert ralph("promote", found, "--to", "agents").out == f"Promoted {found} to AGENTS.md\n"
-    assert ralph("promote", found, "--to", "agents").out == "Already said in AGENTS.md\n"
-    said = ralph("promote", found, "--to", "patterns", "--format", "json").json
+    assert ralph("review", "promote", found, "--to", "agents").out == f"Promoted {found} to AGENTS.md\n"
+    assert ralph("review", "promote", found, "--to", "agents").out == "Already said in AGENTS.md\n"
+    said = ralph("review", "promote", found, "--to", "patterns", "--format", "json").json
     assert (said["file"], said["changed"], said["added"][0]["id"]) == (".ralph/global-patterns.md", True, found)
 
 
@@ -113,25 +119,42 @@ def test_what_is_there_in_other_words_is_told_with_its_line_and_force_adds_it(ra
     ralph.put("AGENTS.md", "# Ours\n\n- Run `make proto` before the tests, otherwise importing user_pb2 fails.\n")
     ralph("memory", "add", "user_pb2 cannot be imported until make proto has been run")
     [name] = ralph("memory", "list", "--format", "json").ids
-    said = ralph("promote", name, "--to", "agents")
+    said = ralph("review", "promote", name, "--to", "agents")
     assert (said.code, said.out) == (0, "Already said in AGENTS.md\n")
     assert said.err.startswith("already there: Run `make proto` before the tests")
     assert "line 3; --force" in said.err
-    told = ralph("promote", name, "--to", "agents", "--format", "json").json
+    told = ralph("review", "promote", name, "--to", "agents", "--format", "json").json
     assert (told["changed"], told["near"]["line"], told["already_there"]) == (False, 3, [name])
-    assert ralph("promote", name, "--to", "agents", "--force").out == f"Promoted {name} to AGENTS.md\n"
+    assert ralph("review", "promote", name, "--to", "agents", "--force").out == f"Promoted {name} to AGENTS.md\n"
 
 
 def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: str) -> None:
     observed = session(*TEACHING[BUILD])[0].id
-    said = ralph("promote", observed, "--to", "memory", "-t", "fix", "--text", "-", stdin="Build first.")
+    said = ralph("review", "promote", observed, "--to", "memory", "-t", "fix", "--text", "-", stdin="Build first.")
     assert said.code == 0
     assert "> Build first." in ralph.read()
     assert f"source: {observed}" in ralph.read()
 
 
 def test_a_wrong_target_or_a_missing_record_is_told(ralph: Project, name: str) -> None:
-    assert ralph("promote", "mem-1-abcd", "--to", "moon").code == 2
-    said = ralph("promote", "mem-1-abcd", "--to", "agents")
+    assert ralph("review", "promote", "mem-1-abcd", "--to", "moon").code == 2
+    said = ralph("review", "promote", "mem-1-abcd", "--to", "agents")
     assert (said.code, said.out) == (1, "")
     assert "there is no record mem-1-abcd" in said.err
+
+
+def test_a_memory_that_cites_what_is_gone_waits_for_a_decision(repository: Project) -> None:
+    ralph = repository
+    ralph.put("src/cart.py", "total = 0\n")
+    git("add", ".", cwd=ralph.root)
+    git("commit", "-q", "-m", "cart", cwd=ralph.root)
+    ralph("memory", "add", "Totals are added up in `src/cart.py`", "--format", "quiet")
+    assert ralph("review", "--format", "json").json == []
+    ralph.file("src/cart.py").unlink()
+    [item] = ralph("review", "--format", "json").json
+    assert (item["kind"], item["status"]) == ("citation", "stale")
+    assert "src/cart.py" in item["why"]
+    assert f"ralph memory archive {item['id']}" in item["actions"]
+    said = ralph("review", "accept", item["id"])
+    assert said.code == 1
+    assert "ralph memory edit" in said.err

@@ -7,7 +7,7 @@ import pytest
 from tests.app.test_summary import program
 
 from ralph.agents import process
-from ralph.app import insight, refine, task
+from ralph.app import insight, review, task
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats.work import render_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status
@@ -26,8 +26,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def refined(root: Path, code: str, *, timeout: float = 30.0) -> refine.Refined:
-    return refine.refine(root, NAME, program(code), process.run, env=os.environ, timeout=timeout)
+def refined(root: Path, code: str, *, timeout: float = 30.0) -> review.RefinedInsight:
+    return review.refine(root, NAME, program(code), process.run, env=os.environ, timeout=timeout)
 
 
 def test_the_commands_words_take_the_place_of_the_first_ones_which_are_kept(root: Path) -> None:
@@ -79,7 +79,7 @@ def test_secrets_in_an_answer_are_masked(root: Path) -> None:
 
 
 def test_what_a_person_judged_keeps_its_words(root: Path) -> None:
-    insight.accept(root, NAME)
+    review.accept(root, NAME)
     assert "it is accepted" in refined(root, "print('New words.')").why
     assert insight.find(root, NAME).record.text == "pool closes late"
 
@@ -96,6 +96,6 @@ def test_a_judgement_while_the_command_runs_wins(root: Path) -> None:
 
 def test_no_command_and_no_insight_are_told(root: Path) -> None:
     with pytest.raises(UsageError, match=r"summarize\.command is not set"):
-        refine.refine(root, NAME, "", process.run, env=os.environ)
+        review.refine(root, NAME, "", process.run, env=os.environ)
     with pytest.raises(NotFound):
-        refine.refine(root, "ins-9", program("pass"), process.run, env=os.environ)
+        review.refine(root, "ins-9", program("pass"), process.run, env=os.environ)
