@@ -17,7 +17,7 @@ from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, load
 from ralph.errors import ConfigError, UsageError
 from ralph.formats.config_files import parse_yaml
 from ralph.model.record import MemoryKind
-from ralph.settings import Config, Criterion, CriterionType, Embedding, Inject
+from ralph.settings import Config, CriterionSetting, CriterionType, Embedding, Inject
 
 NO_ENV: dict[str, str] = {}
 FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml", "home/.config/ralph/config.yml")
@@ -237,12 +237,15 @@ class TestCriteria:
     def test_criteria_are_read_whole_or_by_their_type_alone(self, tmp_path: Path) -> None:
         text = "ralph:\n  success_criteria:\n    - lint_clean\n    - {type: custom, command: make, timeout: 5}\n"
         put(tmp_path, "home/.config/ralph/config.yml", text)
-        expected = (Criterion(CriterionType.LINT_CLEAN), Criterion(CriterionType.CUSTOM, "make", timeout=5))
+        expected = (
+            CriterionSetting(CriterionType.LINT_CLEAN),
+            CriterionSetting(CriterionType.CUSTOM, "make", timeout=5),
+        )
         assert loaded(tmp_path).config.loop.success_criteria == expected
 
     def test_criteria_may_stand_in_toml_and_in_a_variable(self, tmp_path: Path) -> None:
         put(tmp_path, ".ralph.toml", '[[ralph.success_criteria]]\ntype = "marker"\nmarker = "[OK]"\n')
-        expected = Criterion(CriterionType.MARKER, marker="[OK]")
+        expected = CriterionSetting(CriterionType.MARKER, marker="[OK]")
         assert loaded(tmp_path).config.loop.success_criteria == (expected,)
         assert as_json((expected,)) == [{"type": "marker", "marker": "[OK]"}]
         short = loaded(tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check").config.loop.success_criteria

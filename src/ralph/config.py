@@ -36,7 +36,7 @@ from ralph.formats.config_files import (
     parse_toml,
     parse_yaml,
 )
-from ralph.settings import Config, Criterion, CriterionType
+from ralph.settings import Config, CriterionSetting, CriterionType
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
@@ -339,7 +339,7 @@ def checked(key: ConfigKey, node: ConfigNode, place: Place) -> object:
     except ValueMismatch as error:
         raise _wrong(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():
-        if isinstance(item, Criterion) and item.type is CriterionType.CUSTOM and not item.command:
+        if isinstance(item, CriterionSetting) and item.type is CriterionType.CUSTOM and not item.command:
             raise _wrong(key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place)
     return value
 
@@ -391,7 +391,7 @@ def as_json(value: object) -> object:
     """A value as JSON and YAML have it; of a criterion, what differs from the default."""
     if isinstance(value, tuple):
         return [as_json(item) for item in value]
-    if isinstance(value, Criterion):
+    if isinstance(value, CriterionSetting):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
         return {name: as_json(item) for name, item in parts.items() if name == "type" or item}
     return value.value if isinstance(value, StrEnum) else value

@@ -80,7 +80,7 @@ def a_server(value: object) -> bool:
 
 def a_command(value: object) -> bool:
     """A criterion says itself what is run."""
-    return isinstance(value, tuple) and any(isinstance(each, Criterion) and each.command for each in value)
+    return isinstance(value, tuple) and any(isinstance(each, CriterionSetting) and each.command for each in value)
 
 
 def setting(default: T, doc: str, kind: ValueType | None = None, **limits: object) -> T:
@@ -123,7 +123,7 @@ class Memories:
 
 
 @dataclass(frozen=True, slots=True)
-class Criterion:
+class CriterionSetting:
     """One thing that must hold before the loop calls its work done."""
 
     type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.", choices=tuple(CriterionType))
@@ -138,11 +138,11 @@ class Loop:
     """The section `ralph`: the loop."""
 
     max_iterations: int = setting(10, "The loop ends after so many iterations.", lowest=1)
-    success_criteria: tuple[Criterion, ...] = setting(
+    success_criteria: tuple[CriterionSetting, ...] = setting(
         (),
         "What must hold before the work is done; commands in a project's files only after `ralph trust`.",
         ValueType.TABLES,
-        parts=Criterion,
+        parts=CriterionSetting,
         trusted=a_command,
     )
     context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)

@@ -16,7 +16,7 @@ from ralph.agents import process
 from ralph.agents.acp import Acp
 from ralph.agents.claude import Claude, as_claude
 from ralph.agents.codex import Codex
-from ralph.agents.command import Command
+from ralph.agents.command import CommandAgent
 from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 
 PLAYER = str(Path(__file__).with_name("acp_agent.py"))
@@ -52,7 +52,7 @@ def test_settings_are_for_claude_by_itself_or_behind_the_protocol_and_for_nobody
         assert taker is not None
         taker.settings = "{}"
         assert agent.settings == "{}"
-    for other in (Acp(("gemini", "--acp")), Codex(), Command("cat")):
+    for other in (Acp(("gemini", "--acp")), Codex(), CommandAgent("cat")):
         assert as_claude(other) is None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.command import Command, split_command
+from ralph.agents.command import CommandAgent, split_command
 from ralph.errors import UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason
 
@@ -14,48 +14,48 @@ NASTY = "a 'b' \"c\" $(touch pwned) `touch pwned`; touch pwned\n{prompt}"
 
 
 def test_it_is_an_agent() -> None:
-    agent: Agent = Command(ECHO)
+    agent: Agent = CommandAgent(ECHO)
     assert (agent.name, agent.reads_only) == ("command", False)
 
 
 def test_the_prompt_is_standard_input_and_output_is_the_text(tmp_path: Path) -> None:
     shown: list[str] = []
-    reply = Command(ECHO).run(Ask("hello", tmp_path, model="m", show=shown.append))
+    reply = CommandAgent(ECHO).run(Ask("hello", tmp_path, model="m", show=shown.append))
     assert reply == Reply("hello|", model="m")
     assert "".join(shown) == "hello|"
 
 
 def test_the_prompt_is_an_argument_where_its_place_is_marked(tmp_path: Path) -> None:
-    reply = Command([*ECHO, "--ask", "say: {prompt}"]).run(Ask(NASTY, tmp_path))
+    reply = CommandAgent([*ECHO, "--ask", "say: {prompt}"]).run(Ask(NASTY, tmp_path))
     assert reply.text == f"|--ask|say: {NASTY}"
     assert not list(tmp_path.iterdir())
 
 
 def test_a_line_is_split_without_a_shell(tmp_path: Path) -> None:
     line = f"""{sys.executable} -c 'import sys; print(sys.argv[1:])' "a b" $HOME ';' >x"""
-    assert Command(line).run(Ask("p", tmp_path)).text == "['a b', '$HOME', ';', '>x']\n"
+    assert CommandAgent(line).run(Ask("p", tmp_path)).text == "['a b', '$HOME', ';', '>x']\n"
 
 
 def test_a_shell_runs_only_when_asked_and_never_sees_the_prompt_as_code(tmp_path: Path) -> None:
-    reply = Command("cat; echo {prompt} $((1+1))", shell=True).run(Ask(NASTY, tmp_path))
+    reply = CommandAgent("cat; echo {prompt} $((1+1))", shell=True).run(Ask(NASTY, tmp_path))
     assert reply.text == f"{NASTY}{{prompt}} 2\n"
     assert not list(tmp_path.iterdir())
 
 
 def test_a_failing_program_is_a_crash_with_the_end_of_what_it_said(tmp_path: Path) -> None:
     code = "import sys; print('half'); sys.stderr.write('reason'); sys.exit(4)"
-    reply = Command([sys.executable, "-c", code]).run(Ask("p", tmp_path))
+    reply = CommandAgent([sys.executable, "-c", code]).run(Ask("p", tmp_path))
     assert (reply.text, reply.stop) == ("half\n", StopReason.CRASHED)
     assert reply.error.endswith("exited with 4: reason")
 
 
 def test_a_missing_program_is_unavailable(tmp_path: Path) -> None:
-    reply = Command("no-such-program-at-all").run(Ask("p", tmp_path))
+    reply = CommandAgent("no-such-program-at-all").run(Ask("p", tmp_path))
     assert (reply.stop, reply.error) == (StopReason.UNAVAILABLE, "no-such-program-at-all: there is no such program")
 
 
 def test_it_is_stopped_and_it_runs_out_of_time(tmp_path: Path) -> None:
-    sleeper = Command([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"])
+    sleeper = CommandAgent([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"])
     shown: list[str] = []
     stopped = sleeper.run(Ask("p", tmp_path, show=shown.append, stopped=lambda: bool(shown)))
     assert (stopped.stop, stopped.text) == (StopReason.CANCELLED, "on\n")
@@ -63,7 +63,7 @@ def test_it_is_stopped_and_it_runs_out_of_time(tmp_path: Path) -> None:
 
 
 def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
-    agent = Command([sys.executable, "-c", "import os; print(os.environ['RALPH_RUN'])"])
+    agent = CommandAgent([sys.executable, "-c", "import os; print(os.environ['RALPH_RUN'])"])
     assert agent.run(Ask("p", tmp_path, environment={"RALPH_RUN": "r1"})).text == "r1\n"
 
 

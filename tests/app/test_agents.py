@@ -9,7 +9,7 @@ from tests.agents.players import player
 
 from ralph.agents.claude import Claude
 from ralph.agents.codex import Codex
-from ralph.agents.command import Command
+from ralph.agents.command import CommandAgent
 from ralph.app.agents import check_agent, create_agent, list_agents, loop_agent
 from ralph.errors import Unreadable, UsageError
 from ralph.model.work import Reply, StopReason
@@ -31,7 +31,7 @@ def test_a_name_is_an_agent() -> None:
     assert isinstance(claude, Claude)
     assert isinstance(codex, Codex)
     assert (claude.permission, codex.permission) == ("acceptEdits", "workspace-write")
-    assert isinstance(create_agent("command", command="my-agent --quiet"), Command)
+    assert isinstance(create_agent("command", command="my-agent --quiet"), CommandAgent)
     assert create_agent("acp", command=["my-agent", "--acp"]).name == "acp"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ralph.app import hook_state
 from ralph.app.hosts import install
-from ralph.app.hosts.hosts import HookProgram, Host, Scope
+from ralph.app.hosts.hosts import HookProgram, Host, InstallScope
 from ralph.app.hosts.install import InstallTarget
 
 
@@ -27,7 +27,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path / "home")}
 
 
-def installs(root: Path, env: dict[str, str], host: Host, scope: Scope, *, plugin: bool = False) -> None:
+def installs(root: Path, env: dict[str, str], host: Host, scope: InstallScope, *, plugin: bool = False) -> None:
     where = InstallTarget(host, scope, root, env, plugin)
     install.apply_plan(install.plan_install(where, install.hook_program(sys.executable)))
 
@@ -44,10 +44,10 @@ def test_nothing_installed_is_nothing_odd(root: Path, env: dict[str, str]) -> No
 
 
 def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, str]) -> None:
-    installs(root, env, Host.CLAUDE, Scope.USER)
-    installs(root, env, Host.CLAUDE, Scope.LOCAL)
-    installs(root, env, Host.CODEX, Scope.USER)
-    installs(root, env, Host.GEMINI, Scope.PROJECT)
+    installs(root, env, Host.CLAUDE, InstallScope.USER)
+    installs(root, env, Host.CLAUDE, InstallScope.LOCAL)
+    installs(root, env, Host.CODEX, InstallScope.USER)
+    installs(root, env, Host.GEMINI, InstallScope.PROJECT)
     found = hook_state.find_installed(root, env)
     assert [(each.host, each.scope) for each in found] == [
         ("claude", "user"), ("claude", "local"), ("codex", "user"), ("gemini", "project"),
@@ -58,13 +58,13 @@ def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, s
 
 
 def test_the_plugin_is_known_by_our_note(root: Path, env: dict[str, str]) -> None:
-    installs(root, env, Host.CLAUDE, Scope.USER, plugin=True)
+    installs(root, env, Host.CLAUDE, InstallScope.USER, plugin=True)
     assert [(each.host, each.scope) for each in hook_state.find_installed(root, env)] == [("claude", "plugin")]
 
 
 def test_one_file_for_two_scopes_counts_once(env: dict[str, str]) -> None:
     home = Path(env["HOME"])
-    installs(home, env, Host.CODEX, Scope.USER)
+    installs(home, env, Host.CODEX, InstallScope.USER)
     assert [(each.host, each.scope) for each in hook_state.find_installed(home, env)] == [("codex", "user")]
 
 
@@ -80,7 +80,7 @@ def test_other_peoples_hooks_and_broken_files_are_none_of_ours(root: Path, env: 
 
 def test_hooks_that_start_what_is_gone_are_told_with_the_way_back(root: Path, env: dict[str, str]) -> None:
     gone = HookProgram(root / "old" / "python", root / "old" / "ralph" / "hooks" / "run.py")
-    for host, scope in ((Host.CLAUDE, Scope.LOCAL), (Host.CODEX, Scope.USER)):
+    for host, scope in ((Host.CLAUDE, InstallScope.LOCAL), (Host.CODEX, InstallScope.USER)):
         install.apply_plan(install.plan_install(InstallTarget(host, scope, root, env), gone))
     found = {str(path): each for path, each in hook_state.find_problems(root, env)}
     local = found[str(root / ".claude" / "settings.local.json")]
@@ -93,7 +93,7 @@ def test_hooks_that_start_what_is_gone_are_told_with_the_way_back(root: Path, en
 
 
 def test_a_missing_or_torn_note_for_the_plugin_is_told(root: Path, env: dict[str, str]) -> None:
-    installs(root, env, Host.CLAUDE, Scope.USER, plugin=True)
+    installs(root, env, Host.CLAUDE, InstallScope.USER, plugin=True)
     note = install.interpreter_file(env)
     note.write_text(f"{sys.executable}\n", encoding="utf-8")
     assert codes(root, env) == [("warning", "interpreter")]
@@ -102,7 +102,7 @@ def test_a_missing_or_torn_note_for_the_plugin_is_told(root: Path, env: dict[str
 
 
 def test_another_ralph_than_this_one_is_only_a_note(root: Path, env: dict[str, str]) -> None:
-    installs(root, env, Host.CLAUDE, Scope.USER, plugin=True)
+    installs(root, env, Host.CLAUDE, InstallScope.USER, plugin=True)
     other = root / "run.py"
     other.touch()
     install.interpreter_file(env).write_text(f"{sys.executable}\n{other}\n", encoding="utf-8")
@@ -110,7 +110,7 @@ def test_another_ralph_than_this_one_is_only_a_note(root: Path, env: dict[str, s
 
 
 def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(root: Path, env: dict[str, str]) -> None:
-    installs(root, env, Host.CODEX, Scope.PROJECT)
+    installs(root, env, Host.CODEX, InstallScope.PROJECT)
     file = root / ".codex" / "hooks.json"
     shape = json.loads(file.read_text(encoding="utf-8"))
     for groups in shape["hooks"].values():

@@ -13,7 +13,7 @@ from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.query import Query
 from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
-from ralph.settings import Config, Criterion, CriterionType
+from ralph.settings import Config, CriterionSetting, CriterionType
 from ralph.testing import Step
 
 CHECK = "custom:test -f ok"
@@ -154,7 +154,7 @@ def test_force_starts_although_the_criteria_hold(shop: Workshop) -> None:
 
 def test_configured_criteria_that_hold_already_do_not_end_the_run(shop: Workshop) -> None:
     shop.put("ok", "")
-    shop.set(success_criteria=(Criterion(CriterionType.CUSTOM, "test -f ok"),))
+    shop.set(success_criteria=(CriterionSetting(CriterionType.CUSTOM, "test -f ok"),))
     run = shop.start(Step(say="hm"), says_done(), PASSES, wish=Wish(goal=GOAL))
     assert (run.reason, shop.outcomes(run)) == ("success", ["blocked", "done"])
 

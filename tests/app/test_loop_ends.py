@@ -11,7 +11,7 @@ from ralph.app import board, runs, task
 from ralph.app.board import status_of
 from ralph.app.loop import Wish
 from ralph.errors import Conflict, Refused, UsageError
-from ralph.loop.state import Reason, Run, exit_code
+from ralph.loop.state import EndReason, Run, exit_code
 from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.testing import Step
 
@@ -241,8 +241,8 @@ def test_resume_adds_feedback_for_the_next_prompt(shop: Workshop) -> None:
     assert "look at tax.py" in shop.prompt(run, 2)
 
 
-@pytest.mark.parametrize("reason", [Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR])
-def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(shop: Workshop, reason: Reason) -> None:
+@pytest.mark.parametrize("reason", [EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR])
+def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(shop: Workshop, reason: EndReason) -> None:
     def asked(ask: Ask) -> Reply:
         runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
         return says_done()(ask)

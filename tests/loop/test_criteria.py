@@ -13,10 +13,10 @@ from ralph.errors import NotFound, UsageError
 from ralph.loop.criteria import (
     MARKER,
     OUTPUT_LENGTH,
+    CriteriaVerdict,
     Criterion,
     CriterionKind,
     DetectedCommand,
-    Verdict,
     add_detected_commands,
     check,
     command_argv,
@@ -39,7 +39,7 @@ def python(code: str, expected: int = 0) -> Criterion:
     return Criterion(CriterionKind.CUSTOM, argv=(PYTHON, "-c", code), expected=expected)
 
 
-def verdict(folder: Path, *criteria: Criterion, text: str = "") -> Verdict:
+def verdict(folder: Path, *criteria: Criterion, text: str = "") -> CriteriaVerdict:
     return check(criteria, folder=folder, run=run, text=text)
 
 

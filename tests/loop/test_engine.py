@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ralph.formats.sigils import read_sigils
 from ralph.loop import engine
-from ralph.loop.criteria import CheckResult, Criterion, CriterionKind, Verdict
+from ralph.loop.criteria import CheckResult, CriteriaVerdict, Criterion, CriterionKind
 from ralph.loop.parts import AgentWork, Judgement, Parts
-from ralph.loop.state import IterationResult, Limits, Reason, Run, exit_code
+from ralph.loop.state import EndReason, IterationResult, Limits, Run, exit_code
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 
@@ -18,8 +18,10 @@ DONE = "<task-done>t-aaaaaa</task-done>"
 LIMITS = Limits(max_iterations=10)
 
 
-def verdict(passed: bool, why: str = "1 failed") -> Verdict:
-    return Verdict((CheckResult(TESTS, passed, "passed" if passed else "ended with 1", tail="" if passed else why),))
+def verdict(passed: bool, why: str = "1 failed") -> CriteriaVerdict:
+    return CriteriaVerdict(
+        (CheckResult(TESTS, passed, "passed" if passed else "ended with 1", tail="" if passed else why),)
+    )
 
 
 @dataclass
@@ -27,14 +29,14 @@ class World:
     """What happens, one value an iteration; and what was done about it."""
 
     says: list[str]
-    checks: list[Verdict] = field(default_factory=list)
+    checks: list[CriteriaVerdict] = field(default_factory=list)
     stops: list[StopReason] = field(default_factory=list)
     disks: list[str] = field(default_factory=list)
     verifies: list[str] | None = None
     tasks: list[Task] = field(default_factory=lambda: [TASK])
     retries: int = 3
     failing: bool = True
-    asked_to_stop: list[Reason | None] = field(default_factory=list)
+    asked_to_stop: list[EndReason | None] = field(default_factory=list)
     feedback: list[str] = field(default_factory=list)
     journal: list[JournalEntry] = field(default_factory=list)
     saved: list[Run] = field(default_factory=list)
@@ -80,7 +82,7 @@ class World:
             assign=assign, begin=lambda run, task: replace(run, failing=self.failing),
             ask=lambda run, task: Ask(f"iteration {run.iterations + 1}", Path()), work=work,
             learn=lambda run, task, worked: self.order.append("learn"),
-            check=lambda worked: next(checks, Verdict()),
+            check=lambda worked: next(checks, CriteriaVerdict()),
             verify=None if self.verifies is None else lambda run, task, worked: next(verdicts),
             journal=journal, settle=settle, save=save,
             stop=lambda: self.asked_to_stop.pop(0) if self.asked_to_stop else None, feedback=said,
@@ -238,7 +240,7 @@ def test_an_interruption_without_a_word_ends_the_run() -> None:
 
 
 def test_a_request_to_stop_is_heard_between_two_iterations() -> None:
-    world = World(["hm", "hm"], asked_to_stop=[None, Reason.STOPPED, Reason.STOPPED])
+    world = World(["hm", "hm"], asked_to_stop=[None, EndReason.STOPPED, EndReason.STOPPED])
     run = world.run()
     assert (run.reason, run.iterations, run.status) == ("stopped", 1, RunStatus.STOPPED)
     assert world.pauses == []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from ralph.loop.criteria import failure_signature
-from ralph.loop.state import IterationResult, Limits, Reason, RunEnd, find_limit, retry_delay
+from ralph.loop.state import EndReason, IterationResult, Limits, RunEnd, find_limit, retry_delay
 
 NEVER = Limits(max_iterations=0, seconds=0, cost=0)
 
@@ -28,25 +28,25 @@ def test_a_run_begins_within_its_limits() -> None:
     assert find_limit([], Limits()) is None
 
 
-@pytest.mark.parametrize(("count", "ends"), [(2, ""), (3, Reason.MAX_ITERATIONS)])
+@pytest.mark.parametrize(("count", "ends"), [(2, ""), (3, EndReason.MAX_ITERATIONS)])
 def test_it_ends_after_so_many_iterations(count: int, ends: str) -> None:
     assert reason(find_limit(on("abcdef"[:count]), Limits(max_iterations=3))) == ends
 
 
 def test_interrupted_iterations_count_by_their_number() -> None:
-    assert reason(find_limit([IterationResult(3, "f", "a")], Limits(max_iterations=3))) == Reason.MAX_ITERATIONS
+    assert reason(find_limit([IterationResult(3, "f", "a")], Limits(max_iterations=3))) == EndReason.MAX_ITERATIONS
 
 
 def test_it_ends_when_time_is_up_and_says_how_much_it_was() -> None:
     limits = Limits(seconds=3600)
     assert find_limit(on("a"), limits, seconds=3599) is None
-    assert find_limit(on("a"), limits, seconds=3725) == RunEnd(Reason.TIME, "1 h 2 min 5 s of at most 1 h")
+    assert find_limit(on("a"), limits, seconds=3725) == RunEnd(EndReason.TIME, "1 h 2 min 5 s of at most 1 h")
 
 
 def test_it_ends_when_the_money_is_spent() -> None:
     limits = Limits(cost=2)
     assert find_limit(on("a"), limits, cost=1.99) is None
-    assert find_limit(on("a"), limits, cost=2.5) == RunEnd(Reason.COST, "$2.50 of at most $2.00")
+    assert find_limit(on("a"), limits, cost=2.5) == RunEnd(EndReason.COST, "$2.50 of at most $2.00")
 
 
 def test_zero_is_no_limit() -> None:
@@ -59,7 +59,7 @@ def test_the_same_failure_on_the_same_disk_three_times_is_no_progress() -> None:
     assert find_limit(on("aa", failure), Limits()) is None
     found = find_limit(on("baaa", failure), Limits())
     assert found is not None
-    assert found.reason == Reason.NO_PROGRESS
+    assert found.reason == EndReason.NO_PROGRESS
     assert found.message == (
         "the same failure 3 times, with no change on disk: FAILED tests/test_a.py::test_sum - assert # == #"
     )
@@ -80,14 +80,14 @@ def test_anything_else_is_progress(seen: Sequence[tuple[str, str]]) -> None:
 
 
 def test_how_often_can_be_chosen_and_switched_off() -> None:
-    assert reason(find_limit(on("aa"), Limits(no_progress=2))) == Reason.NO_PROGRESS
+    assert reason(find_limit(on("aa"), Limits(no_progress=2))) == EndReason.NO_PROGRESS
     assert find_limit(on("aaaaa"), Limits(no_progress=0)) is None
 
 
 @pytest.mark.parametrize("disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"])
 def test_going_round_between_the_same_states_is_thrashing(disks: str) -> None:
     found = find_limit(on(disks), NEVER)
-    assert reason(found) == Reason.THRASHING
+    assert reason(found) == EndReason.THRASHING
 
 
 @pytest.mark.parametrize("disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"])
@@ -106,7 +106,7 @@ def test_thrashing_says_between_how_many_states_and_since_when() -> None:
 
 
 def test_the_most_telling_reason_is_told() -> None:
-    assert reason(find_limit(on("aaa"), Limits(3, 1, 1), seconds=9, cost=9)) == Reason.NO_PROGRESS
+    assert reason(find_limit(on("aaa"), Limits(3, 1, 1), seconds=9, cost=9)) == EndReason.NO_PROGRESS
 
 
 def test_waits_grow_to_five_minutes_and_are_always_the_same() -> None:

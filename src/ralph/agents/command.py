@@ -15,7 +15,7 @@ from ralph.model.work import Ask, Reply, StopReason
 PROMPT = "{prompt}"
 
 
-class Command:
+class CommandAgent:
     """An agent that is any program."""
 
     name = "command"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph.agents import claude, codex, process, scripted
 from ralph.agents.claude import as_claude
-from ralph.agents.command import Command, split_command
+from ralph.agents.command import CommandAgent, split_command
 from ralph.app.hosts import servers
 from ralph.errors import RalphError, UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason, ignore_text
@@ -81,7 +81,7 @@ def create_agent(
             raise UsageError("the agent 'acp' needs the extra 'acp', which is not installed", hint=hint) from error
         return Acp(split_command(command) if command else (ACP_PROGRAM,), permission)
     if name == "command":
-        return Command(command, in_shell)
+        return CommandAgent(command, in_shell)
     if name == "scripted":
         if script is None:
             raise UsageError("the agent 'scripted' needs a script", hint="name a JSON file with a list of steps")

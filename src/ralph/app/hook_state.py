@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ralph import config, paths
 from ralph.app.hosts import install
-from ralph.app.hosts.hosts import Host, Scope, has_comments, settings_file
+from ralph.app.hosts.hosts import Host, InstallScope, has_comments, settings_file
 from ralph.app.index import keep_out_of_git
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
@@ -208,7 +208,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     """Return every host whose settings contain our hooks, for this user or this project."""
     installed: dict[str, Installed] = {}
     for host in Host:
-        for scope in Scope:
+        for scope in InstallScope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
                 file = settings_file(host, scope, root, env)
                 entries = ralph_hooks(files.read(file), comments=has_comments(host))

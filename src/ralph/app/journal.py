@@ -86,7 +86,7 @@ EVERY = Which()
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class JournalMatch:
     """An entry that was found, how well it fits, and why."""
 
     entry: JournalEntry
@@ -284,7 +284,7 @@ def left_out(root: Path, which: Which, words: str | None = None, *, limit: int |
     return sight.note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
 
 
-def _entries_of(found: tuple[tuple[Match, ...], int]) -> list[JournalEntry]:
+def _entries_of(found: tuple[tuple[JournalMatch, ...], int]) -> list[JournalEntry]:
     return [match.entry for match in found[0]]
 
 
@@ -340,14 +340,16 @@ def is_entry_id(name: str) -> bool:
     return name.startswith(f"{JOURNAL_PREFIX}-")
 
 
-def search(root: Path, words: str, which: Which = EVERY, *, limit: int | None = LIMIT) -> tuple[tuple[Match, ...], int]:
+def search(
+    root: Path, words: str, which: Which = EVERY, *, limit: int | None = LIMIT
+) -> tuple[tuple[JournalMatch, ...], int]:
     """The entries that fit some words, best first, and how many there are in all."""
 
-    def question(connection: sqlite3.Connection) -> tuple[tuple[Match, ...], int]:
+    def question(connection: sqlite3.Connection) -> tuple[tuple[JournalMatch, ...], int]:
         today = ids.today()
         ranked, found = _ranked(connection, words, which.condition, today, limit)
         matched = (
-            Match(entry, round(judged.score, 4), tuple(ranking.explain(judged, ranked.words, today)))
+            JournalMatch(entry, round(judged.score, 4), tuple(ranking.explain(judged, ranked.words, today)))
             for judged, entry in found
         )
         return tuple(matched), ranked.total

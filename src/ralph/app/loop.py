@@ -21,7 +21,7 @@ from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion, CriterionKind
-from ralph.loop.state import IterationResult, Limits, Reason, Run, describe_fault, end_run
+from ralph.loop.state import EndReason, IterationResult, Limits, Run, describe_fault, end_run
 from ralph.model import ids
 from ralph.model.record import Outcome
 from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
@@ -32,7 +32,7 @@ NO_CRITERIA = "none"
 _TITLE_LENGTH = 100
 _CITATION_SECONDS = 30.0
 """Seconds for checking the citations of records, before the first iteration."""
-_CONTINUED = (Reason.STOPPED, Reason.INTERRUPTED, Reason.DIED, Reason.ERROR)
+_CONTINUED = (EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR)
 """After these reasons a run goes on within its limits; after any other one the limits count anew."""
 _REDACTED = "[redacted: "
 Rest = Callable[[float], None]
@@ -254,14 +254,14 @@ def _run_to_end(
             best_effort(lambda: check.refresh(root, patience=_CITATION_SECONDS))
             run = engine.run(run, bench.parts(), bench.plan.limits, results)
     except KeyboardInterrupt:
-        run = _end_in_the_middle(bench, Reason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
+        run = _end_in_the_middle(bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
     except BaseException as error:  # recorded in the run, then raised again
         message = error.message if isinstance(error, RalphError) else describe_fault(error)
         try:
-            best_effort(lambda: _end_in_the_middle(bench, Reason.ERROR, message))
+            best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
         finally:  # also when recording fails
             if bench.run.status is RunStatus.RUNNING:
-                best_effort(lambda: bench.save(end_run(bench.run, Reason.ERROR, message, ids.timestamp())))
+                best_effort(lambda: bench.save(end_run(bench.run, EndReason.ERROR, message, ids.timestamp())))
         raise
     finally:
         best_effort(lambda: task.release_run(root, bench.run.id))
@@ -270,7 +270,7 @@ def _run_to_end(
     return run
 
 
-def _end_in_the_middle(bench: Workbench, reason: Reason, message: str) -> Run:
+def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run:
     """End a run in the middle of a step."""
     now = ids.timestamp()
     run = runs.cut_short(bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns)
@@ -296,7 +296,7 @@ def _begin(bench: Workbench, run: Run, ready: Preparation, wish: Wish, *, fresh:
             )
     if verdict is not None and ready.given and ready.criteria and verdict.passed and not wish.force:
         message = "every criterion holds already; nothing was started (--force starts anyway)"
-        return bench.save(end_run(run, Reason.ALREADY_PASSING, message, ids.timestamp()))
+        return bench.save(end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp()))
     if (ready.goal or wish.task) and not run.only:
         name = wish.task or _open_task(root, run.goal)
         if not name:

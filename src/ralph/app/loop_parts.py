@@ -19,9 +19,9 @@ from ralph.capture.privacy import redact
 from ralph.errors import RalphError
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop import changes, criteria, prompt
-from ralph.loop.criteria import Criterion, Verdict
+from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.parts import AgentWork, Judgement, Parts
-from ralph.loop.state import Limits, Reason, Run
+from ralph.loop.state import EndReason, Limits, Run
 from ralph.model import ids
 from ralph.model.record import Outcome
 from ralph.model.work import Agent, Ask, JournalEntry, Reply, RunStatus, StopReason, Task, TaskStatus
@@ -72,7 +72,7 @@ class Workbench:
         self._prompt = self._story = self._head = ""
         self._known: list[task_memory.Knowledge] = []
         self._learned: list[dict[str, str]] = []
-        self._first: Verdict | None = None
+        self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
 
     def parts(self) -> Parts:
@@ -131,7 +131,7 @@ class Workbench:
                 return claimed
         return None
 
-    def before(self) -> Verdict:
+    def before(self) -> CriteriaVerdict:
         """Check the criteria before the first iteration; a marker cannot be there yet."""
         self._first = self._check_criteria("")
         return self._first
@@ -235,7 +235,7 @@ class Workbench:
             if name and name != work.id:
                 self.teller.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
 
-    def check(self, worked: AgentWork) -> Verdict:
+    def check(self, worked: AgentWork) -> CriteriaVerdict:
         """Check the criteria and print a line for each."""
         verdict = self._check_criteria(worked.reply.text)
         self._checks = []
@@ -322,11 +322,11 @@ class Workbench:
 
     # --- people and time -----------------------------------------------------------------------
 
-    def stop(self) -> Reason | None:
+    def stop(self) -> EndReason | None:
         """Return why a person wants the run to end, if so."""
         if self.teller.interrupted():
-            return Reason.INTERRUPTED
-        return Reason.STOPPED if runs.stop_asked(self.root, self.run.id) else None
+            return EndReason.INTERRUPTED
+        return EndReason.STOPPED if runs.stop_asked(self.root, self.run.id) else None
 
     def must_stop_now(self) -> bool:
         """Whether a person wants it to end at once; called about once a second, so the heartbeat is here."""
@@ -364,7 +364,7 @@ class Workbench:
 
     # --- processes -----------------------------------------------------------------------------
 
-    def _check_criteria(self, text: str) -> Verdict:
+    def _check_criteria(self, text: str) -> CriteriaVerdict:
         return criteria.check(
             self.plan.criteria,
             folder=self.root,

@@ -22,7 +22,7 @@ from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Un
 from ralph.formats.log import encode_line, parse_log
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop.engine import FEEDBACK
-from ralph.loop.state import Reason, Run, end_run
+from ralph.loop.state import EndReason, Run, end_run
 from ralph.model import ids
 from ralph.model.record import Family, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry, RunStatus, TaskStatus
@@ -234,7 +234,7 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
         run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
         with suppress(NotFound, Unreadable):  # whoever deleted or broke a task keeps it that way
             task.release_run(root, run_id)
-        dead = end_run(run, Reason.DIED, "its process was killed; `ralph loop resume` goes on", at)
+        dead = end_run(run, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at)
         conclude(root, dead)
         save(root, before, dead, durable=True)
         forget_signals(root, run_id)

@@ -8,14 +8,14 @@ from importlib.util import find_spec
 import click
 
 from ralph.app.hosts import install as verbs
-from ralph.app.hosts.hosts import Host, Scope
+from ralph.app.hosts.hosts import Host, InstallScope
 from ralph.cli.context import invocation, say
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text
 from ralph.errors import UsageError
 
 HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
-SCOPES = click.Choice([scope.value for scope in Scope], case_sensitive=False)
+SCOPES = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
 PLUGIN = "For the Claude Code plugin, which has its own hooks: only write down where Ralph is."
 
 
@@ -55,7 +55,7 @@ def install(
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
     there = find_spec("mcp") is not None
     where = verbs.InstallTarget(
-        Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin, there and not no_mcp, always_load
+        Host(host), InstallScope(scope), invocation(ctx).root, os.environ, plugin, there and not no_mcp, always_load
     )
     plan = verbs.plan_install(where, verbs.hook_program(sys.executable))
     if not there and not no_mcp:
@@ -80,7 +80,7 @@ def uninstall(ctx: click.Context, host: str, scope: str, plugin: bool, dry_run: 
       ralph uninstall claude --scope local --dry-run
       ralph uninstall codex
     """
-    where = verbs.InstallTarget(Host(host), Scope(scope), invocation(ctx).root, os.environ, plugin)
+    where = verbs.InstallTarget(Host(host), InstallScope(scope), invocation(ctx).root, os.environ, plugin)
     _apply(where, verbs.plan_uninstall(where), dry_run=dry_run, form=form, done="Removed")
 
 

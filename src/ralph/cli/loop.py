@@ -21,7 +21,7 @@ from ralph.cli.output import json_text, one_line, table
 from ralph.cli.runs import mark_dead_runs
 from ralph.config import load
 from ralph.errors import RalphError, Refused, UsageError
-from ralph.loop.state import EXIT_CODES, MEANINGS, Reason, exit_code
+from ralph.loop.state import EXIT_CODES, MEANINGS, EndReason, exit_code
 from ralph.model.work import RunStatus
 from ralph.store import files
 
@@ -361,5 +361,5 @@ def _arguments(wish: "Wish") -> list[str]:
 
 def codes() -> str:
     """The table of exit codes, for docs/loop.md."""
-    rows = [f"| {EXIT_CODES[reason]} | `{reason.value}` | {MEANINGS[reason]} |" for reason in Reason]
+    rows = [f"| {EXIT_CODES[reason]} | `{reason.value}` | {MEANINGS[reason]} |" for reason in EndReason]
     return "\n".join(["| exit code | reason | meaning |", "|---|---|---|", *rows]) + "\n"

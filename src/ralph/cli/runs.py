@@ -10,7 +10,7 @@ import click
 from ralph import paths
 from ralph.app import journal, runs
 from ralph.app.asking import when
-from ralph.app.journal import Match, Which
+from ralph.app.journal import JournalMatch, Which
 from ralph.app.json_shapes import journal_json
 from ralph.app.json_shapes import run_json as _run_json
 from ralph.cli.context import Invocation, invocation, say
@@ -237,7 +237,7 @@ def _print_note(note: str) -> None:
         say(visible(note))
 
 
-def _match_json(match: Match) -> dict[str, object]:
+def _match_json(match: JournalMatch) -> dict[str, object]:
     return {**journal_json(match.entry), "score": match.score, "why": list(match.why)}
 
 

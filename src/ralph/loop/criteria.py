@@ -100,7 +100,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CriteriaVerdict:
     """The results of all criteria; without any, the verdict is passed."""
 
     checks: tuple[CheckResult, ...] = ()
@@ -140,7 +140,7 @@ def check(
     echo: str = "",
     timeout: float = TIMEOUT,
     stopped: Callable[[], bool] = never_stop,
-) -> Verdict:
+) -> CriteriaVerdict:
     """Run all criteria in a folder; `text` is the agent's, `echo` the prompt that it might repeat."""
     markers = [each.marker for each in criteria if each.kind is CriterionKind.MARKER] or [MARKER]
     marked = any(has_marker(text, marker, echo) for marker in markers)
@@ -156,13 +156,13 @@ def check(
             hint = f'name it: --criteria "{criterion.kind}:..."'
             raise NotFound(f"{criterion.kind}: no command is known for it", hint=hint)
         if stopped():
-            return Verdict(tuple(checks), marked, stopped=True)
+            return CriteriaVerdict(tuple(checks), marked, stopped=True)
         started, limit = time.monotonic(), criterion.timeout or timeout
         ran = run(argv, cwd=folder, timeout=limit, stopped=stopped)
         if ran.stopped:
-            return Verdict(tuple(checks), marked, stopped=True)
+            return CriteriaVerdict(tuple(checks), marked, stopped=True)
         checks.append(_check_result(criterion, argv, ran, time.monotonic() - started, limit))
-    return Verdict(tuple(checks), marked)
+    return CriteriaVerdict(tuple(checks), marked)
 
 
 def _check_result(

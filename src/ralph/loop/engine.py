@@ -7,9 +7,9 @@ learned is kept. The state is saved after every step, and repeating a step after
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ralph.loop.criteria import Verdict
+from ralph.loop.criteria import CriteriaVerdict
 from ralph.loop.parts import AgentWork, Judgement, Parts, journal_entry, judge
-from ralph.loop.state import IterationResult, Limits, Reason, Run, RunEnd, end_run, find_limit, retry_delay
+from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, end_run, find_limit, retry_delay
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, StopReason, Task
 
@@ -69,7 +69,7 @@ def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
 def _judge(state: Run, task: Task, work: AgentWork, parts: Parts) -> Judgement:
     """Judge an iteration: the criteria first, and the verifier only where they pass."""
     no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
-    verdict = Verdict() if no_work else parts.check(work)
+    verdict = CriteriaVerdict() if no_work else parts.check(work)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
     if judgement.outcome is not Outcome.DONE or parts.verify is None:
         return judgement
@@ -89,7 +89,7 @@ def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[R
     state = parts.save(replace(_advance(state, work, state.failure), feedback=feedback or state.feedback))
     if resumed is not None:
         return state, None
-    reason = parts.stop() or Reason.INTERRUPTED
+    reason = parts.stop() or EndReason.INTERRUPTED
     return state, RunEnd(reason, "stopped in the middle of an iteration; `ralph loop resume` goes on")
 
 
@@ -116,7 +116,7 @@ def _check_stop(
 ) -> tuple[Run, RunEnd | None]:
     """Check whether a person or a limit ends the run before the next iteration; a person may also give feedback."""
     reason = parts.stop()
-    resumed = parts.feedback(state) if reason is Reason.INTERRUPTED else None
+    resumed = parts.feedback(state) if reason is EndReason.INTERRUPTED else None
     if reason is not None and resumed is None:
         return state, RunEnd(reason, "stopped between two iterations; `ralph loop resume` goes on")
     state = state if resumed is None else parts.save(resumed)
@@ -126,20 +126,20 @@ def _check_stop(
 def _check_end(state: Run, work: AgentWork, judgement: Judgement) -> RunEnd | None:
     """Check whether an iteration was the run's last one, by its result."""
     if work.reply.stop is StopReason.UNAVAILABLE:
-        return RunEnd(Reason.AGENT_UNAVAILABLE, judgement.reason)
+        return RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
     if state.only and set(state.only) <= {*state.done, *state.failed}:
         return _all_tasks_ended(state)
     if not work.sigils.promise:
         return None
-    reason = Reason.SUCCESS if judgement.outcome is Outcome.DONE else Reason.GAVE_UP
+    reason = EndReason.SUCCESS if judgement.outcome is Outcome.DONE else EndReason.GAVE_UP
     return RunEnd(reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip())
 
 
 def _all_tasks_ended(state: Run) -> RunEnd:
     if state.failed:
-        return RunEnd(Reason.TASK_FAILED, f"failed: {', '.join(state.failed)}")
+        return RunEnd(EndReason.TASK_FAILED, f"failed: {', '.join(state.failed)}")
     if lost := [task for task in state.only if task not in state.done]:
-        return RunEnd(Reason.STOPPED, f"no longer this run's to work on: {', '.join(lost)}")
+        return RunEnd(EndReason.STOPPED, f"no longer this run's to work on: {', '.join(lost)}")
     if state.done:
-        return RunEnd(Reason.SUCCESS, f"done: {', '.join(state.done)}")
-    return RunEnd(Reason.NOTHING_READY, "no task is ready")
+        return RunEnd(EndReason.SUCCESS, f"done: {', '.join(state.done)}")
+    return RunEnd(EndReason.NOTHING_READY, "no task is ready")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ralph.formats.sigils import Sigils
-from ralph.loop.criteria import Verdict, failure_signature
-from ralph.loop.state import Reason, Run
+from ralph.loop.criteria import CriteriaVerdict, failure_signature
+from ralph.loop.state import EndReason, Run
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, JournalEntry, Reply, StopReason, Task
 
@@ -68,7 +68,7 @@ class Parts:
     """Run the agent."""
     learn: Callable[[Run, Task, AgentWork], None]
     """Store what was learned, however the iteration ended."""
-    check: Callable[[AgentWork], Verdict]
+    check: Callable[[AgentWork], CriteriaVerdict]
     """Check the criteria now."""
     verify: Callable[[Run, Task, AgentWork], str | None] | None
     """A second opinion: why the task is not done, "" when it is, None when a person stopped it."""
@@ -76,7 +76,7 @@ class Parts:
     settle: Callable[[Run, Task, Judgement], Run]
     """Update the task after an iteration."""
     save: Callable[[Run], Run]
-    stop: Callable[[], Reason | None]
+    stop: Callable[[], EndReason | None]
     """Whether a person wants the run to end."""
     feedback: Callable[[Run], Run | None]
     """After Ctrl-C: the run with a person's feedback, or None to end here."""
@@ -108,7 +108,7 @@ def journal_entry(state: Run, task: Task, work: AgentWork, judgement: Judgement,
     )
 
 
-def judge(task: Task, reply: Reply, sigils: Sigils, verdict: Verdict, *, failing: bool) -> Judgement:
+def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool) -> Judgement:
     """Return the outcome of an iteration; `failing` is whether a criterion failed when the task began.
 
     A task is done only when all criteria pass, and one of them failed before or the agent says so: a suite that was

@@ -15,7 +15,7 @@ from ralph.model.record import Outcome
 from ralph.model.work import RunStatus
 
 
-class Reason(StrEnum):
+class EndReason(StrEnum):
     """Why a run ended."""
 
     SUCCESS = "success"
@@ -36,50 +36,50 @@ class Reason(StrEnum):
 
 
 EXIT_CODES = {
-    Reason.SUCCESS: 0,
-    Reason.ALREADY_PASSING: 0,
-    Reason.NOTHING_READY: 0,
-    Reason.ERROR: 1,
-    Reason.TASK_FAILED: 10,
-    Reason.GAVE_UP: 11,
-    Reason.MAX_ITERATIONS: 12,
-    Reason.TIME: 13,
-    Reason.COST: 14,
-    Reason.NO_PROGRESS: 15,
-    Reason.THRASHING: 16,
-    Reason.AGENT_UNAVAILABLE: 17,
-    Reason.STOPPED: 18,
-    Reason.DIED: 19,
-    Reason.INTERRUPTED: 130,
+    EndReason.SUCCESS: 0,
+    EndReason.ALREADY_PASSING: 0,
+    EndReason.NOTHING_READY: 0,
+    EndReason.ERROR: 1,
+    EndReason.TASK_FAILED: 10,
+    EndReason.GAVE_UP: 11,
+    EndReason.MAX_ITERATIONS: 12,
+    EndReason.TIME: 13,
+    EndReason.COST: 14,
+    EndReason.NO_PROGRESS: 15,
+    EndReason.THRASHING: 16,
+    EndReason.AGENT_UNAVAILABLE: 17,
+    EndReason.STOPPED: 18,
+    EndReason.DIED: 19,
+    EndReason.INTERRUPTED: 130,
 }
 """What `ralph loop start` exits with; 2 is wrong usage, as everywhere."""
 
 MEANINGS = {
-    Reason.SUCCESS: "everything it was to do is done, and the checks agree",
-    Reason.ALREADY_PASSING: "all criteria given with --criteria passed before the first iteration",
-    Reason.NOTHING_READY: "no task was ready",
-    Reason.TASK_FAILED: "a task failed after all its retries",
-    Reason.GAVE_UP: "the agent promised COMPLETE or FAILURE, and the checks do not say success",
-    Reason.MAX_ITERATIONS: "the limit of iterations was reached",
-    Reason.TIME: "the limit of time was reached",
-    Reason.COST: "the limit of cost was reached",
-    Reason.NO_PROGRESS: "the same failure several times, with no change on disk",
-    Reason.THRASHING: "the files went back and forth between the same states",
-    Reason.AGENT_UNAVAILABLE: "the agent could not be reached, again and again",
-    Reason.STOPPED: "somebody asked it to stop",
-    Reason.DIED: "its process was killed",
-    Reason.INTERRUPTED: "Ctrl-C",
-    Reason.ERROR: "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
+    EndReason.SUCCESS: "everything it was to do is done, and the checks agree",
+    EndReason.ALREADY_PASSING: "all criteria given with --criteria passed before the first iteration",
+    EndReason.NOTHING_READY: "no task was ready",
+    EndReason.TASK_FAILED: "a task failed after all its retries",
+    EndReason.GAVE_UP: "the agent promised COMPLETE or FAILURE, and the checks do not say success",
+    EndReason.MAX_ITERATIONS: "the limit of iterations was reached",
+    EndReason.TIME: "the limit of time was reached",
+    EndReason.COST: "the limit of cost was reached",
+    EndReason.NO_PROGRESS: "the same failure several times, with no change on disk",
+    EndReason.THRASHING: "the files went back and forth between the same states",
+    EndReason.AGENT_UNAVAILABLE: "the agent could not be reached, again and again",
+    EndReason.STOPPED: "somebody asked it to stop",
+    EndReason.DIED: "its process was killed",
+    EndReason.INTERRUPTED: "Ctrl-C",
+    EndReason.ERROR: "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
 }
 """Each reason for people, in help and documentation."""
 
 _STATUS = {
-    Reason.SUCCESS: RunStatus.SUCCESS,
-    Reason.ALREADY_PASSING: RunStatus.SUCCESS,
-    Reason.NOTHING_READY: RunStatus.SUCCESS,
-    Reason.STOPPED: RunStatus.STOPPED,
-    Reason.INTERRUPTED: RunStatus.STOPPED,
-    Reason.DIED: RunStatus.STOPPED,
+    EndReason.SUCCESS: RunStatus.SUCCESS,
+    EndReason.ALREADY_PASSING: RunStatus.SUCCESS,
+    EndReason.NOTHING_READY: RunStatus.SUCCESS,
+    EndReason.STOPPED: RunStatus.STOPPED,
+    EndReason.INTERRUPTED: RunStatus.STOPPED,
+    EndReason.DIED: RunStatus.STOPPED,
 }
 
 
@@ -119,7 +119,7 @@ class Run:
     options: str = ""  # of its start, as JSON, for resuming
 
 
-def end_run(run: Run, reason: Reason, message: str, at: str) -> Run:
+def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
     """Return the run with its end."""
     status = _STATUS.get(reason, RunStatus.FAILED)
     return replace(run, status=status, reason=reason.value, words=message, ended_at=at, step="")
@@ -136,7 +136,7 @@ def describe_fault(error: BaseException) -> str:
 
 def exit_code(run: Run) -> int:
     """Return the exit code of the command."""
-    return EXIT_CODES[Reason(run.reason)] if run.reason in set(Reason) else 0
+    return EXIT_CODES[EndReason(run.reason)] if run.reason in set(EndReason) else 0
 
 
 # --- limits ----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class IterationResult:
 class RunEnd:
     """Why a run ends, with a message for people."""
 
-    reason: Reason
+    reason: EndReason
     message: str
 
 
@@ -192,11 +192,11 @@ def find_limit(
     count = max(iterations, results[-1].iteration if results else 0)
     if 0 < limits.max_iterations <= count:
         noun = "iteration" if count == 1 else "iterations"
-        return RunEnd(Reason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
+        return RunEnd(EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
     if 0 < limits.seconds <= seconds:
-        return RunEnd(Reason.TIME, f"{_duration(seconds)} of at most {_duration(limits.seconds)}")
+        return RunEnd(EndReason.TIME, f"{_duration(seconds)} of at most {_duration(limits.seconds)}")
     if 0 < limits.cost <= cost:
-        return RunEnd(Reason.COST, f"${cost:.2f} of at most ${limits.cost:.2f}")
+        return RunEnd(EndReason.COST, f"${cost:.2f} of at most ${limits.cost:.2f}")
     return None
 
 
@@ -212,7 +212,7 @@ def _find_no_progress(results: Sequence[IterationResult], times: int) -> RunEnd 
     if len({(result.failure, result.disk) for result in last}) > 1:
         return None
     return RunEnd(
-        Reason.NO_PROGRESS, f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
+        EndReason.NO_PROGRESS, f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
     )
 
 
@@ -224,7 +224,7 @@ def _find_thrashing(results: Sequence[IterationResult]) -> RunEnd | None:
         repeats = len(last) == length * CYCLES and disks == disks[:length] * CYCLES
         if repeats and len(set(disks)) > 1 and all(result.failure for result in last):
             span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
-            return RunEnd(Reason.THRASHING, f"the files go round between {span}, now: {_failure_text(last[-1])}")
+            return RunEnd(EndReason.THRASHING, f"the files go round between {span}, now: {_failure_text(last[-1])}")
     return None
 
 

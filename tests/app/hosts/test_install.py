@@ -12,7 +12,7 @@ import pytest
 
 from ralph.app.hosts import hosts
 from ralph.app.hosts import install as verbs
-from ralph.app.hosts.hosts import HookProgram, Host, Scope, hook_events, hook_settings
+from ralph.app.hosts.hosts import HookProgram, Host, InstallScope, hook_events, hook_settings
 from ralph.app.hosts.install import InstallTarget, apply_plan, plan_install, plan_uninstall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def at(
-    home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, env: Mapping[str, str] | None = None
+    home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER, env: Mapping[str, str] | None = None
 ) -> InstallTarget:
     return InstallTarget(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
 
@@ -69,13 +69,13 @@ def hooks_of(path: Path) -> dict[str, Any]:
 # --- the verbs -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("scope", list(InstallScope))
 @pytest.mark.parametrize("host", list(Host))
 def test_install_and_uninstall_leave_no_trace_where_nothing_was(
-    home: Path, root: Path, host: Host, scope: Scope
+    home: Path, root: Path, host: Host, scope: InstallScope
 ) -> None:
     where = at(home, host, scope)
-    if scope is Scope.LOCAL and host is not Host.CLAUDE:
+    if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
         with pytest.raises(UsageError, match="no local settings"):
             install(where)
         return
@@ -182,7 +182,7 @@ def test_the_hosts_own_variables_say_where_their_files_are(home: Path) -> None:
         with pytest.raises(UsageError, match=variable):
             install(at(home, host, env={variable: "relative"}))
     with pytest.raises(UsageError, match="HOME"):
-        install(InstallTarget(Host.CLAUDE, Scope.USER, home, {}))
+        install(InstallTarget(Host.CLAUDE, InstallScope.USER, home, {}))
 
 
 def test_a_symbolic_link_of_the_users_is_followed_and_kept(home: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_link_out_of_the_project_is_refused(home: Path, root: Path) -> None:
     (home / "else.json").write_text("{}", encoding="utf-8")
     (root / ".claude" / "settings.json").symlink_to(home / "else.json")
     with pytest.raises(Refused):
-        install(at(home, scope=Scope.PROJECT))
+        install(at(home, scope=InstallScope.PROJECT))
     assert (home / "else.json").read_text(encoding="utf-8") == "{}"
 
 
@@ -220,7 +220,7 @@ def test_the_interpreter_is_noted_until_the_last_installation_is_gone(home: Path
 
 def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path) -> None:
     where = InstallTarget(
-        Host.CLAUDE, Scope.USER, home, {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "s")}, plugin=True
+        Host.CLAUDE, InstallScope.USER, home, {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "s")}, plugin=True
     )
     install(where)
     assert tree(home) == {}
@@ -228,7 +228,7 @@ def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path
     uninstall(where)
     assert not (tmp_path / "s").exists()
     with pytest.raises(UsageError, match="no plugin"):
-        install(InstallTarget(Host.CODEX, Scope.USER, home, {"HOME": str(home)}, plugin=True))
+        install(InstallTarget(Host.CODEX, InstallScope.USER, home, {"HOME": str(home)}, plugin=True))
 
 
 # --- what a hook starts --------------------------------------------------------------------------

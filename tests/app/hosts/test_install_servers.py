@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from tests.app.hosts.test_install import MOVED, OURS, at, install, tree, uninstall
 
-from ralph.app.hosts.hosts import Host, Scope, servers_file
+from ralph.app.hosts.hosts import Host, InstallScope, servers_file
 from ralph.app.hosts.install import InstallTarget, plan_install
 from ralph.errors import Refused, Unreadable, WriteFailed
 
-PLACES = [(host, scope) for host in Host for scope in Scope if scope is not Scope.LOCAL or host is Host.CLAUDE]
+PLACES = [
+    (host, scope) for host in Host for scope in InstallScope if scope is not InstallScope.LOCAL or host is Host.CLAUDE
+]
 
 
 @pytest.fixture
@@ -23,7 +25,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def wanted(home: Path, host: Host = Host.CLAUDE, scope: Scope = Scope.USER, *, always: bool = False) -> InstallTarget:
+def wanted(
+    home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER, *, always: bool = False
+) -> InstallTarget:
     return replace(at(home, host, scope), mcp=True, always=always)
 
 
@@ -39,7 +43,7 @@ def entry(where: InstallTarget) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("host", "scope"), PLACES)
-def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, host: Host, scope: Scope) -> None:
+def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, host: Host, scope: InstallScope) -> None:
     where = wanted(home, host, scope)
     install(where)
     assert entry(where)["command"] == str(OURS.interpreter)
@@ -50,7 +54,7 @@ def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, ho
 
 
 @pytest.mark.parametrize(("host", "scope"), PLACES)
-def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: Scope) -> None:
+def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: InstallScope) -> None:
     where = wanted(home, host, scope)
     path, keys = servers_file(host, scope, where.root, where.env)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +101,7 @@ def test_a_file_that_cannot_be_read_stops_everything_before_the_first_write(
     home: Path, host: Host, broken: str
 ) -> None:
     where = wanted(home, host)
-    path, _ = servers_file(host, Scope.USER, where.root, where.env)
+    path, _ = servers_file(host, InstallScope.USER, where.root, where.env)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(broken, encoding="utf-8")
     before = tree(home)

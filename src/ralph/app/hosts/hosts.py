@@ -38,7 +38,7 @@ class Host(StrEnum):
     GEMINI = "gemini"
 
 
-class Scope(StrEnum):
+class InstallScope(StrEnum):
     """Where something is installed."""
 
     USER = "user"
@@ -118,17 +118,19 @@ def server_setting(host: Host, program: HookProgram, *, always: bool = False) ->
     return {"type": "stdio", **entry, **({"alwaysLoad": True} if always else {})}
 
 
-def servers_file(host: Host, scope: Scope, root: Path, env: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
+def servers_file(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
     """Return the file of MCP servers and the keys that lead to them (none for Codex: its file is TOML)."""
     folder = host_folder(host, scope, root, env)
     if host is Host.CODEX:
         return folder / "config.toml", ()
     if host is Host.GEMINI:
         return folder / "settings.json", (_SERVERS,)
-    if scope is Scope.PROJECT:
+    if scope is InstallScope.PROJECT:
         return root / ".mcp.json", (_SERVERS,)
-    config_folder = host_folder(host, Scope.USER, root, env) if env.get("CLAUDE_CONFIG_DIR") else home_folder(env)
-    keys = (_SERVERS,) if scope is Scope.USER else ("projects", str(root), _SERVERS)
+    config_folder = (
+        host_folder(host, InstallScope.USER, root, env) if env.get("CLAUDE_CONFIG_DIR") else home_folder(env)
+    )
+    keys = (_SERVERS,) if scope is InstallScope.USER else ("projects", str(root), _SERVERS)
     return config_folder / ".claude.json", keys
 
 
@@ -137,19 +139,19 @@ def has_comments(host: Host) -> bool:
     return host is Host.GEMINI
 
 
-def settings_file(host: Host, scope: Scope, root: Path, env: Mapping[str, str]) -> Path:
+def settings_file(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> Path:
     """Return the file of hooks; UsageError where the host has no such scope."""
-    if scope is Scope.LOCAL and host is not Host.CLAUDE:
+    if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
         raise UsageError(f"{host} has no local settings", hint="use --scope user or --scope project")
     folder = host_folder(host, scope, root, env)
     if host is Host.CODEX:
         return folder / "hooks.json"
-    return folder / ("settings.local.json" if scope is Scope.LOCAL else "settings.json")
+    return folder / ("settings.local.json" if scope is InstallScope.LOCAL else "settings.json")
 
 
-def host_folder(host: Host, scope: Scope, root: Path, env: Mapping[str, str]) -> Path:
+def host_folder(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> Path:
     """Return the host's folder: the user's, or the project's."""
-    if scope is not Scope.USER:
+    if scope is not InstallScope.USER:
         return root / f".{host}"
     variable = {Host.CLAUDE: "CLAUDE_CONFIG_DIR", Host.CODEX: "CODEX_HOME"}.get(host)
     if variable and env.get(variable):

@@ -14,7 +14,7 @@ from ralph.app.hosts.hosts import (
     SLASH_COMMANDS,
     HookProgram,
     Host,
-    Scope,
+    InstallScope,
     has_comments,
     home_folder,
     hook_settings,
@@ -68,7 +68,7 @@ class InstallTarget:
     """
 
     host: Host
-    scope: Scope
+    scope: InstallScope
     root: Path
     env: Mapping[str, str]
     plugin: bool = False
@@ -88,7 +88,7 @@ class InstallTarget:
     @property
     def inside(self) -> Path | None:
         """The folder that no link may lead out of: the project, for its own files."""
-        return None if self.scope is Scope.USER else self.root
+        return None if self.scope is InstallScope.USER else self.root
 
     @property
     def list_entry(self) -> str:
@@ -322,7 +322,7 @@ def _advice(target: InstallTarget) -> Iterator[str]:
     if target.plugin:
         yield "The plugin's hooks start this Ralph from the next session on."
         return
-    if target.scope is not Scope.USER:
+    if target.scope is not InstallScope.USER:
         yield f"{target.settings} now holds paths of this machine: keep it out of git, or use --scope user."
     if target.host is Host.CODEX:
         yield "Codex runs new hooks only after you have looked at them: open /hooks in Codex once and trust them."
