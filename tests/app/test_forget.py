@@ -13,8 +13,7 @@ from tests.cli.runner import Block, page
 
 from ralph import paths
 from ralph.app import forget, index, session
-from ralph.app.forget import Plan
-from ralph.app.forgetting import Wanted
+from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.app.search import search
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, NotFound, UsageError
@@ -70,10 +69,10 @@ def about(name: str, **said: object) -> str:
     return encode_line("session", {"id": name, **said})
 
 
-def forgotten(root: Path, **wanted: object) -> Plan:
+def forgotten(root: Path, **wanted: object) -> ForgetPlan:
     """Plan, see that nothing was changed, and do it."""
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "ralph.db" not in path.name}
-    made = forget.plan(root, Wanted(**wanted))  # type: ignore[arg-type]  # the four names of Wanted
+    made = forget.plan_forget(root, ForgetRequest(**wanted))  # type: ignore[arg-type]  # the four names of Wanted
     for path, content in before.items():
         assert path.read_bytes() == content
     forget.forget(root, made)
@@ -129,7 +128,7 @@ class TestEntries:
     def test_what_cannot_be_taken_out_is_told_with_its_line(self, tmp_path: Path) -> None:
         double = page(Block("one", id="mem-1-aa"), Block(f"two {SECRET}", id="mem-1-aa"))
         put(tmp_path, ".agent/memories.md", double)
-        made = forget.plan(tmp_path, Wanted(ids=("mem-1-aa",)))
+        made = forget.plan_forget(tmp_path, ForgetRequest(ids=("mem-1-aa",)))
         assert made.vanishing == ()
         assert [(each.line, each.id) for each in made.left] == [(5, "mem-1-aa"), (9, "mem-1-aa")]
         assert "entries have the id" in made.left[0].why
@@ -139,7 +138,7 @@ class TestEntries:
         outside.write_text(page(Block(SECRET, id="mem-1705751400-a3f8")), encoding="utf-8")
         (root / ".agent").mkdir(parents=True)
         (root / ".agent/memories.md").symlink_to(outside)
-        made = forget.plan(root, Wanted(ids=("mem-1705751400-a3f8",)))
+        made = forget.plan_forget(root, ForgetRequest(ids=("mem-1705751400-a3f8",)))
         assert (made.vanishing, made.changes) == ((), ())
         assert "outside the project" in made.left[0].why
 
@@ -156,7 +155,7 @@ class TestEntries:
         put(tmp_path, ".agent/memories.md", f"# Memories\n\nSomebody's prose with {SECRET}.\n")
         put(tmp_path, ".ralph/scratchpad.md", f"a\nb {SECRET}\n")
         put(tmp_path, ".ralph/tasks/t1/task.json", json.dumps({"id": "t1", "title": f"{SECRET}"}))
-        made = forget.plan(tmp_path, Wanted(matching=SECRET))
+        made = forget.plan_forget(tmp_path, ForgetRequest(matching=SECRET))
         assert made.vanishing == ()
         assert [(each.path.name, each.line) for each in made.left] == [
             ("memories.md", 3), ("scratchpad.md", 2), ("task.json", 1),
@@ -281,7 +280,7 @@ class TestLogs:
         put(tmp_path, S1, seen(1, "kept") + raw("kept"))
         put(tmp_path, ".agent/memories.md", page(Block("kept", id="mem-1705751400-a3f8")))
         with pytest.raises(NotFound, match="nothing here matches"):
-            forget.plan(tmp_path, Wanted(matching=word))
+            forget.plan_forget(tmp_path, ForgetRequest(matching=word))
 
     def test_members_named_like_ours_deeper_in_a_line_are_content(self, tmp_path: Path) -> None:
         deep = raw("x").replace(
@@ -305,7 +304,7 @@ class TestLogs:
 
     def test_lines_that_were_appended_after_the_plan_stay(self, tmp_path: Path) -> None:
         log = put(tmp_path, S1, seen(1, "kept") + seen(2, SECRET))
-        made = forget.plan(tmp_path, Wanted(ids=("obs-2",)))
+        made = forget.plan_forget(tmp_path, ForgetRequest(ids=("obs-2",)))
         with log.open("a", encoding="utf-8", newline="") as more:
             more.write(seen(3, "later"))
         forget.forget(tmp_path, made)
@@ -346,28 +345,33 @@ class TestDerived:
 class TestWhatIsAsked:
     def test_nothing_that_matches_is_not_found(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "kept"))
-        for wanted in (Wanted(matching=SECRET), Wanted(before="2020-01-01")):
+        for wanted in (ForgetRequest(matching=SECRET), ForgetRequest(before="2020-01-01")):
             with pytest.raises(NotFound, match="nothing here matches"):
-                forget.plan(tmp_path, wanted)
+                forget.plan_forget(tmp_path, wanted)
         with pytest.raises(NotFound, match="there is no session s9"):
-            forget.plan(tmp_path, Wanted(session="s9"))
+            forget.plan_forget(tmp_path, ForgetRequest(session="s9"))
 
     def test_one_unknown_id_stops_all_of_them(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "kept"))
         with pytest.raises(NotFound, match="not found: obs-7, obs-8"):
-            forget.plan(tmp_path, Wanted(ids=("obs-7", "obs-1", "obs-8")))
+            forget.plan_forget(tmp_path, ForgetRequest(ids=("obs-7", "obs-1", "obs-8")))
 
     def test_a_part_of_a_session_id_must_mean_one(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "kept"))
         put(tmp_path, S2, seen(2, "kept", "s2"))
         with pytest.raises(Conflict, match="2 sessions begin with s"):
-            forget.plan(tmp_path, Wanted(session="s"))
+            forget.plan_forget(tmp_path, ForgetRequest(session="s"))
 
     @pytest.mark.parametrize(
         "wanted",
-        [Wanted(), Wanted(matching="  "), Wanted(ids=("a",), before="2020"), Wanted(session="a", matching="b")],
+        [
+            ForgetRequest(),
+            ForgetRequest(matching="  "),
+            ForgetRequest(ids=("a",), before="2020"),
+            ForgetRequest(session="a", matching="b"),
+        ],
     )
-    def test_nothing_and_two_ways_at_once_are_wrong_usage(self, tmp_path: Path, wanted: Wanted) -> None:
+    def test_nothing_and_two_ways_at_once_are_wrong_usage(self, tmp_path: Path, wanted: ForgetRequest) -> None:
         with pytest.raises(UsageError):
-            forget.plan(tmp_path, wanted)
+            forget.plan_forget(tmp_path, wanted)
         assert list(tmp_path.iterdir()) == []

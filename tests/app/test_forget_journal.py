@@ -8,7 +8,7 @@ from tests.app.test_forget import SECRET
 
 from ralph import paths
 from ralph.app import forget, journal, task
-from ralph.app.forgetting import Wanted
+from ralph.app.forget import ForgetRequest
 from ralph.app.loop import Wish
 from ralph.errors import NotFound
 from ralph.formats.progress import parse_progress
@@ -43,7 +43,7 @@ def test_the_block_of_the_iteration_goes_with_its_entry_and_every_other_byte_sta
     before = path.read_bytes().decode()
     blocks = {each.record.extra.get("journal"): each for each in parse_progress(before).entries}
     gone = blocks[entry(shop, 2)]
-    made = forget.plan(shop.root, Wanted(ids=(entry(shop, 2),)))
+    made = forget.plan_forget(shop.root, ForgetRequest(ids=(entry(shop, 2),)))
     assert path.read_bytes().decode() == before, "a plan changes nothing"
     told = [(each.id, each.line) for each in made.vanishing if each.path == path]
     assert told == [(entry(shop, 2), gone.line)]
@@ -58,9 +58,9 @@ def test_a_block_whose_entry_is_gone_already_is_forgotten_by_the_same_id(shop: W
     name = entry(shop, 2)
     for log in paths.log_folder(shop.root).glob("runs/*.jsonl"):
         log.unlink()
-    made = forget.plan(shop.root, Wanted(ids=(name,)))
+    made = forget.plan_forget(shop.root, ForgetRequest(ids=(name,)))
     assert [(each.path, each.id) for each in made.vanishing] == [(progress_file(shop), name)]
     forget.forget(shop.root, made)
     assert SECRET not in progress_file(shop).read_bytes().decode()
     with pytest.raises(NotFound):
-        forget.plan(shop.root, Wanted(ids=(name,)))
+        forget.plan_forget(shop.root, ForgetRequest(ids=(name,)))

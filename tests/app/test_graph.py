@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(answer: graph.Answer) -> list[str]:
+def found(answer: graph.GraphHit) -> list[str]:
     return [each.node.id for each in answer.hits]
 
 

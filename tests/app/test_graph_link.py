@@ -8,7 +8,7 @@ from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
 from ralph.app import graph, index
-from ralph.app.graph_link import link, unlink
+from ralph.app.graph import link, unlink
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.model import ids
 

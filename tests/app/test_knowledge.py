@@ -11,7 +11,7 @@ import pytest
 
 from ralph import paths
 from ralph.app import feature, forget, index, knowledge, memory
-from ralph.app.forgetting import Wanted
+from ralph.app.forget import ForgetRequest
 from ralph.app.memory import Change
 from ralph.app.search import search
 from ralph.context.tokens import estimate
@@ -110,7 +110,7 @@ def test_a_body_whose_replacement_failed_is_not_kept_twice(tmp_path: Path) -> No
 def test_forgetting_an_entry_forgets_what_it_replaced(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Retry policy", "Three tries of zebras.", ["http"])
     knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
-    forget.forget(tmp_path, forget.plan(tmp_path, Wanted(ids=("know-retry-policy",))))
+    forget.forget(tmp_path, forget.plan_forget(tmp_path, ForgetRequest(ids=("know-retry-policy",))))
     assert b"zebras" not in everything(tmp_path)
     assert b"Five tries" not in everything(tmp_path)
 

@@ -7,7 +7,7 @@ from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
 from ralph.app import briefing, doctor, graph, index, memory, outdated, search
-from ralph.app.graph_link import link, unlink
+from ralph.app.graph import link, unlink
 from ralph.context import recall
 from ralph.errors import Refused
 from ralph.model.query import Detail, Query

@@ -10,7 +10,7 @@ from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.hooks.world import World, hook, payload
 
 from ralph import config, paths
-from ralph.app import check, hook_state, index
+from ralph.app import citations, hook_state, index
 
 GONE = "(cited file is gone: src/pay.ts)"
 
@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> World:
 def prepared(here: World) -> None:
     here.cached()
     index.sync(here.root)
-    assert check.refresh(here.root)
+    assert citations.refresh_results(here.root)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> Non
 
 
 def test_a_cache_that_is_no_cache_says_nothing(here: World) -> None:
-    place = check.cache_file(here.root)
+    place = citations.cache_file(here.root)
     place.unlink()
     place.mkdir()
     (here.root / "src/pay.ts").unlink()

@@ -31,8 +31,8 @@ from ralph import config as settings
 from ralph import paths
 from ralph.app import (
     chats,
-    check,
-    graph_link,
+    citations,
+    graph,
     index,
     insight,
     knowledge,
@@ -204,10 +204,10 @@ class Maker:
         memory.edit(self.root, self.made.memories["jwt"], tags=("auth", "jwt", "security"))
         self.commit("Tag what is about security")
         names = self.made.memories
-        graph_link.link(self.root, names["keys"], "supersedes", names["env-key"])
-        graph_link.link(self.root, names["redis"], "affects", "file:src/db/connection.ts")
-        graph_link.link(self.root, names["jwt"], "related_to", names["keys"])
-        graph_link.link(self.root, names["rounding"], "fixes", "file:src/cart/total.ts")
+        graph.link(self.root, names["keys"], "supersedes", names["env-key"])
+        graph.link(self.root, names["redis"], "affects", "file:src/db/connection.ts")
+        graph.link(self.root, names["jwt"], "related_to", names["keys"])
+        graph.link(self.root, names["rounding"], "fixes", "file:src/cart/total.ts")
 
     def plan(self) -> None:
         """Tasks in every state; two get theirs from the loop."""
@@ -334,7 +334,7 @@ def make(root: Path, records: int = 0, *, now: datetime | None = None) -> Sample
         maker.talk()
         maker.judge()
         maker.more(records)
-        check.check(maker.root)
+        citations.check_citations(maker.root)
         index.ask(maker.root, lambda connection: None)
     return maker.made
 

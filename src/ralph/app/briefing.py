@@ -146,9 +146,9 @@ def _verify(root: Path) -> None:
     """Look whether what records cite is still there, as far as a moment allows; nobody needs it to begin."""
     with suppress(RalphError, OSError):
         if verified.is_due(root):
-            from ralph.app import check  # noqa: PLC0415 - mostly nothing has changed, and it takes its time to load
+            from ralph.app import citations  # noqa: PLC0415 - mostly nothing has changed, and it takes its time to load
 
-            check.refresh(root, most=VERIFIED, patience=VERIFYING)
+            citations.refresh_results(root, most=VERIFIED, patience=VERIFYING)
 
 
 def notices(root: Path) -> list[str]:

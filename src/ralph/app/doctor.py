@@ -34,8 +34,8 @@ from ralph.store.library import Collection, Library
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
 """Folders that are never searched for a second store."""
 
-_MOST_FOLDERS = 20_000
-_WORST_FIRST = {"error": 0, "warning": 1, "note": 2}
+_MAX_FOLDERS = 20_000
+_LEVELS = {"error": 0, "warning": 1, "note": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repair:
     """One thing that `fix` did, and the copy of the file as it was, if its text changed."""
 
     path: Path
@@ -80,42 +80,42 @@ def examine(
     for path, problems in _read_everything(root, logs=logs):
         found += [Finding(path, problem, problem.code in FIXABLE) for problem in problems]
     found += _across_files(root)
-    found += _links(root)
+    found += _check_links(root)
     found += _leftovers(root)
     found += _permissions(root)
     found += _second_stores(root)
     found += _not_folders(root)
-    found += _seen_by_git(root)
+    found += _tracked_by_git(root)
     found += _worktrees(root)
     elsewhere = (*hook_state.find_problems(root, env or {}), *outdated.problems(root))
     found += [Finding(path, each, each.code in FIXABLE) for path, each in elsewhere]
     if secrets:
         found += _secrets(root, custom)
-    return sorted(found, key=lambda one: (str(one.path), one.problem.line, _WORST_FIRST[one.problem.level]))
+    return sorted(found, key=lambda one: (str(one.path), one.problem.line, _LEVELS[one.problem.level]))
 
 
-def fix(root: Path) -> list[Mended]:
+def fix(root: Path) -> list[Repair]:
     """Mend what is safe to mend."""
     library = Library(root)
-    done: list[Mended] = []
+    done: list[Repair] = []
     for shelf in _shelves(library):
         for path, _ in library.documents(shelf):
-            done += _mend_file(root, path, shelf)
+            done += _repair_file(root, path, shelf)
     for finding in _leftovers(root):
         with files.lock(finding.path):
             files.delete(finding.path)
-        done.append(Mended(finding.path, "removed a leftover of a writer that was killed"))
+        done.append(Repair(finding.path, "removed a leftover of a writer that was killed"))
     for finding in _permissions(root):
         files.restrict(finding.path)
-        done.append(Mended(finding.path, "made it readable by its owner only"))
+        done.append(Repair(finding.path, "made it readable by its owner only"))
     counted = hook_state.reset_failures(root)
     if counted is not None:
         what = f"set the count of failures back ({counted})"
-        done.append(Mended(hook_state.failures_file(root), what))
+        done.append(Repair(hook_state.failures_file(root), what))
     return done
 
 
-def _mend_file(root: Path, path: Path, shelf: Collection) -> list[Mended]:
+def _repair_file(root: Path, path: Path, shelf: Collection) -> list[Repair]:
     document = parse_memories(files.read(path) or "", shelf.layout)
     if document.has_conflict:
         return []  # the merge comes first: a person decides which side's entries stay
@@ -134,7 +134,7 @@ def _mend_file(root: Path, path: Path, shelf: Collection) -> list[Mended]:
         return str(document.with_all_sections() if "missing-section" in codes else document)
 
     files.update(path, edit, root=root)
-    return [Mended(path, "; ".join(what), copy)]
+    return [Repair(path, "; ".join(what), copy)]
 
 
 def _read_everything(root: Path, *, logs: bool) -> Iterator[tuple[Path, Sequence[Problem]]]:
@@ -199,7 +199,7 @@ def _across_files(root: Path) -> Iterable[Finding]:
                 yield Finding(stored.path, Problem(stored.line, what, hint, "error", "id-in-two-files"))
 
 
-def _links(root: Path) -> Iterable[Finding]:
+def _check_links(root: Path) -> Iterable[Finding]:
     state = paths.main_checkout(root)
     boundary = paths.state_boundary(root)
     ours = (
@@ -252,13 +252,18 @@ def _permissions(root: Path) -> list[Finding]:
     return [
         Finding(
             path,
-            Problem(1, f"others may read it (mode {stat.S_IMODE(path.stat().st_mode):o})",
-                    "run `ralph doctor --fix` to make it 600", "warning", "permissions"),
+            Problem(
+                1,
+                f"others may read it (mode {stat.S_IMODE(path.stat().st_mode):o})",
+                "run `ralph doctor --fix` to make it 600",
+                "warning",
+                "permissions",
+            ),
             fixable=True,
         )
         for path in sorted(private)
         if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077 and _is_ours(path, root)
-    ]  # fmt: skip
+    ]
 
 
 def _is_ours(path: Path, root: Path) -> bool:
@@ -278,7 +283,7 @@ def _not_folders(root: Path) -> list[Finding]:
     ]
 
 
-def _seen_by_git(root: Path) -> list[Finding]:
+def _tracked_by_git(root: Path) -> list[Finding]:
     missing = not_ignored(root)
     if not missing:
         return []
@@ -303,7 +308,7 @@ def _second_stores(root: Path) -> Iterable[Finding]:
     worktrees = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
     for number, (folder, names, plain) in enumerate(os.walk(root)):
         here = Path(folder)
-        if number > _MOST_FOLDERS:
+        if number > _MAX_FOLDERS:
             return
         if here != root and ".git" in (*names, *plain):
             names.clear()  # a repository or a worktree of its own
@@ -326,11 +331,11 @@ def _second_stores(root: Path) -> Iterable[Finding]:
 
 
 def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
-    for path in secret_places(root):
+    for path in files_to_scan(root):
         yield from secrets_in(path, custom)
 
 
-def secret_places(root: Path) -> list[Path]:
+def files_to_scan(root: Path) -> list[Path]:
     """Every file in which a secret may stand, those that people write first, each once; copies of them as well."""
     library = Library(root)
     shelves = [path for shelf in (library.memories, library.guardrails) for path in shelf.places]
@@ -339,11 +344,11 @@ def secret_places(root: Path) -> list[Path]:
     names: dict[Path, set[str]] = {}
     for place in places:
         names.setdefault(place.parent, set()).add(place.name)
-    copies = [copy for folder in names for copy in sorted(folder.glob("*.bak*")) if _copied(copy) in names[folder]]
-    return [place for place in (*_each_once(places), *copies) if place.exists()]
+    copies = [copy for folder in names for copy in sorted(folder.glob("*.bak*")) if _copy_name(copy) in names[folder]]
+    return [place for place in (*_unique_files(places), *copies) if place.exists()]
 
 
-def _copied(copy: Path) -> str:
+def _copy_name(copy: Path) -> str:
     """The name of the file that a backup is of."""
     return copy.name.partition(".bak")[0]
 
@@ -358,7 +363,7 @@ def secrets_in(path: Path, custom: Sequence[str]) -> list[Finding]:
     ]
 
 
-def _each_once(places: Iterable[Path]) -> list[Path]:
+def _unique_files(places: Iterable[Path]) -> list[Path]:
     """Without a second name of the same file."""
     return list({os.path.realpath(place): place for place in reversed(list(places))}.values())[::-1]
 

@@ -9,6 +9,7 @@ A search looks for words and meaning with the engine of `ralph search`, and then
 walks from the hits. `tests/app/test_graph.py` proves it.
 """
 
+import difflib
 import posixpath
 import sqlite3
 from collections import Counter
@@ -19,18 +20,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
-from ralph.app import graph_sight, index, meaning
-from ralph.errors import NotFound, RalphError, WriteFailed
+from ralph.app import graph_sight, index, meaning, outdated
+from ralph.app.text_cleaning import clean_text
+from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
+from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
+from ralph.formats.knowledge import parse_knowledge
+from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
+from ralph.formats.text import Document, find_entry
+from ralph.formats.work import parse_insights
 from ralph.model import ids
-from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type
+from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
 from ralph.search import graph as walking
 from ralph.search import rank
-from ralph.search.graph import GraphVisibility, ReachedNode, source_facts
-from ralph.store import db, lookup, rows
+from ralph.search.graph import GraphVisibility, ReachedNode, project_files, source_facts
+from ralph.store import db, files, lookup, rows
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
+from ralph.store.sources import Format, Source, sources
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding
@@ -38,15 +46,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 HOPS = 2
 LIMIT = 10
-_SEEDS = 20
-_BUSIEST = 10
-_FADED = 0.05
+_MAX_SEEDS = 20
+_MAX_BUSIEST = 10
+_MIN_SCORE = 0.05
 """What is nearer to a hit than this is told; the rest is chance."""
-_NAMED_OUTRIGHT = 0.8
+_NAMED_SCORE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class GraphOverview:
     """How large the graph is: nodes by type, edges by relation, and the nodes with the most edges."""
 
     nodes: dict[str, int]
@@ -55,7 +63,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class NodeView:
     """One node, the record behind it, if it is one, and every edge at it with the node at its other end."""
 
     node: Node
@@ -64,7 +72,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class GraphPath:
     """A shortest way between two nodes: its edges in order, or none when there is no way."""
 
     start: Node
@@ -74,7 +82,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GraphHit:
     """What a search of the graph found, the best first, and what its reader should know about it."""
 
     hits: tuple[ReachedNode, ...]
@@ -82,7 +90,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
-def asked(
+def query_graph(
     root: Path,
     question: Callable[[sqlite3.Connection, sqlite3.Connection], T],
     progress: Progress | None = None,
@@ -90,26 +98,26 @@ def asked(
     """Ask the graph and the index something, both up to date."""
 
     def ask(connection: sqlite3.Connection) -> T:
-        with closing(beside(root, connection)) as graph:
+        with closing(open_graph(root, connection)) as graph:
             return question(graph, connection)
 
     return index.ask(root, ask, progress)
 
 
-def beside(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+def open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph of an open index, brought up to date; in memory when the index is, or the disk does not let us."""
     path = paths.graph_file(root)
     if connection.execute("PRAGMA database_list").fetchone()[2]:
         for _ in range(2):
             with suppress(WriteFailed, OSError):
                 try:
-                    return _current(stored.connect(path), connection, path)
+                    return _bring_up_to_date(stored.connect(path), connection, path)
                 except db.Damaged:
                     db.remove(path)
-    return _current(stored.in_memory(), connection, path)
+    return _bring_up_to_date(stored.in_memory(), connection, path)
 
 
-def _current(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+def _bring_up_to_date(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     try:
         with db.explained(path):
             stored.sync(graph, connection, lambda key, name: source_facts(connection, key, name))
@@ -122,14 +130,16 @@ def _current(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Pa
 def rebuild(root: Path) -> dict[str, int]:
     """Delete the graph and make it again; how many nodes of each type it has."""
     db.remove(paths.graph_file(root))
-    return asked(root, lambda graph, _: stored.counts(graph)[0])
+    return query_graph(root, lambda graph, _: stored.counts(graph)[0])
 
 
-def related(root: Path, connection: sqlite3.Connection) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
+def related_records(
+    root: Path, connection: sqlite3.Connection
+) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
     """How a search of the index finds what hangs together with its best hits; whatever fails, it does without."""
 
     def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
-        with suppress(RalphError, sqlite3.Error), closing(beside(root, connection)) as graph:
+        with suppress(RalphError, sqlite3.Error), closing(open_graph(root, connection)) as graph:
             return walking.related(graph, connection, keys, at=ids.today())
         return []
 
@@ -139,37 +149,37 @@ def related(root: Path, connection: sqlite3.Connection) -> Callable[[Sequence[in
 # --- questions ---------------------------------------------------------------------------------
 
 
-def overview(root: Path, *, task: str = "") -> Overview:
+def overview(root: Path, *, task: str = "") -> GraphOverview:
     """How large the graph is, or what of it a task may see, and what it hangs on."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Overview:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphOverview:
         if task:
-            return _seen_part(graph, graph_sight.of(graph, connection, task))
-        busiest = stored.busiest(graph, _BUSIEST)
+            return _visible_overview(graph, graph_sight.of(graph, connection, task))
+        busiest = stored.busiest(graph, _MAX_BUSIEST)
         nodes = stored.nodes(graph, [key for key, _ in busiest])
-        return Overview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
+        return GraphOverview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
 
-    return asked(root, question)
+    return query_graph(root, question)
 
 
-def _seen_part(graph: sqlite3.Connection, sight: GraphVisibility) -> Overview:
+def _visible_overview(graph: sqlite3.Connection, sight: GraphVisibility) -> GraphOverview:
     seen = {key: node for key, node in stored.nodes(graph).items() if key not in sight.hidden}
     edges = [row for row in stored.edges(graph) if sight.allows(row.source, row.target)]
     degrees = Counter(end for row in edges for end in (row.source, row.target))
-    busiest = sorted(degrees.items(), key=lambda each: (-each[1], seen[each[0]].id))[:_BUSIEST]
-    return Overview(
+    busiest = sorted(degrees.items(), key=lambda each: (-each[1], seen[each[0]].id))[:_MAX_BUSIEST]
+    return GraphOverview(
         dict(Counter(node.type.value for node in seen.values())),
         dict(Counter(row.relation for row in edges)),
         tuple((seen[key], degree) for key, degree in busiest),
     )
 
 
-def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
+def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """A node with all that is said of it, edges that somebody stated first."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Shown:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> NodeView:
         sight = graph_sight.of(graph, connection, task)
-        key = found(graph, name, sight)
+        key = find_node(graph, name, sight)
         rows_there = sorted({row for row in stored.around(graph, [key]) if sight.allows(row.source, row.target)})
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
         edges = [
@@ -180,9 +190,9 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> Shown:
             (edge, other) for edge, other in edges if (edge.holds(at) and other.holds(at) if at else edge.begun(today))
         ]
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
-        return Shown(nodes[key], _record(connection, nodes[key]), tuple(held))
+        return NodeView(nodes[key], _record(connection, nodes[key]), tuple(held))
 
-    return asked(root, question)
+    return query_graph(root, question)
 
 
 def neighbors(
@@ -199,25 +209,25 @@ def neighbors(
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[ReachedNode]:
         sight = graph_sight.of(graph, connection, task)
-        key = found(graph, name, sight)
+        key = find_node(graph, name, sight)
         return walking.neighbours(
             graph, key, hops=hops, types=types, relations=relations, at=at, visibility=sight, by=ids.today()
         )
 
-    return asked(root, question)
+    return query_graph(root, question)
 
 
-def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> Way:
+def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> GraphPath:
     """A shortest way between two nodes."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Way:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphPath:
         sight = graph_sight.of(graph, connection, task)
-        keys = found(graph, start, sight), found(graph, end, sight)
+        keys = find_node(graph, start, sight), find_node(graph, end, sight)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, at=at, visibility=sight, by=ids.today())
-        return Way(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
+        return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
-    return asked(root, question)
+    return query_graph(root, question)
 
 
 def search(
@@ -231,26 +241,26 @@ def search(
     task: str = "",
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
-) -> Answer:
+) -> GraphHit:
     """What answers some words, and what hangs together with that: all that held at a time, or that holds now."""
     when = at or ids.today()
     told: list[str] = []
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> Answer:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphHit:
         told.clear()
         query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, told.append)
         keep = [part for part in lookup.sight(rows.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
-        ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_SEEDS, meaning=near)
-        seeds = _seeds(graph, connection, ranked) | _outright(graph, words)
+        ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
+        seeds = _seeds(graph, connection, ranked) | _named_nodes(graph, words)
         known = stored.nodes(graph, seeds)
         sight = graph_sight.of(graph, connection, task)
         kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
         hits = walking.walk(graph, kept, hops=hops, at=when, visibility=sight, hub=walking.HUB)
-        fit = [each for each in hits if each.score >= _FADED and (not types or each.node.type in types)]
-        return Answer(tuple(fit[:limit]), when, tuple(told))
+        fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
+        return GraphHit(tuple(fit[:limit]), when, tuple(told))
 
-    return asked(root, question, progress)
+    return query_graph(root, question, progress)
 
 
 def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranking) -> dict[int, float]:
@@ -270,15 +280,15 @@ def _node_of(connection: sqlite3.Connection, key: int, name: str) -> str:
     return entity_id(NodeType.TASK, row[0] or "")
 
 
-def _outright(graph: sqlite3.Connection, words: str) -> dict[int, float]:
+def _named_nodes(graph: sqlite3.Connection, words: str) -> dict[int, float]:
     """The files, tags, tasks and sessions that the words name outright."""
     spellings = {words.strip(), *words.split()}
     wanted = [entity_id(kind, name) for name in spellings for kind in ENTITY_TYPES]
     wanted += [name for name in spellings if entity_type(name) is not None]
-    return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_OUTRIGHT)
+    return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_SCORE)
 
 
-def found(graph: sqlite3.Connection, name: str, sight: GraphVisibility = walking.ALL_VISIBLE) -> int:
+def find_node(graph: sqlite3.Connection, name: str, sight: GraphVisibility = walking.ALL_VISIBLE) -> int:
     """The key of the node that somebody names and may see; NotFound says which one may be meant."""
     bare = name.strip()
     named_ = (stored.key_of(graph, spelling) for spelling in spellings(bare))
@@ -299,9 +309,13 @@ def spellings(name: str) -> list[str]:
         return [name, entity_id(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
     tidy = posixpath.normpath(name) if name else name
     return [
-        name, entity_id(NodeType.FILE, tidy), entity_id(NodeType.TASK, name), entity_id(NodeType.SESSION, name),
-        entity_id(NodeType.TAG, name.lower()), entity_id(NodeType.SYMBOL, tidy),
-    ]  # fmt: skip
+        name,
+        entity_id(NodeType.FILE, tidy),
+        entity_id(NodeType.TASK, name),
+        entity_id(NodeType.SESSION, name),
+        entity_id(NodeType.TAG, name.lower()),
+        entity_id(NodeType.SYMBOL, tidy),
+    ]
 
 
 def _nearest(graph: sqlite3.Connection, name: str, sight: GraphVisibility) -> str:
@@ -329,3 +343,200 @@ def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, R
 def _row(connection: sqlite3.Connection, name: str) -> int | None:
     row = connection.execute("SELECT key FROM records WHERE id = ?", (name,)).fetchone()
     return int(row[0]) if row is not None else None
+
+
+# NOTE: `ralph graph link` and `unlink`: an edge that somebody states, written into the record's own file.
+
+_LINKABLE = {
+    Format.MEMORIES: EdgeForm.COMMENT,
+    Format.GUARDRAILS: EdgeForm.COMMENT,
+    Format.KNOWLEDGE: EdgeForm.FRONT,
+    Format.INSIGHTS: EdgeForm.LINKS,
+}
+"""The files that can hold edges, and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """What became of an edge: where it stands, whether that changed anything, and the change as a diff."""
+
+    source: str
+    edge: StatedEdge
+    path: Path
+    changed: bool
+    diff: str
+
+
+def link(
+    root: Path,
+    source: str,
+    relation: str,
+    target: str,
+    *,
+    since: str = "",
+    until: str = "",
+    dry_run: bool = False,
+    patterns: Sequence[str] = (),
+) -> LinkChange:
+    """State an edge; from today on, unless another day is named. The same one again changes nothing."""
+    how = _parse_relation(relation)
+    clean_text(target, patterns=patterns)  # Refused for a secret
+    if since and until and until < since:
+        raise UsageError(f"the edge would end ({until}) before it begins ({since})", hint="swap the two days")
+    record_id, place = _locate_source(root, source)
+    end = _link_target(root, record_id, how, target)
+    if how is Relation.SUPERSEDES and (since or until):
+        hint = "leave out the days: it holds from when the new record was made"
+        raise UsageError("what supersedes something does so for good", hint=hint)
+    if how is Relation.SUPERSEDES:
+        _refuse_cycle(root, record_id, end)
+
+    def change(record: Record, form: EdgeForm) -> Record:
+        there = next((edge for edge in stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
+        if there is not None and (not since or since == there.since) and (not until or until == there.until):
+            return record
+        begin = since or (there.since if there is not None else ids.today())
+        bare = how is Relation.SUPERSEDES
+        return with_edge(record, StatedEdge(how, end, "" if bare else begin, until), form)
+
+    return _write_link(root, record_id, place, StatedEdge(how, end, since, until), change, dry_run)
+
+
+def _refuse_cycle(root: Path, new: str, old: str) -> None:
+    """Refused when the outdated one already supersedes the other, directly or by way of others."""
+    pairs = index.ask(root, lookup.superseding)
+    if new in outdated.circling([*pairs, (new, old)]) and new not in outdated.circling(pairs):
+        what = f"{old} already supersedes {new}: if each took the other's place, neither would hold"
+        raise Refused(what, hint=f"take that away first: `ralph graph link {old} supersedes {new} --remove`")
+
+
+def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> LinkChange:
+    """Take a stated edge away; NotFound when nobody stated it."""
+    how = _parse_relation(relation)
+    record_id, place = _locate_source(root, source)
+    bare = target.strip()
+    wanted = [name for name in (bare, *spellings(bare), _record_id(root, bare)) if name]
+    meant: list[str] = []
+
+    def change(record: Record, form: EdgeForm) -> Record:
+        there = [edge.target for edge in stated_edges(record) if edge.relation is how]
+        meant[:] = [name for name in wanted if name in there][:1]
+        if not meant:
+            hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"
+            raise NotFound(f"{record_id} states no edge {how.value} {target}", hint=hint)
+        return without_edge(record, how, meant[0], form)
+
+    done = _write_link(root, record_id, place, StatedEdge(how, target), change, dry_run)
+    return LinkChange(done.source, StatedEdge(how, meant[0]), done.path, done.changed, done.diff)
+
+
+def _parse_relation(word: str) -> Relation:
+    found = parse_relation(word)
+    if found is None:
+        raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
+    return found
+
+
+def _locate_source(root: Path, source: str) -> tuple[str, Source]:
+    """The record that is to hold an edge, and its file; Refused when such a file cannot hold one."""
+
+    def question(found: sqlite3.Connection, held: sqlite3.Connection) -> tuple[Node, str, str]:
+        node = _read_node(found, source)
+        if entity_type(node.id) is not None:
+            hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
+            raise Refused(f"{node.id} is no record", hint=hint)
+        sql = "SELECT r.key, s.path FROM records r JOIN sources s ON s.key = r.source WHERE r.id = ?"
+        key, path = held.execute(sql, (node.id,)).fetchone()
+        return node, rows.records(held, [key])[key].id, path
+
+    node, given, path = query_graph(root, question)
+    file = next((each for each in sources(root) if each.name == path), None)
+    if file is None:
+        raise NotFound(f"{path}: is gone", hint="run the command again")
+    if file.format not in _LINKABLE:
+        hint = "put it the other way round, or keep it as a memory first: `ralph memory add`"
+        raise Refused(f"{path}: {node.type.value} {given} stands in a file that cannot hold edges", hint=hint)
+    return given, file
+
+
+def _read_node(found: sqlite3.Connection, name: str) -> Node:
+    key = find_node(found, name)
+    return stored.nodes(found, [key])[key]
+
+
+def _record_id(root: Path, name: str) -> str:
+    """The id of the node that a name means, or "" when there is none."""
+    try:
+        return query_graph(root, lambda found, _: _read_node(found, name).id)
+    except NotFound:
+        return ""
+
+
+def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
+    """The id of what an edge leads to: a node that is there, or a file, tag, task or symbol that may come."""
+    bare = name.strip()
+    end = _record_id(root, bare)
+    kind = entity_type(end or bare)
+    if not end and kind is not None:
+        end = _normalise_name(kind, bare)
+    if not end and (root / bare).is_file():
+        end = _normalise_name(NodeType.FILE, entity_id(NodeType.FILE, bare))
+    if not end:
+        hint = (
+            f"name a record by its id or title, or another node as {', '.join(f'{each}:...' for each in ENTITY_TYPES)}"
+        )
+        raise NotFound(f"there is no record {name}", hint=hint)
+    if end == record_id:
+        raise UsageError(f"{record_id} cannot lead to itself", hint="name two different nodes")
+    if how is Relation.SUPERSEDES and entity_type(end) is not None:
+        raise UsageError(f"{end} is no record, so nothing supersedes it", hint="name the record that is outdated")
+    return end
+
+
+def _normalise_name(kind: NodeType, name: str) -> str:
+    """The id of a node that is not there yet; Refused for a path outside of the project."""
+    rest = " ".join(name.partition(":")[2].split())
+    if kind in (NodeType.FILE, NodeType.SYMBOL):
+        file, mark, symbol = rest.partition("#") if kind is NodeType.SYMBOL else (rest, "", "")
+        inside = next(project_files([posixpath.normpath(file)] if file else []), "")
+        if not inside or (kind is NodeType.SYMBOL and not symbol):
+            hint = "name it from the project's root: file:src/a.ts, symbol:src/a.ts#name"
+            raise Refused(f"{name} is not in the project", hint=hint)
+        rest = f"{inside}{mark}{symbol}"
+    return entity_id(kind, rest.lower() if kind is NodeType.TAG else rest)
+
+
+def _write_link(
+    root: Path,
+    record_id: str,
+    place: Source,
+    edge: StatedEdge,
+    change: Callable[[Record, EdgeForm], Record],
+    dry_run: bool,
+) -> LinkChange:
+    """Change one record in its file, or only say how."""
+    texts: list[str] = []
+
+    def edit(text: str) -> str:
+        document = _parse_document(place, text)
+        record = find_entry(document.entries, record_id).record
+        after = change(record, _LINKABLE[place.format])
+        texts[:] = [text, text if after is record else str(document.replace(record_id, after))]
+        return texts[1]
+
+    if dry_run:
+        edit(files.read(place.path) or "")
+    else:
+        files.update(place.path, edit, root=paths.main_checkout(root) if place.format is Format.INSIGHTS else root)
+    name = paths.shown(place.path, root)
+    before, after = (text.splitlines(keepends=True) for text in texts)
+    diff = "".join(difflib.unified_diff(before, after, name, name, n=1))
+    return LinkChange(record_id, edge, place.path, texts[0] != texts[1], diff)
+
+
+def _parse_document(place: Source, text: str) -> Document:
+    if place.format is Format.KNOWLEDGE:
+        return parse_knowledge(text, place.path.stem)
+    if place.format is Format.INSIGHTS:
+        return parse_insights(text)
+    return parse_memories(text, GUARDRAILS if place.format is Format.GUARDRAILS else MEMORIES)

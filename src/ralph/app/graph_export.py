@@ -55,7 +55,7 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
     if task and task not in folders:
         raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
     wanted = [task] if task else sorted(folders)
-    parts = graph.asked(root, lambda found, index: [part_of(found, index, name) for name in wanted])
+    parts = graph.query_graph(root, lambda found, index: [part_of(found, index, name) for name in wanted])
     return [_written(root, name, folders[name], part, embedding) for name, part in zip(wanted, parts, strict=True)]
 
 

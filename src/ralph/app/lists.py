@@ -32,9 +32,9 @@ _ORDER = {
     TaskStatus.FAILED: 3,
     TaskStatus.DONE: 4,
 }
-_TITLE = 160
+_TITLE_LENGTH = 160
 _LEDGER = 1 << 28
-_NEWEST = 20
+_DONE_SHOWN = 20
 """So many of the newest runs are looked at for a task, beside those that the journal names."""
 _WORKED_ON = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
 _ENDED = "SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"
@@ -105,7 +105,7 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class TaskList:
     """Tasks in an order, how many there are in each state, and the files that say none."""
 
     rows: tuple[TaskRow, ...]
@@ -123,33 +123,33 @@ class Tasks:
         return kept
 
 
-def tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> Tasks:
+def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> TaskList:
     """The tasks whose id, title or description has some words, in these states; the counts are of every state."""
     if sort not in SORTS:
         raise UsageError(f"{sort!r} is no order of tasks", hint=f"one of {', '.join(SORTS)}")
     found, unread = task.list_(root)
     wanted = words.casefold()
-    said = [each for each in found if wanted in _words(each)]
+    said = [each for each in found if wanted in _searched_text(each)]
     by_state = {state.value: 0 for state in TaskStatus}
     for each in said:
-        state = state_of(each)
+        state = task_state(each)
         by_state[state] = by_state.get(state, 0) + 1
-    kept = [task_row(each) for each in said if not states or state_of(each) in states]
+    kept = [task_row(each) for each in said if not states or task_state(each) in states]
     notes = tuple(f"{paths.shown(each.path, root)}: {each.what}" for each in unread)
-    return Tasks(tuple(_sorted(kept, sort)), by_state, notes)
+    return TaskList(tuple(_sort_rows(kept, sort)), by_state, notes)
 
 
-def _words(listed: Listed) -> str:
+def _searched_text(listed: Listed) -> str:
     return f"{listed.task.id}\n{listed.task.title}\n{listed.task.description}".casefold()
 
 
-def state_of(listed: Listed) -> str:
+def task_state(listed: Listed) -> str:
     """A task's state as everybody calls it; somebody's own word where nobody knows it."""
     known = status_of(listed.task)
     return known.value if known is not None else listed.task.status
 
 
-def _sorted(found: list[TaskRow], sort: str) -> list[TaskRow]:
+def _sort_rows(found: list[TaskRow], sort: str) -> list[TaskRow]:
     if sort == "newest":
         return sorted(found, key=lambda row: (row.created_at, row.id), reverse=True)
     if sort == "title":
@@ -165,11 +165,22 @@ def task_row(listed: Listed) -> TaskRow:
     """A task as a row."""
     held = listed.task
     return TaskRow(
-        id=held.id, title=held.title, status=state_of(listed), priority=held.priority, created_at=held.created_at,
-        updated_at=held.updated_at, parent=held.parent or "", feature=held.feature or "", branch=held.branch or "",
-        worktree=held.worktree or "", run=held.claim.run if held.claim is not None and listed.is_held else "",
-        attempts=held.attempts, depends_on=held.blocked_by, waits_for=listed.waits_for, ready=listed.is_ready,
-    )  # fmt: skip
+        id=held.id,
+        title=held.title,
+        status=task_state(listed),
+        priority=held.priority,
+        created_at=held.created_at,
+        updated_at=held.updated_at,
+        parent=held.parent or "",
+        feature=held.feature or "",
+        branch=held.branch or "",
+        worktree=held.worktree or "",
+        run=held.claim.run if held.claim is not None and listed.is_held else "",
+        attempts=held.attempts,
+        depends_on=held.blocked_by,
+        waits_for=listed.waits_for,
+        ready=listed.is_ready,
+    )
 
 
 # --- runs ----------------------------------------------------------------------------------------
@@ -179,7 +190,7 @@ def task_row(listed: Listed) -> TaskRow:
 def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[RunRow], int]:
     """The newest runs (of a task) first, those that are under way before all others; and how many there are."""
     if task_id:
-        own = _of_task(root, task_id)
+        own = _runs_of_task(root, task_id)
         found, total = own[offset : offset + limit], len(own)
     else:
         found, total = runs.newest(root, limit, offset)
@@ -187,9 +198,9 @@ def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = ""
     return sorted(rows, key=lambda row: not row.live), total
 
 
-def _of_task(root: Path, task_id: str) -> list[Run]:
+def _runs_of_task(root: Path, task_id: str) -> list[Run]:
     """The runs that worked on a task, the newest first: by the journal, and those that came to no iteration."""
-    newest, _ = runs.newest(root, _NEWEST)
+    newest, _ = runs.newest(root, _DONE_SHOWN)
     found = {each.id: each for each in newest if task_id in (each.task, *each.only, *each.done, *each.failed)}
     told = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(_WORKED_ON, (task_id,))])
     for name in told:
@@ -203,14 +214,26 @@ def run_row(root: Path, run: Run) -> RunRow:
     """A run as a row."""
     live = runs.lives(root, run)
     return RunRow(
-        id=run.id, task=run.task or "".join(run.only[:1]), goal=run.goal, status=run.status.value, reason=run.reason,
-        started_at=run.started_at, ended_at=run.ended_at, iterations=run.iterations, agent=run.agent, model=run.model,
-        tokens=sum(prompt_tokens(root, run.id).values()), cost=run.cost, seconds=round(run.seconds, 3), live=live,
-        step=run.step, why=_why(run, live),
-    )  # fmt: skip
+        id=run.id,
+        task=run.task or "".join(run.only[:1]),
+        goal=run.goal,
+        status=run.status.value,
+        reason=run.reason,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        iterations=run.iterations,
+        agent=run.agent,
+        model=run.model,
+        tokens=sum(prompt_tokens(root, run.id).values()),
+        cost=run.cost,
+        seconds=round(run.seconds, 3),
+        live=live,
+        step=run.step,
+        why=_end_reason(run, live),
+    )
 
 
-def _why(run: Run, live: bool) -> str:
+def _end_reason(run: Run, live: bool) -> str:
     if run.status is not RunStatus.RUNNING:
         return run.words or run.reason
     if not live:
@@ -220,11 +243,11 @@ def _why(run: Run, live: bool) -> str:
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
     """What each prompt of a run costs, by iteration."""
-    return {each.iteration: _counted(each.path, each.size) for each in runs.snapshots(root, run_id)}
+    return {each.iteration: _token_count(each.path, each.size) for each in runs.snapshots(root, run_id)}
 
 
 @lru_cache(maxsize=20_000)
-def _counted(path: Path, size: int) -> int:
+def _token_count(path: Path, size: int) -> int:
     """The tokens of a snapshot; its size is part of the question, so that a file of the same name is counted anew."""
     return estimate(files.read(path) or "")
 
@@ -249,11 +272,19 @@ def session_row(session: Session, tokens: int = 0, *, is_over: bool = False) -> 
     title = " ".join(first.split())
     is_chat = bool(session.task) or session.mode == "plan"
     return SessionRow(
-        id=session.id, title=title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…", host=session.host,
-        agent=session.host if is_chat else "", task=session.task, mode=session.mode if is_chat else "",
-        started_at=session.started_at, ended_at=session.ended_at, observations=session.observations,
-        messages=session.messages, tokens_injected=tokens, status="ended" if is_over else "open",
-    )  # fmt: skip
+        id=session.id,
+        title=title if len(title) <= _TITLE_LENGTH else f"{title[: _TITLE_LENGTH - 1]}…",
+        host=session.host,
+        agent=session.host if is_chat else "",
+        task=session.task,
+        mode=session.mode if is_chat else "",
+        started_at=session.started_at,
+        ended_at=session.ended_at,
+        observations=session.observations,
+        messages=session.messages,
+        tokens_injected=tokens,
+        status="ended" if is_over else "open",
+    )
 
 
 def is_over(root: Path, session_id: str) -> bool:
@@ -265,24 +296,24 @@ def is_over(root: Path, session_id: str) -> bool:
 # --- the ledger ----------------------------------------------------------------------------------
 
 
-def book(root: Path) -> usage.Ledger:
+def read_ledger(root: Path) -> usage.Ledger:
     """The whole ledger, read again when it has changed."""
     path = usage.ledger_file(root)
     try:
         now = path.stat()
     except OSError:
         return usage.Ledger()
-    return _book(root, now.st_mtime_ns, now.st_size)
+    return _cached_ledger(root, now.st_mtime_ns, now.st_size)
 
 
 @lru_cache(maxsize=2)
-def _book(root: Path, changed: int, size: int) -> usage.Ledger:
+def _cached_ledger(root: Path, changed: int, size: int) -> usage.Ledger:
     return usage.read_ledger(root, _LEDGER)
 
 
 def tokens_by_session(root: Path) -> Mapping[str, int]:
     """How many tokens each session was handed."""
     found: dict[str, int] = {}
-    for each in book(root).injections:
+    for each in read_ledger(root).injections:
         found[each.session] = found.get(each.session, 0) + each.tokens
     return found

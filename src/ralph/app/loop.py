@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, board, check, feature, runs, scratchpad, task, task_file
+from ralph.app import agents, board, citations, feature, runs, scratchpad, task, task_file
 from ralph.app.board import is_live, status_of
 from ralph.app.loop_parts import LoopPlan, Teller, Workbench, count_noun
 from ralph.app.worktrees import worktree
@@ -251,7 +251,7 @@ def _run_to_end(
         _print_introduction(bench, ready)
         run = _begin(bench, run, ready, wish, fresh=fresh)
         if run.status is RunStatus.RUNNING:
-            best_effort(lambda: check.refresh(root, patience=_CITATION_SECONDS))
+            best_effort(lambda: citations.refresh_results(root, patience=_CITATION_SECONDS))
             run = engine.run(run, bench.parts(), bench.plan.limits, results)
     except KeyboardInterrupt:
         run = _end_in_the_middle(bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on")

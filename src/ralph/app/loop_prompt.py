@@ -9,17 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import (
-    check,
-    feature,
-    index,
-    journal,
-    knowledge,
-    memory,
-    scratchpad,
-    task,
-    task_memory,
-)
+from ralph.app import citations, feature, index, journal, knowledge, memory, scratchpad, task, task_memory
 from ralph.context import brief, render
 from ralph.context import brief as rendering
 from ralph.context.budget import useful_order
@@ -94,7 +84,9 @@ def _guardrails(root: Path, config: Config) -> str:
     """Return the guardrails, if memories are enabled."""
     if not config.memories.enabled:
         return ""
-    records = check.marked(root, memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))]))
+    records = citations.marked(
+        root, memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))])
+    )
     return prompt.render_section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
 
 
@@ -103,7 +95,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
     choice = settings.filter
-    records = check.marked(root, memory.current([stored.record for stored in memory.list_(root)]))
+    records = citations.marked(root, memory.current([stored.record for stored in memory.list_(root)]))
     records = brief.filter_memories(
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import check, graph, index, insight
+from ralph.app import citations, graph, index, insight
 from ralph.app.insight import FIRST, Insight
 from ralph.app.summary import SECONDS, Run, answer, refused, words
 from ralph.capture import privacy
@@ -99,7 +99,7 @@ def insight_item(each: Insight, root: Path) -> ReviewItem:
 def stale_citations(root: Path) -> list[ReviewItem]:
     """Return the memories that cite a file or symbol which is gone or has moved."""
     stale = []
-    for report in check.check(root):
+    for report in citations.check_citations(root):
         if not report.is_stale or report.record.status is Status.RETIRED:
             continue
         problems = [each for each in report.looked if each.verdict in STALE]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import check, graph, index, meaning, outdated, sight
+from ralph.app import citations, graph, index, meaning, outdated, sight
 from ralph.context import tokens
 from ralph.errors import NotFound
 from ralph.model import ids
@@ -107,10 +107,10 @@ def search(
             return _whole(connection, query.text.split(), query.layer, query.task)
         told: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, asked, told.append)
-        related = graph.related(root, connection) if connected else None
+        related = graph.related_records(root, connection) if connected else None
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
         past = outdated.notes(connection, [hit.record for hit in found.hits])
-        found = replace(found, hits=outdated.ranked(check.ranked(root, found.hits), past))
+        found = replace(found, hits=outdated.ranked(citations.rank_stale_lower(root, found.hits), past))
         single = once_each(found.hits)[:limit]
         room = max(LINE, LINES // max(len(single), 1))
         shown = tuple(

@@ -1,7 +1,7 @@
 """What was verified of the files that records cite (`ralph doctor --citations`), for injection.
 
 It stands in `cache/citations` (`context/recall.py`); whether that is out of date is told by a few file times, git
-is not asked. Apart from `app/check.py`, because every start of a session asks this, and few of them have anything
+is not asked. Apart from `app/citations.py`, because every start of a session asks this, and few of them have anything
 to verify: what does that takes its time to load. `tests/app/test_check.py` and `tests/app/test_check_refresh.py`
 prove it.
 """

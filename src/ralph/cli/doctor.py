@@ -5,8 +5,9 @@ import os
 import click
 
 from ralph import paths
-from ralph.app import check, doctor
-from ralph.app.check import Report
+from ralph.app import citations as check
+from ralph.app import doctor
+from ralph.app.citations import CitationReport
 from ralph.app.doctor import Finding
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
@@ -105,7 +106,7 @@ def finding_json(finding: Finding) -> dict[str, object]:
 
 
 def _print_citations(ctx: click.Context, ids: tuple[str, ...], ci: bool, form: str) -> int:
-    reports = check.check(invocation(ctx).root, ids)
+    reports = check.check_citations(invocation(ctx).root, ids)
     if form == "json":
         click.echo(json_text([report_json(each) for each in reports]))
     else:
@@ -115,7 +116,7 @@ def _print_citations(ctx: click.Context, ids: tuple[str, ...], ci: bool, form: s
     return 1 if ci and any(each.is_stale for each in reports) else 0
 
 
-def _citation_summary(found: tuple[Report, ...]) -> str:
+def _citation_summary(found: tuple[CitationReport, ...]) -> str:
     if not found:
         return "No record cites anything."
     counts = {verdict: sum(each.verdict is verdict for each in found) for verdict in CitationState}
@@ -123,7 +124,7 @@ def _citation_summary(found: tuple[Report, ...]) -> str:
     return f"{len(found)} record(s) cite something: {words}"
 
 
-def _print_report(report: Report, *, whole: bool) -> None:
+def _print_report(report: CitationReport, *, whole: bool) -> None:
     reported = [each for each in report.looked if whole or each.verdict in (*STALE, CitationState.CHANGED)]
     for each in reported:
         word = click.style(each.verdict.value, fg=_VERDICT_COLOURS.get(each.verdict))
@@ -132,7 +133,7 @@ def _print_report(report: Report, *, whole: bool) -> None:
         click.echo(f"{one_line(where)}: {word}: {each.citation.kind.value} {one_line(f'{each.citation}{why}')}")
 
 
-def report_json(report: Report) -> dict[str, object]:
+def report_json(report: CitationReport) -> dict[str, object]:
     """Return a record's citations as JSON."""
     return {
         "id": report.record.id,

@@ -5,8 +5,7 @@ import click
 from ralph import paths
 from ralph.app import forget as verbs
 from ralph.app.asking import when
-from ralph.app.forget import Plan
-from ralph.app.forgetting import Vanishing, Wanted
+from ralph.app.forget import ForgetPlan, ForgetRequest, ForgottenRecord
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option, text_argument
 from ralph.cli.output import bar, cut, json_text, one_line
@@ -46,7 +45,7 @@ def cli(
     if matching is not None and not matching.strip():
         raise UsageError("an empty text matches everything", hint="name the text that must be forgotten")
     call = invocation(ctx)
-    made = verbs.plan(call.root, Wanted(tuple(dict.fromkeys(ids)), session, when(before), matching or ""))
+    made = verbs.plan_forget(call.root, ForgetRequest(tuple(dict.fromkeys(ids)), session, when(before), matching or ""))
     if yes:
         with bar("reading the files") as progress:
             verbs.forget(call.root, made, progress)
@@ -57,7 +56,7 @@ def cli(
     return 1 if yes and made.left else 0
 
 
-def _print(made: Plan, call: Invocation, yes: bool) -> None:
+def _print(made: ForgetPlan, call: Invocation, yes: bool) -> None:
     verb = "removed" if yes else "would remove"
     for each in made.vanishing:
         place = f"{one_line(paths.shown(each.path, call.root))}:{each.line}"
@@ -72,12 +71,12 @@ def _print(made: Plan, call: Invocation, yes: bool) -> None:
         click.echo(f"Forgot {len(made.vanishing)}." if made.vanishing else "Nothing could be removed.")
 
 
-def _words(each: Vanishing) -> str:
+def _words(each: ForgottenRecord) -> str:
     begin = cut(one_line(each.text), _BEGIN)
     return " ".join(filter(None, [one_line(each.id), f"({one_line(each.what)})", begin]))
 
 
-def _shape(made: Plan, yes: bool) -> dict[str, object]:
+def _shape(made: ForgetPlan, yes: bool) -> dict[str, object]:
     going = [
         {"file": str(each.path), "line": each.line, "id": each.id, "what": each.what, "text": each.text}
         for each in made.vanishing

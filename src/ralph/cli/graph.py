@@ -6,8 +6,7 @@ from ralph import paths
 from ralph.app import graph as verbs
 from ralph.app import graph_export
 from ralph.app.asking import node_types, relations, when
-from ralph.app.graph import HOPS, LIMIT, Overview, Shown
-from ralph.app.graph_link import Linked, link, unlink
+from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, link, unlink
 from ralph.app.json_shapes import edge_json, node_json, record_json
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, format_option
@@ -255,7 +254,7 @@ def _day(words: str) -> str:
     return found[:10]
 
 
-def _print_overview(found: Overview, form: str) -> None:
+def _print_overview(found: GraphOverview, form: str) -> None:
     if form == "json":
         busiest = [{**node_json(node), "edges": degree} for node, degree in found.busiest]
         click.echo(json_text({"nodes": found.nodes, "edges": found.edges, "busiest": busiest}))
@@ -272,7 +271,7 @@ def _print_overview(found: Overview, form: str) -> None:
         click.echo(table(["EDGES", "ID", "NAME"], rows))
 
 
-def _print_shown(shown: Shown, today: str) -> None:
+def _print_shown(shown: NodeView, today: str) -> None:
     node = shown.node
     click.echo(click.style(one_line(node.name), bold=True))
     for name, value in (
@@ -367,7 +366,7 @@ def _reached(each: ReachedNode) -> dict[str, object]:
     return {**node_json(each.node), "score": each.score, "hops": each.hops, "via": via, "start": each.start}
 
 
-def _print_linked(done: Linked, call: Invocation, form: str, word: str, dry_run: bool) -> None:
+def _print_linked(done: LinkChange, call: Invocation, form: str, word: str, dry_run: bool) -> None:
     edge = done.edge
     if form == "json":
         shape = {

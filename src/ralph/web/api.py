@@ -15,7 +15,7 @@ from starlette.routing import Route
 from ralph import __version__
 from ralph.app import hook_state, insight, lists, preview
 from ralph.app.chat_history import ToolUse, Turn
-from ralph.app.lists import Tasks
+from ralph.app.lists import TaskList
 from ralph.app.pages import changes, detail, graph_view
 from ralph.app.pages import dashboard as app_dashboard
 from ralph.app.pages import health as app_health
@@ -287,14 +287,14 @@ def _notices_json(found: Iterable[Notice]) -> list[dict[str, object]]:
     return [asdict(each) for each in found]
 
 
-def _tasks_json(found: Tasks) -> dict[str, object]:
+def _tasks_json(found: TaskList) -> dict[str, object]:
     return {"by_state": dict(found.by_state), "notes": list(found.notes)}
 
 
 def get_tasks(asked: ApiRequest) -> Mapping[str, object]:
     """A page of tasks."""
     sort = asked.word("sort") or "priority"
-    found = lists.tasks(asked.root, states=asked.words("state"), words=asked.word("q"), sort=sort)
+    found = lists.list_tasks(asked.root, states=asked.words("state"), words=asked.word("q"), sort=sort)
     shown = found.rows[asked.offset : asked.offset + asked.limit]
     return {"items": [asdict(row) for row in shown], "total": len(found.rows), **_tasks_json(found)}
 

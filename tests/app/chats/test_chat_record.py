@@ -8,7 +8,7 @@ from tests.app.chatting import HOST, Place, answers, place
 
 from ralph.app import chat_history, compress, forget, hook, index, session
 from ralph.app.chat_log import event_time
-from ralph.app.forgetting import Wanted
+from ralph.app.forget import ForgetRequest
 from ralph.capture.event import Event, Happening
 from ralph.model.query import Detail
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
@@ -88,8 +88,8 @@ def test_a_text_that_is_too_long_for_an_observation_is_shown_whole_and_searched_
 def test_what_is_forgotten_takes_its_whole_text_along(here: Place) -> None:
     here.new("How?", *answers(LONG))
     _, answer = session.show(here.root, HOST)
-    wanted = Wanted(ids=(answer.shown[1].hit.record.id,))
-    forget.forget(here.root, forget.plan(here.root, wanted))
+    wanted = ForgetRequest(ids=(answer.shown[1].hit.record.id,))
+    forget.forget(here.root, forget.plan_forget(here.root, wanted))
     assert "Step" not in here.log(HOST)
     assert here.told(HOST) == [("user", "How?")]
 

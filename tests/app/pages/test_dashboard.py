@@ -99,7 +99,7 @@ class TestRows:
         broken = tmp_path / ".ralph" / "tasks" / "t-broken" / "task.json"
         broken.parent.mkdir()
         broken.write_text("{", encoding="utf-8", newline="")
-        found = lists.tasks(tmp_path)
+        found = lists.list_tasks(tmp_path)
         assert [row.title for row in found.rows] == ["good"]
         assert found.notes[0].startswith(".ralph/tasks/t-broken/task.json: ")
 
@@ -108,7 +108,7 @@ class TestRows:
         added.path.write_text(
             added.path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline=""
         )
-        found = lists.tasks(tmp_path)
+        found = lists.list_tasks(tmp_path)
         assert found.rows[0].status == "parked"
         assert found.by_state["parked"] == 1
 

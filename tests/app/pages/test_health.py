@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import graph_link, memory, usage
+from ralph.app import graph, memory, usage
 from ralph.app.pages import dashboard, health
 from ralph.model.record import MemoryKind
 
@@ -32,7 +32,7 @@ class TestDoubles:
     def test_what_supersedes_another_is_no_double(self, tmp_path: Path) -> None:
         first, second = put(tmp_path, REDIS, REDIS + " Always.")
         assert health.memory_health(tmp_path).counts["duplicates"] == 1
-        graph_link.link(tmp_path, second, "supersedes", first)
+        graph.link(tmp_path, second, "supersedes", first)
         assert health.memory_health(tmp_path).counts["duplicates"] == 0
 
     def test_common_words_alone_bring_nothing_together(self) -> None:

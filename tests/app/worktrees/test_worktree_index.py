@@ -17,7 +17,7 @@ from tests.cli.runner import Block, page
 
 from ralph import paths
 from ralph.app import doctor, forget, graph, index, meaning, search
-from ralph.app.forgetting import Wanted
+from ralph.app.forget import ForgetRequest
 from ralph.formats.log import encode_record
 from ralph.hooks.record import Project as HookProject
 from ralph.model.query import Query
@@ -163,7 +163,7 @@ def test_what_is_forgotten_is_in_no_index_of_any_checkout(checkouts: Checkouts) 
     for root in checkouts.all:
         found(root)
         graph.overview(root)
-    forget.forget(checkouts.two, forget.plan(checkouts.two, Wanted(matching=LOGGED)))
+    forget.forget(checkouts.two, forget.plan_forget(checkouts.two, ForgetRequest(matching=LOGGED)))
     held = [path for path in (checkouts.main / ".ralph").rglob("*.db*") if LOGGED.encode() in path.read_bytes()]
     assert held == []
     assert [LOGGED in found(root) for root in checkouts.all] == [False, False, False]

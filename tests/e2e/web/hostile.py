@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from tests.web import sample
 from tests.web.sample import Clock, Maker, Sample
 
-from ralph.app import graph_link, knowledge, memory, task_memory
+from ralph.app import graph, knowledge, memory, task_memory
 from ralph.model.record import MemoryKind
 
 SCRIPT = "<script>window.hacked = 'script'</script>"
@@ -73,7 +73,7 @@ def plant(root: Path) -> Planted:
         kept = memory.add(root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human")
         sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))
-        graph_link.link(root, kept.stored.record.id, "affects", f"file:{FILE}")
+        graph.link(root, kept.stored.record.id, "affects", f"file:{FILE}")
         task = task_memory.add(root, TITLE, MARKDOWN).task.id
         maker = Maker(shop, Clock(datetime.now(UTC)))
         maker.session(SESSION, 0.2, 9, _story())

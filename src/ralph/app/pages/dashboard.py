@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import hook_state, index, lists
-from ralph.app.lists import RunRow, SessionRow, Tasks
+from ralph.app.lists import RunRow, SessionRow, TaskList
 from ralph.app.logs import moment
 from ralph.app.usage import Injection, Ledger
 from ralph.model import ids
@@ -87,7 +87,7 @@ class Notice:
 class Dashboard:
     """Everything that is quickly told."""
 
-    tasks: Tasks
+    tasks: TaskList
     runs: tuple[RunRow, ...]
     sessions: tuple[SessionRow, ...]
     tokens: TokenUsage
@@ -101,7 +101,7 @@ def dashboard(root: Path, env: Mapping[str, str]) -> Dashboard:
     runs, _ = lists.run_rows(root, limit=RUNS)
     sessions, _ = lists.session_rows(root, limit=SESSIONS)
     return Dashboard(
-        lists.tasks(root, sort="state"),
+        lists.list_tasks(root, sort="state"),
         tuple(runs),
         tuple(sessions),
         token_usage(root),
@@ -121,7 +121,7 @@ def notices(root: Path, env: Mapping[str, str]) -> tuple[Notice, ...]:
 
 def token_usage(root: Path, days: int = DAYS) -> TokenUsage:
     """What was handed over and used by day, from the first day on that has anything."""
-    book = lists.book(root)
+    book = lists.read_ledger(root)
     by_day: dict[str, list[Injection]] = {}
     for each in book.injections:
         by_day.setdefault(each.at[:10], []).append(each)
@@ -167,7 +167,7 @@ def _parse_date(text: str) -> date | None:
 def hook_times(root: Path, days: int = DAYS) -> HookTimes:
     """How often hooks ran in these days, and how long people waited for their answers."""
     since = (ids.now() - timedelta(days=days)).date().isoformat()
-    book = lists.book(root)
+    book = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
         counts = {str(row[0]): int(row[1]) for row in connection.execute(_EVENTS, (since,))}

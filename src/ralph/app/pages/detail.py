@@ -14,14 +14,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import chat_history, check, check_look, graph, index, insight, lists, outdated, task, task_memory, usage
+from ralph.app import chat_history, graph, index, insight, lists, outdated, task, task_memory, usage
+from ralph.app import citations as check
+from ralph.app import citations as check_look
 from ralph.app import search as searching
 from ralph.app import session as sessions
 from ralph.app.chat_history import Turn
-from ralph.app.check_git import Git
 from ralph.app.lists import RunRow, SessionRow, TaskRow
 from ralph.app.pages.explore import RecordRow
-from ralph.app.repository import Repository, first_line
+from ralph.app.repository import GitHistory, Repository, first_line
 from ralph.context import tokens
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, RalphError
@@ -218,7 +219,7 @@ def _citations(root: Path, record: Record) -> tuple[CheckedCitation, ...]:
     if record.family is not Family.MEMORY:
         return ()
     with suppress(RalphError, OSError):
-        return tuple(check_look.look(Git(root), [(record, citations.find_citations(record))])[0])
+        return tuple(check_look.check_targets(GitHistory(root), [(record, citations.find_citations(record))])[0])
     return ()
 
 
@@ -373,7 +374,7 @@ def session_timeline(
 
 def _session_injections(root: Path, session_id: str) -> tuple[SessionInjection, ...]:
     """What a session was handed, in its order."""
-    book = lists.book(root)
+    book = lists.read_ledger(root)
     mine = [each for each in book.injections if each.session == session_id]
     used = {each.record for each in book.uses if each.session == session_id}
     titles = _titles(root, {each.record for each in mine}) if mine else {}

@@ -235,7 +235,7 @@ def _snapshot(root: Path) -> GraphSnapshot:
             _CACHE[stamp] = held
         return held
 
-    return graph.asked(root, question)
+    return graph.query_graph(root, question)
 
 
 def _read_snapshot(found: sqlite3.Connection) -> GraphSnapshot:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.app import check, doctor, index, lists, usage
+from ralph.app import citations, doctor, index, lists, usage
 from ralph.app.pages import dashboard
 from ralph.app.pages.dashboard import Notice
 from ralph.capture import privacy
@@ -79,7 +79,7 @@ def find_secrets(root: Path, patterns: Sequence[str] = ()) -> tuple[list[SecretL
     """
     found: list[SecretLocation] = []
     logs, room, left = paths.log_folder(root), MAX_SCANNED, 0
-    for path in doctor.secret_places(root):
+    for path in doctor.files_to_scan(root):
         seen, spent = _scan_file(path, tuple(patterns), room if path.is_relative_to(logs) else None)
         room -= spent if path.is_relative_to(logs) else 0
         left += not seen.whole
@@ -284,7 +284,7 @@ def _records_by_id(root: Path, names: Iterable[str], formats: Sequence[str] = _C
 def _stale_records(root: Path, notes: list[str]) -> list[StaleRecord]:
     """What cites something that is gone or moved; only records of which something was verified are read."""
     try:
-        check.refresh(root, most=MAX_CHECKED, patience=CHECK_SECONDS)
+        citations.refresh_results(root, most=MAX_CHECKED, patience=CHECK_SECONDS)
     except RalphError as error:
         notes.append(f"what records cite was not looked at: {error.message}")
     if _record_count(root) > MAX_CHECKED:
@@ -293,13 +293,13 @@ def _stale_records(root: Path, notes: list[str]) -> list[StaleRecord]:
             "`ralph doctor --citations` checks all"
         )
     cited = _records_by_id(root, _verified_ids(root))
-    marks = check.marks(root, list(cited.values()))
+    marks = citations.marks(root, list(cited.values()))
     return [StaleRecord(name, text_title(cited[name].title or cited[name].text), what) for name, what in marks.items()]
 
 
 def _verified_ids(root: Path) -> set[str]:
     """The records that cite something which was looked for, as the cache of `check` names them."""
-    path = check.cache_file(root)
+    path = citations.cache_file(root)
     try:
         lines = path.read_bytes().split(b"\n")[1:] if path.is_file() else []
     except OSError:
@@ -317,7 +317,7 @@ def _record_count(root: Path) -> int:
 
 def _unused_records(root: Path) -> list[UnusedRecord]:
     """What sessions were handed and never referred to, that of most sessions first."""
-    book = lists.book(root)
+    book = lists.read_ledger(root)
     handed = {name: sessions for name, (sessions, used) in usage.count_uses(book).items() if not used}
     tokens: dict[str, int] = {}
     for each in book.injections:

@@ -310,7 +310,7 @@ def _compare_sessions(root: Path, a: str, b: str) -> Comparison:
 
 def _session_stats(root: Path, name: str) -> _SessionStats:
     session, held = sessions.happened(root, name)
-    book = lists.book(root)
+    book = lists.read_ledger(root)
     handed = {each.record for each in book.injections if each.session == session.id}
     used = {each.record for each in book.uses if each.session == session.id}
     tokens = sum(each.tokens for each in book.injections if each.session == session.id)

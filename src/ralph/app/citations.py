@@ -1,13 +1,10 @@
-"""Look for what records cite, in the working tree and in git: all citations together, then each gets its verdict.
+"""`ralph doctor --citations`: whether what records cite is still there.
 
-Nothing is called gone that was never there: a file needs a commit that took it away (or metadata that names it), a
-symbol and a command a commit in which their file had them. A path may be told from inside of a folder, so a file is
-also found by the end of its name. A missing file is followed through renames, committed, staged or made by hand (the
-same name elsewhere, or the same content under another name). What records, Ralph's own files and documents say of a
-symbol is no new place of it. A script that package.json never had counts as changed: it lists all of them, while a
-makefile may make its targets from patterns. A file
-has changed when a commit, or an edit that is not committed, is younger than the record. Where git did not answer in
-time, what is there is fresh and the rest cannot be verified. `tests/app/test_check.py`.
+Memories, guardrails, knowledge and patterns are read from their files, so that the answer is about the files and not
+about an index. What was found is kept in `cache/citations`, a line for each citation that could be verified, for
+those who may not ask git: a hook reads it (`context/recall.py`) and at the file itself. The start of a session and of
+a loop bring it up to date (`refresh`), so that nobody has to run this verb to be told. The cache belongs to one
+checkout, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
 """
 
 import hashlib
@@ -15,33 +12,44 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ralph.app.check_git import Git, Taken
+from ralph import paths
+from ralph.app import verified
+from ralph.app.repository import GitHistory, RemovedFile
+from ralph.context import recall
+from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.model.ids import ID
-from ralph.model.record import Record
-from ralph.search.citations import CheckedCitation, Citation, CitationKind, CitationState
+from ralph.model.query import Hit
+from ralph.model.record import Record, Status
+from ralph.search import citations
+from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState
+from ralph.store import files
+from ralph.store.sources import Format, sources, told
 
-_RENAMES = 8
+# NOTE: Look for what records cite, in the working tree and in git: all citations together, then each gets i
+
+_MAX_RENAMES = 8
 """How often a file is followed from one name to the next."""
-_PICKED = 40
+_MAX_SYMBOLS = 40
 """Questions about the past of a file's words, each of which is one of git's slow ones."""
-_LARGEST = 4_000_000
+_MAX_FILE = 4_000_000
 _SCRIPTS = "package.json"
-_COMPARED = 200
+_MAX_COMPARED = 200
 """So many new files are compared with one that is not there any more."""
-_OURS = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
+_OWN_FILES = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
 """How the names of files begin that hold records and settings, not code."""
-_TOLD_IN = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")
+_PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")
 """How documents end: to speak of a symbol is not to have it."""
 _WORD = re.compile(r"[^\W\d]\w*")
-_LATE = "git did not answer in time"
+_GIT_TIMEOUT = "git did not answer in time"
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class CitedTarget:
     """A citation, and when the record that has it was written (0: unknown), in seconds."""
 
     citation: Citation
@@ -49,15 +57,15 @@ class Pointer:
 
 
 @dataclass(slots=True)
-class Tree:
+class CheckedTree:
     """The files of a project as they are now, and what git says of those that are cited."""
 
     folder: Path
-    git: Git
+    git: GitHistory
     names: frozenset[str] = frozenset()
     by_end: dict[str, list[str]] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)
-    taken: dict[str, Taken] = field(default_factory=dict)
+    taken: dict[str, RemovedFile] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
     blobs: dict[str, str] = field(default_factory=dict)
     commits: set[str] = field(default_factory=set)
@@ -88,7 +96,7 @@ class Tree:
         """A file's text, or what of it is no larger than we read."""
         try:
             with (self.folder / path).open("rb") as file:
-                return file.read(_LARGEST).decode("utf-8", "replace")
+                return file.read(_MAX_FILE).decode("utf-8", "replace")
         except (OSError, ValueError):
             return ""
 
@@ -99,19 +107,19 @@ class Tree:
         return word in self._words[path]
 
 
-def look(
-    git: Git, records: Sequence[tuple[Record, Sequence[Citation]]], *, changes: bool = True
+def check_targets(
+    git: GitHistory, records: Sequence[tuple[Record, Sequence[Citation]]], *, changes: bool = True
 ) -> list[list[CheckedCitation]]:
     """The verdict on each citation of each record, in git's folder; without `changes`, nobody asks who changed."""
-    pointers = [[Pointer(each, written(record)) for each in cited] for record, cited in records]
-    tree = _prepared(git, [each for some in pointers for each in some], changes)
-    looking = _Looking(tree)
+    pointers = [[CitedTarget(each, written_at(record)) for each in cited] for record, cited in records]
+    tree = _prepare_tree(git, [each for some in pointers for each in some], changes)
+    looking = _TargetCheck(tree)
     return [looking.record(some) for some in pointers]
 
 
-def written(record: Record) -> int:
+def written_at(record: Record) -> int:
     """When a record was last written, in seconds; of a day without a time, when it ended."""
-    times = [_moment(record.created_at), _moment(record.updated_at)]
+    times = [_timestamp(record.created_at), _timestamp(record.updated_at)]
     match = ID.fullmatch(record.id)
     if match is not None and times[0]:
         at = int(match["unix"][:10])
@@ -120,7 +128,7 @@ def written(record: Record) -> int:
     return max(times)
 
 
-def _moment(text: str) -> int:
+def _timestamp(text: str) -> int:
     try:
         if len(text) <= 10:
             return int((datetime.fromisoformat(text).replace(tzinfo=UTC) + timedelta(days=1)).timestamp()) - 1
@@ -130,9 +138,9 @@ def _moment(text: str) -> int:
         return 0
 
 
-def _prepared(git: Git, pointers: Sequence[Pointer], changes: bool) -> Tree:
+def _prepare_tree(git: GitHistory, pointers: Sequence[CitedTarget], changes: bool) -> CheckedTree:
     """All that is asked of git, asked for all citations at once."""
-    tree = Tree(git.folder, git)
+    tree = CheckedTree(git.folder, git)
     files = {each.citation.what for each in pointers if each.citation.kind is CitationKind.FILE}
     tree.commits = tree.git.commits(
         {each.citation.what for each in pointers if each.citation.kind is CitationKind.COMMIT}
@@ -148,13 +156,13 @@ def _prepared(git: Git, pointers: Sequence[Pointer], changes: bool) -> Tree:
         if end in ends:
             tree.by_end.setdefault(end, []).append(name)
     here = {path: place for path in files if (place := tree.at(path))}
-    _follow(tree, files - here.keys())
+    _follow_renames(tree, files - here.keys())
     if changes:
         _find_changes(tree, here, pointers)
     return tree
 
 
-def _find_changes(tree: Tree, here: Mapping[str, str], pointers: Sequence[Pointer]) -> None:
+def _find_changes(tree: CheckedTree, here: Mapping[str, str], pointers: Sequence[CitedTarget]) -> None:
     """When files changed that were written to after a record that cites them."""
     young: set[str] = set()
     since: list[int] = []
@@ -168,13 +176,13 @@ def _find_changes(tree: Tree, here: Mapping[str, str], pointers: Sequence[Pointe
         tree.blobs = tree.git.blobs(young)
 
 
-def _follow(tree: Tree, missing: Collection[str]) -> None:
+def _follow_renames(tree: CheckedTree, missing: Collection[str]) -> None:
     """Where missing files went, from one name to the next; those that end nowhere are only `taken`."""
     staged = tree.git.staged_renames() if missing else {}
     names = dict.fromkeys(missing, "")  # by the name that is cited: what it was called last
     for path in missing:
-        names[path] = staged.get(path, "") or _by_hand(tree, path)
-    for _ in range(_RENAMES):
+        names[path] = staged.get(path, "") or _find_uncommitted_move(tree, path)
+    for _ in range(_MAX_RENAMES):
         lost = {path: name or path for path, name in names.items() if not (name and tree.exists(name))}
         taken = tree.git.taken(set(lost.values()))
         renamed = tree.git.renames(each.commit for each in taken.values())
@@ -192,36 +200,36 @@ def _follow(tree: Tree, missing: Collection[str]) -> None:
     tree.moved = {path: name for path, name in names.items() if name and tree.exists(name)}
 
 
-def _by_hand(tree: Tree, path: str) -> str:
+def _find_uncommitted_move(tree: CheckedTree, path: str) -> str:
     """A file that git still tracks and that is not there: the one other of its name that git does not track yet."""
     if path not in tree.names:
         return ""
     tracked = tree.git.blobs(tree.by_end.get(path.rpartition("/")[2], ()))
     new = [name for name in tree.by_end.get(path.rpartition("/")[2], ()) if name not in tracked and tree.exists(name)]
-    tree.taken[path] = Taken("", path)
+    tree.taken[path] = RemovedFile("", path)
     return new[0] if len(new) == 1 else "" if new else _same_content(tree, path)
 
 
-def _same_content(tree: Tree, path: str) -> str:
+def _same_content(tree: CheckedTree, path: str) -> str:
     """The one file of the same kind that git does not track yet and that has what git knows of a missing one."""
     blob = tree.git.blobs([path]).get(path, "")
     ending = path.rpartition(".")[2]
     alike = sorted(name for name in tree.names if name.endswith(f".{ending}") and tree.exists(name))
     tracked = tree.git.blobs(alike) if blob else {}
-    new = [name for name in alike if blob and name not in tracked][:_COMPARED]
-    found = [name for name in new if _blob(tree.folder / name, len(blob)) == blob]
+    new = [name for name in alike if blob and name not in tracked][:_MAX_COMPARED]
+    found = [name for name in new if _blob_id(tree.folder / name, len(blob)) == blob]
     return found[0] if len(found) == 1 else ""
 
 
-class _Looking:
+class _TargetCheck:
     """The verdicts, one record after the other."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: CheckedTree) -> None:
         self._tree = tree
         self._picked: dict[tuple[str, str], bool] = {}
         self._shallow: bool | None = None
 
-    def record(self, pointers: Sequence[Pointer]) -> list[CheckedCitation]:
+    def record(self, pointers: Sequence[CitedTarget]) -> list[CheckedCitation]:
         """The verdicts on what one record cites; its symbols are looked for in its files."""
         found: list[CheckedCitation] = []
         kinds = {CitationKind.COMMAND: self._command, CitationKind.COMMIT: self._commit}
@@ -236,7 +244,7 @@ class _Looking:
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _file(self, pointer: Pointer) -> CheckedCitation:
+    def _file(self, pointer: CitedTarget) -> CheckedCitation:
         tree, citation = self._tree, pointer.citation
         place = tree.at(citation.what)
         if place:
@@ -246,7 +254,7 @@ class _Looking:
         if new:
             return CheckedCitation(citation, CitationState.MOVED, new, f"moved to {new}")
         if tree.git.late:
-            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=_LATE)
+            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=_GIT_TIMEOUT)
         taken = tree.taken.get(citation.what)
         if taken is not None:
             why = f"removed in {taken.commit[:12]}" if taken.commit else "removed, and not committed yet"
@@ -255,7 +263,7 @@ class _Looking:
             return CheckedCitation(citation, CitationState.GONE, why="there is no such file")
         return CheckedCitation(citation, CitationState.UNVERIFIABLE, why="nobody here has ever had such a file")
 
-    def _changed(self, place: str, pointer: Pointer) -> str:
+    def _changed(self, place: str, pointer: CitedTarget) -> str:
         """How a file differs from what the record's author saw; "" when nothing tells that it does."""
         tree, since = self._tree, pointer.written
         if pointer.citation.last and pointer.citation.last > tree.text(place).count("\n") + 1:
@@ -268,11 +276,11 @@ class _Looking:
         blob = tree.blobs.get(place)
         if blob is None:
             return "" if place in tree.names and tree.git.there else "written to since"
-        return "" if _blob(tree.folder / place, len(blob)) == blob else "changed, and not committed yet"
+        return "" if _blob_id(tree.folder / place, len(blob)) == blob else "changed, and not committed yet"
 
     # --- symbols and commands --------------------------------------------------------------------
 
-    def _symbol(self, pointer: Pointer, places: Sequence[str]) -> CheckedCitation:
+    def _symbol(self, pointer: CitedTarget, places: Sequence[str]) -> CheckedCitation:
         citation = pointer.citation
         word = citation.what.rpartition(".")[2]
         if not places:
@@ -284,16 +292,16 @@ class _Looking:
         if not was:
             return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=f"{places[0]} never had it")
         held = self._tree.git.holding([word])[word]
-        now = sorted(name for name in held if not name.startswith(_OURS) and not name.endswith(_TOLD_IN))
+        now = sorted(name for name in held if not name.startswith(_OWN_FILES) and not name.endswith(_PROSE_SUFFIXES))
         if self._tree.git.late:
-            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=_LATE)
+            return CheckedCitation(citation, CitationState.UNVERIFIABLE, why=_GIT_TIMEOUT)
         if len(now) == 1:
             return CheckedCitation(citation, CitationState.MOVED, now[0], f"moved to {now[0]}")
         if now:
             return CheckedCitation(citation, CitationState.CHANGED, was, f"{was} does not have it any more")
         return CheckedCitation(citation, CitationState.GONE, why=f"{was} does not have it any more")
 
-    def _command(self, pointer: Pointer) -> CheckedCitation:
+    def _command(self, pointer: CitedTarget) -> CheckedCitation:
         tool, _, name = pointer.citation.what.rpartition(" ")
         missing = ""
         for place, needle, there in self._targets(tool, name):
@@ -329,12 +337,12 @@ class _Looking:
         """Whether a file once had these words; after many such questions, nobody knows."""
         key = (needle, place)
         if key not in self._picked:
-            self._picked[key] = len(self._picked) < _PICKED and self._tree.git.ever(needle, place)
+            self._picked[key] = len(self._picked) < _MAX_SYMBOLS and self._tree.git.ever(needle, place)
         return self._picked[key]
 
     # --- commits -------------------------------------------------------------------------------
 
-    def _commit(self, pointer: Pointer) -> CheckedCitation:
+    def _commit(self, pointer: CitedTarget) -> CheckedCitation:
         citation = pointer.citation
         if citation.what in self._tree.commits:
             return CheckedCitation(citation, CitationState.FRESH)
@@ -345,7 +353,7 @@ class _Looking:
         return CheckedCitation(citation, CitationState.UNVERIFIABLE, why="no such commit is known here")
 
 
-def _blob(path: Path, width: int) -> str:
+def _blob_id(path: Path, width: int) -> str:
     """A file's content as git names it."""
     try:
         raw = path.read_bytes()
@@ -355,3 +363,118 @@ def _blob(path: Path, width: int) -> str:
     digest.update(b"blob %d\0" % len(raw))
     digest.update(raw)
     return digest.hexdigest()
+
+
+cache_file, known, marks, marked = verified.cache_file, verified.known, verified.marks, verified.marked
+"""What was found before, which others ask for without what looks for it."""
+_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
+
+
+@dataclass(frozen=True, slots=True)
+class CitationReport:
+    """A record, where it stands, and what came of looking for all that it cites."""
+
+    record: Record
+    place: str
+    line: int
+    looked: tuple[CheckedCitation, ...]
+
+    @property
+    def verdict(self) -> CitationState:
+        """The worst of its citations; what cannot be verified says nothing about the rest."""
+        found = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
+        return min(found, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something is gone or has moved."""
+        return self.verdict in STALE
+
+
+def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
+    """What records cite (all that cite something, or those with these ids), and whether it is there; NotFound."""
+    everything = list(_curated_records(root))
+    wanted = [each for each in everything if not record_ids or each.record.id in record_ids]
+    missing = sorted(set(record_ids) - {each.record.id for each in wanted})
+    if missing:
+        raise NotFound(f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids')
+    reports = _check_reports(GitHistory(root), wanted)
+    if record_ids:
+        return reports
+    reports = tuple(each for each in reports if each.looked)
+    save_results(root, reports)
+    return reports
+
+
+def _check_reports(
+    git: GitHistory, reports: Sequence[CitationReport], *, changes: bool = True
+) -> tuple[CitationReport, ...]:
+    cited = [(each.record, citations.find_citations(each.record)) for each in reports]
+    found = check_targets(git, cited, changes=changes)
+    return tuple(replace(each, looked=tuple(some)) for each, some in zip(reports, found, strict=True))
+
+
+def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
+    """Verify what is cited for those who may not ask git, if a record or a commit is younger than the last time.
+
+    With `most`, the newest so many records; with `patience`, as far as git answers in so many seconds: whoever starts
+    a session should not wait for more. What is known of all else stays.
+    """
+    due = verified.is_due(root)
+    found = sorted(_curated_records(root), key=lambda each: each.record.created_at, reverse=True) if due else []
+    if not found:
+        return False
+    git = GitHistory(root, patience)
+    reports = _check_reports(git, found[: most or None], changes=False)
+    rest = {each.record.id for each in found[len(reports) :]}
+    unsure = {
+        (each.record.id, looked.citation.what)
+        for each in reports
+        for looked in each.looked
+        if git.late and looked.verdict is CitationState.UNVERIFIABLE
+    }
+    held = verified.cached(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
+    lines = [line.split("\t") for line in held.split("\n")]
+    kept = [line for line in lines if line[0] in rest or (line[0], *line[3:4]) in unsure]
+    save_results(root, reports, ["\t".join(line) + "\n" for line in kept])
+    return True
+
+
+def _curated_records(root: Path) -> Iterator[CitationReport]:
+    for source in sources(root):
+        if source.format in _FORMATS:
+            with suppress(Unreadable):
+                for placed in told(source).records:
+                    if placed.record.status is not Status.RETIRED:
+                        yield CitationReport(placed.record, source.name, placed.line, ())
+
+
+def save_results(root: Path, reports: Sequence[CitationReport], known: Sequence[str] = ()) -> None:
+    """Keep what was verified, and these lines, for those who may not ask git; it costs nothing if that fails."""
+    lines = [
+        recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
+        for each in reports
+        for looked in each.looked
+        if looked.verdict is not CitationState.UNVERIFIABLE
+    ]
+    with suppress(Conflict, Refused, Unreadable, WriteFailed):
+        files.write(
+            cache_file(root),
+            recall.citation_page((*lines, *known)),
+            root=paths.state_boundary(root),
+            mode=files.PRIVATE,
+        )
+
+
+def rank_stale_lower(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Hits with stale ones behind: their score is less, and the reason is told."""
+    held = known(root)
+    lowered: list[Hit] = []
+    for hit in hits:
+        record = hit.record
+        share = held.share(record.id, f"{record.title}\n{record.text}", record.origin.files)
+        if share < 1:
+            note = held.note(record.id, f"{record.title}\n{record.text}", record.origin.files)
+            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
+        lowered.append(hit)
+    return tuple(sorted(lowered, key=lambda hit: -hit.score))
