@@ -293,3 +293,19 @@ def test_one_word_that_begins_with_a_dash_is_an_option_and_the_error_says_how_to
 
 def test_every_package_of_an_extra_is_known_by_the_extra() -> None:
     assert {"starlette", "uvicorn", "markdown_it"} <= {package for package, extra in EXTRAS.items() if extra == "web"}
+
+
+def loaded_modules(root: Path, *words: str) -> int:
+    code = (
+        "import sys; from ralph.cli.main import run; run(sys.argv[1:]);"
+        "print(sum(name.startswith('ralph.') for name in sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=root, capture_output=True, check=True, encoding="utf-8"
+    )
+    return int(done.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize("words", [("task", "list"), ("loop", "status")])
+def test_listing_tasks_and_runs_loads_little_more_than_listing_memories(ralph: Project, words: tuple[str, ...]) -> None:
+    assert loaded_modules(ralph.root, *words) <= 1.5 * loaded_modules(ralph.root, "memory", "list")

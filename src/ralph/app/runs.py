@@ -14,19 +14,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.agents import process
-from ralph.app import index, journal, knowledge, task
 from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Unreadable, WriteFailed
 from ralph.formats.log import encode_line, parse_log
-from ralph.formats.sigils import Sigils, read_sigils
-from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import EndReason, Run, end_run
 from ralph.model import ids
 from ralph.model.record import Family, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry, RunStatus, TaskStatus
 from ralph.store import files
+
+if TYPE_CHECKING:
+    from ralph.formats.sigils import Sigils
 
 SILENCE = 600
 """Seconds without a heartbeat after which a run on another machine counts as dead."""
@@ -151,6 +152,10 @@ def living(root: Path) -> list[Run]:
 
 
 def _from_index(root: Path, sql: str) -> list[str]:
+    if not paths.runs_folder(root).is_dir():
+        return []
+    from ralph.app import index  # noqa: PLC0415  (looking at runs does without it)
+
     names = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(sql)])
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
 
@@ -224,6 +229,8 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
 
 def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
     """A dead run, marked as such; nothing that it finished is touched. None when it lives, or is marked already."""
+    from ralph.app import task  # noqa: PLC0415  (looking at runs does without it)
+
     with _turn(root, run_id):
         before = read(root, run_id)
         if before.status is not RunStatus.RUNNING or lives(root, before):
@@ -243,6 +250,8 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
 
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
     """A run that ended in the middle of something: what it was at is journaled, unless that was done already."""
+    from ralph.app import journal, knowledge  # noqa: PLC0415  (looking at runs does without it)
+
     run = reconciled(root, run)
     if not (run.step and run.task):
         return run
@@ -257,8 +266,10 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
     return replace(run, iterations=run.iterations + 1, step="")
 
 
-def _last_words(root: Path, run: Run) -> Sigils:
+def _last_words(root: Path, run: Run) -> "Sigils":
     """What the agent had said in the iteration that was cut short, as far as it was printed."""
+    from ralph.formats.sigils import Sigils, read_sigils  # noqa: PLC0415  (looking at runs does without it)
+
     _, begun, said = (files.read(paths.run_output(root, run.id)) or "").rpartition(
         f"ralph: iteration {run.iterations + 1}: "
     )
@@ -281,6 +292,9 @@ DOING = {
 
 def reconciled(root: Path, run: Run) -> Run:
     """The run as its journal says: a kill may have come between an entry and the state that follows from it."""
+    from ralph.app import task  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.loop.engine import FEEDBACK  # noqa: PLC0415  (looking at runs does without it)
+
     for entry in iterations(root, run.id):
         if entry.iteration <= run.iterations:
             continue
@@ -353,6 +367,8 @@ def snapshot(root: Path, run_id: str, iteration: int) -> str:
 
 def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
     """The journal of a run, in order."""
+    from ralph.app import journal  # noqa: PLC0415  (looking at runs does without it)
+
     return journal.recent(root, run_id, _EVERY)
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, feature, task_file, text_cleaning
+from ralph.app import board, task_file
 from ralph.app.board import Board, Unread, is_live, moment, status_of
 from ralph.app.task_claims import (
     attempted,
@@ -104,11 +104,15 @@ def add(
     patterns: Sequence[str] = (),
 ) -> Added:
     """Make a new task; what it waits for must be there."""
+    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+
     named = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
     told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     if priority < 0:
         raise Refused(f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last")
     if feature_id:
+        from ralph.app import feature  # noqa: PLC0415  (listing does without it)
+
         feature.find(root, feature_id)
     with task_file.together(root) as everything:
         _check_parent(everything, parent)
@@ -216,6 +220,8 @@ def fail(
     root: Path, task_id: str, reason: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> Moved:
     """Give a task up; the reason reaches whoever tries it again."""
+    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+
     why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
 
     def edit(task: Task) -> Task:
@@ -236,6 +242,8 @@ def block(
     patterns: Sequence[str] = (),
 ) -> Moved:
     """Hold a task back: until other tasks are done (`by`), or until somebody starts or resets it."""
+    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+
     if by:
         return _wait(root, task_id, tuple(by))
     why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ralph.app import board, task_file, text_cleaning
+from ralph.app import board, task_file
 from ralph.app.board import Board, can_end, is_live, status_of
 from ralph.app.task_file import ATTEMPT, FAILURE, REASON, moved, with_member
 from ralph.model import ids
@@ -106,6 +106,8 @@ def finish(
     The note of what did not work is kept as its last failure. When the task is another's by now, or a person has
     ended it, nothing changes: the task that is returned says how it stands.
     """
+    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+
     words = text_cleaning.redact_note(note, patterns)
 
     def edit(task: Task) -> Task:
@@ -133,6 +135,8 @@ def attempted(
 
     An iteration counts once, however often it is told: a kill may come between counting it and noting that.
     """
+    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+
     words = text_cleaning.redact_note(note, patterns)
     which = f"{run}/{iteration}" if iteration else ""
 

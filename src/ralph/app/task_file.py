@@ -17,7 +17,6 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import board
 from ralph.app.board import Board, Placed, status_of
-from ralph.app.project import UNTIL_INIT
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
 from ralph.formats.work import parse_task, read_task, render_task
 from ralph.model import ids
@@ -138,6 +137,8 @@ def keep_out_of_git(root: Path) -> None:
     ignore = paths.gitignore(paths.main_checkout(root))
     if not ignore.exists() and not ignore.is_symlink():
         with contextlib.suppress(Conflict):  # another process was faster
+            from ralph.app.project import UNTIL_INIT  # noqa: PLC0415  (listing does without it)
+
             files.write(ignore, UNTIL_INIT, root=paths.main_checkout(root), expect="")
 
 

@@ -9,9 +9,8 @@ from ralph.app.asking import node_types, relations, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, link, unlink
 from ralph.app.json_shapes import edge_json, node_json, record_json
 from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.options import Group, format_option
+from ralph.cli.options import Group, format_option, read_words, visibility_options
 from ralph.cli.output import bar, json_text, one_line, print_raw, table
-from ralph.cli.search import read_words, visibility_options
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node

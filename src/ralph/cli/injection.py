@@ -8,9 +8,8 @@ import click
 
 from ralph.app import briefing, hook_state
 from ralph.cli.context import Invocation, invocation, warn
-from ralph.cli.options import Command, format_option
+from ralph.cli.options import Command, format_option, read_words, visibility_options
 from ralph.cli.output import json_text, print_raw, visible
-from ralph.cli.search import read_words, visibility_options
 from ralph.context import brief as skills
 from ralph.context.brief import Brief, KnowledgeTopic, TopicAnswer, answer_topic
 from ralph.errors import NotFound

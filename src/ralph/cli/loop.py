@@ -19,7 +19,6 @@ from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import Group, format_option, text_argument
 from ralph.cli.output import json_text, one_line, table
 from ralph.cli.runs import mark_dead_runs
-from ralph.config import load
 from ralph.errors import RalphError, Refused, UsageError
 from ralph.loop.state import EXIT_CODES, MEANINGS, EndReason, exit_code
 from ralph.model.work import RunStatus
@@ -261,6 +260,8 @@ def config(ctx: click.Context, key: str, value: str, form: str) -> None:
     from ralph.app import config as settings  # noqa: PLC0415  (looking at runs does without it)
 
     call = invocation(ctx)
+    from ralph.config import load  # noqa: PLC0415  (looking at runs does without it)
+
     loaded = load(call.root, env=os.environ)
     shown = [each for each in settings.show(loaded) if each.name.startswith(("ralph.", "execution."))]
     if not key:

@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from ralph import paths
-from ralph.app.loop_parts import Teller
-from ralph.capture.privacy import redact
 from ralph.cli.output import visible
 from ralph.errors import WriteFailed
 from ralph.store import files
+
+if TYPE_CHECKING:
+    from ralph.app.loop_parts import Teller
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _MOST = 200_000
@@ -41,8 +43,10 @@ class LoopTerminal:
         self._kept = ""
         self._at_line_start = True
 
-    def teller(self) -> Teller:
-        """The same, as the loop wants it."""
+    def teller(self) -> "Teller":
+        """Return the same as the loop takes it."""
+        from ralph.app.loop_parts import Teller  # noqa: PLC0415  (looking at runs does without it)
+
         return Teller(self.tell, self.show, self.interrupted, self.feedback, self.calm)
 
     def tell(self, line: str) -> None:
@@ -94,6 +98,8 @@ class LoopTerminal:
 
     def _write(self, text: str) -> None:
         if text:
+            from ralph.capture.privacy import redact  # noqa: PLC0415  (looking at runs does without it)
+
             clean = redact(text, self._patterns).text
             ended = clean if clean.endswith("\n") else clean + "\n"
             with suppress(WriteFailed):  # what a run does is in its journal, which would not do without the disk

@@ -161,6 +161,22 @@ def format_option(*choices: str) -> Callable[[Fn], Fn]:
     )
 
 
+def all_tasks_option(function: Fn) -> Fn:
+    """Add `--all-tasks`."""
+    return click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")(function)
+
+
+def visibility_options(function: Fn) -> Fn:
+    """Add `--task` and `--all-tasks`."""
+    text = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
+    return click.option("--task", default="", metavar="ID", help=text)(all_tasks_option(function))
+
+
+def read_words(words: tuple[str, ...]) -> str:
+    """Join the words of a question; `-` alone reads them from standard input."""
+    return text_argument("-", None).strip() if words == ("-",) else " ".join(words)
+
+
 def text_argument(text: str | None, file: Path | None) -> str:
     """The text that a command was given: as an argument, from stdin with `-`, or from a file."""
     if file is not None and text is not None:

@@ -11,9 +11,8 @@ from ralph.app import insight, promote, review
 from ralph.app.promote import Promotion, Target
 from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.options import Group, Kinds, format_option, text_argument
+from ralph.cli.options import Group, Kinds, all_tasks_option, format_option, text_argument
 from ralph.cli.output import json_text, one_line, print_raw, table
-from ralph.cli.search import all_tasks_option
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.record import MemoryKind

@@ -4,25 +4,25 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ralph import paths
-from ralph.app import journal, runs
-from ralph.app.asking import when
-from ralph.app.journal import JournalMatch, Which
+from ralph.app import runs
 from ralph.app.json_shapes import journal_json
 from ralph.app.json_shapes import run_json as _run_json
 from ralph.cli.context import Invocation, invocation, say
-from ralph.cli.options import Command, format_option
+from ralph.cli.options import Command, all_tasks_option, format_option, read_words
 from ralph.cli.output import json_text, one_line, print_raw, table, visible
-from ralph.cli.search import all_tasks_option, read_words
-from ralph.context.brief import journal_block
 from ralph.errors import NothingYet, UsageError
 from ralph.loop.state import Run
 from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry, RunStatus
 from ralph.store import files
+
+if TYPE_CHECKING:
+    from ralph.app.journal import JournalMatch, Which
 
 _PAUSE = 0.3
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
@@ -163,7 +163,7 @@ def logs(ctx: click.Context, run_id: str, follow: bool) -> None:
 @click.option("--task", default="", metavar="TASK", help="Only of this task.")
 @click.option("--outcome", type=click.Choice([each.value for each in Outcome]), help="Only with this outcome.")
 @click.option("--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m.")
-@click.option("--limit", type=click.IntRange(min=1), default=journal.LIMIT, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 @click.option("--explain", is_flag=True, help="With --search: print why each entry was found.")
 @all_tasks_option
 @format_option("table", "json", "markdown")
@@ -185,6 +185,10 @@ def journal_(
       ralph loop journal --outcome failed --since 7d
       ralph loop journal --search "connection refused"
     """
+    from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app.asking import when  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app.journal import Which  # noqa: PLC0415  (only the journal needs it)
+
     call = invocation(ctx)
     root, within = call.root, call.asking("", all_tasks)
     one = journal.is_entry_id(name) or iteration is not None
@@ -202,7 +206,9 @@ def journal_(
         _show_entries(root, name, iteration, within, one, form)
 
 
-def _search_journal(root: Path, words: str, which: Which, limit: int, explain: bool, form: str) -> None:
+def _search_journal(root: Path, words: str, which: "Which", limit: int, explain: bool, form: str) -> None:
+    from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
+
     matches, total = journal.search(root, words, which, limit=limit)
     if form == "json":
         click.echo(json_text([_match_json(match) for match in matches]))
@@ -215,6 +221,9 @@ def _search_journal(root: Path, words: str, which: Which, limit: int, explain: b
 
 
 def _show_entries(root: Path, name: str, iteration: int | None, within: str, one: bool, form: str) -> None:
+    from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app.journal import Which  # noqa: PLC0415  (only the journal needs it)
+
     if one:
         entries: Sequence[JournalEntry] = (journal.find(root, name, iteration, within=within),)
     else:
@@ -224,7 +233,13 @@ def _show_entries(root: Path, name: str, iteration: int | None, within: str, one
         shapes = [journal_json(entry) for entry in entries]
         click.echo(json_text(shapes[0] if one else shapes))
     else:
-        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
+        _print_blocks(entries)
+
+
+def _print_blocks(entries: Sequence[JournalEntry]) -> None:
+    from ralph.context.brief import journal_block  # noqa: PLC0415  (only the journal needs it)
+
+    print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
 
 def _print_more(count: int, total: int) -> None:
@@ -237,7 +252,7 @@ def _print_note(note: str) -> None:
         say(visible(note))
 
 
-def _match_json(match: JournalMatch) -> dict[str, object]:
+def _match_json(match: "JournalMatch") -> dict[str, object]:
     return {**journal_json(match.entry), "score": match.score, "why": list(match.why)}
 
 
@@ -247,7 +262,7 @@ def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> 
     elif not entries:
         click.echo(nothing, err=form != "table")
     elif form == "markdown":
-        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
+        _print_blocks(entries)
     else:
         click.echo(table(_HEADINGS, [_entry_row(entry) for entry in entries]))
 
@@ -266,6 +281,8 @@ def _entry_row(entry: JournalEntry) -> list[str]:
 
 def mark_dead_runs(call: Invocation) -> None:
     """Mark the runs whose process is gone, and print which."""
+    if all(runs.lives(call.root, run) for run in runs.running(call.root)):
+        return  # the usual case, which needs no config
     for dead in runs.recover(call.root, call.config.privacy.patterns):
         from ralph.app import loop  # noqa: PLC0415  (only a dead run needs it)
 

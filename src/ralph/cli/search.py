@@ -9,7 +9,7 @@ from ralph.app.asking import kinds, when
 from ralph.app.json_shapes import hit_json
 from ralph.app.search import Answer, Shown
 from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.options import Command, Fn, format_option, tags_option, text_argument
+from ralph.cli.options import Command, format_option, read_words, tags_option, visibility_options
 from ralph.cli.output import ago, bar, json_text, one_line, print_raw, table, visible
 from ralph.errors import UsageError
 from ralph.model.query import Detail, Query
@@ -17,17 +17,6 @@ from ralph.model.record import Family
 
 LIMIT, AROUND = 5, 20
 """Records shown by a search, and by --around, unless more are asked for."""
-
-
-def all_tasks_option(function: Fn) -> Fn:
-    """Add `--all-tasks`."""
-    return click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")(function)
-
-
-def visibility_options(function: Fn) -> Fn:
-    """Add `--task` and `--all-tasks`."""
-    text = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
-    return click.option("--task", default="", metavar="ID", help=text)(all_tasks_option(function))
 
 
 ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
@@ -130,11 +119,6 @@ def _search_tasks(call: Invocation, text: str, only: tuple[str, ...], limit: int
         if all(word in f"{each.task.id} {each.task.title} {each.task.description}".lower() for word in wanted)
     ]  # fmt: skip
     print_list(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
-
-
-def read_words(words: tuple[str, ...]) -> str:
-    """Join the words of a question; `-` alone reads them from standard input."""
-    return text_argument("-", None).strip() if words == ("-",) else " ".join(words)
 
 
 def show(answer: Answer, form: str, *, explain: bool = False) -> None:

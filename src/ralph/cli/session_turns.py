@@ -15,9 +15,8 @@ from ralph.app import chat_history
 from ralph.app.chat_log import Mode
 from ralph.app.json_shapes import history_json
 from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.options import Command, format_option, text_argument
+from ralph.cli.options import Command, all_tasks_option, format_option, text_argument
 from ralph.cli.output import json_text, one_line, print_raw, visible
-from ralph.cli.search import all_tasks_option
 from ralph.errors import RalphError, Refused, UsageError
 from ralph.model.work import StopReason
 
