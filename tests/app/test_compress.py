@@ -13,8 +13,8 @@ from tests.app.test_session import about, line, put
 
 from ralph import paths
 from ralph.app import compress, index, logs, session, status
+from ralph.app.compress import MAX_KEPT, choose_observations
 from ralph.app.summary import Improved
-from ralph.app.worth import MOST, worth
 from ralph.errors import Refused
 from ralph.formats.log import encode_record
 from ralph.model import ids
@@ -242,12 +242,12 @@ def test_what_is_worth_keeping_is_in_its_order_and_bounded(steps: list[tuple[str
         happened("s", n, kind, f"text {word}{' decided' if told else ''}", f"Edit {word}" if told else f"Bash: {word}")
         for n, (kind, word, told) in enumerate(steps)
     ]
-    kept = worth(records)
-    assert len(kept) <= MOST
+    kept = choose_observations(records)
+    assert len(kept) <= MAX_KEPT
     assert [each.id for each in kept] == [each.id for each in records if each in kept]
     goals = [each for each in records if each.origin.by == "human"]
-    assert not goals or goals[0] in kept or len(kept) == MOST
-    if len(kept) < MOST:
+    assert not goals or goals[0] in kept or len(kept) == MAX_KEPT
+    if len(kept) < MAX_KEPT:
         assert {(each.title, each.text) for each in records if each.kind is ObservationKind.ERROR} == {
             (each.title, each.text) for each in kept if each.kind is ObservationKind.ERROR
         }

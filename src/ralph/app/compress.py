@@ -1,7 +1,7 @@
 """`ralph session compress`: an old session's observations become its summary and what is worth keeping of them.
 
 `shrink` is a function of a log's text: what would be left of it. Of a session that is old enough it keeps the first
-prompt, each error once, what resolved it, decisions, and the last answer (`worth`), as ordinary observations with the
+prompt, each error once, what resolved it, decisions, and the last answer, as ordinary observations with the
 ids they had, and one line that says the rest: when, where, the summary, and how many there were. Everything else in the
 log stays: other sessions, journal entries, half lines, what a newer Ralph wrote. A session that would not get
 smaller is left as it is, and so is one in which something happened within a day, whatever was asked for. The new
@@ -17,13 +17,12 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import index, logs
 from ralph.app.summary import Improved
-from ralph.app.worth import worth
 from ralph.capture import summarize
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict
 from ralph.formats.log import LOG_VERSION, LogLine, encode_line, encode_record, parse_log
 from ralph.model import ids
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, ObservationKind, Record
 from ralph.store import files
 from ralph.store.sources import EVENT, Interpret
 
@@ -189,7 +188,7 @@ def _session(name: str, own: Sequence[_Piece], wanted: datetime, at: str) -> tup
     if not times or max(times) >= wanted or not records or _is_compressed(own):
         return None
     last = max(piece.at for piece in own if logs.moment(piece.at) == max(times))
-    kept = worth(records)
+    kept = choose_observations(records)
     said = _told(name, own, records, last)
     lines = [encode_record(record).removesuffix("\n") for record in kept]
     lines.append(encode_line("session", {**said, "compressed_at": at}).removesuffix("\n"))
@@ -251,3 +250,64 @@ def _count(own: Sequence[_Piece]) -> int:
 def _word(said: Mapping[str, object], key: str) -> str:
     found = said.get(key)
     return found if isinstance(found, str) else ""
+
+
+# --- which observations are worth keeping -------------------------------------------------------
+
+MAX_KEPT = 60
+"""Observations that are kept of one session; of more, both ends."""
+
+_EDITS = 3
+_CHANGES = frozenset("edit multiedit write notebookedit apply_patch create_file replace str_replace write_file".split())
+_DECIDED = (
+    "decid", "decision", "instead of", "rather than", "we chose", "i chose", "root cause", "turned out", "turns out",
+    "workaround", "convention", "from now on", "agreed", "trade-off", "gotcha", "결정", "대신", "원인은", "앞으로",
+    "决定", "改用", "原因是", "決め", "決定", "代わりに", "原因は", "entschieden", "entscheidung", "stattdessen",
+    "décid", "plutôt que", "au lieu d", "decidi", "decisión", "en lugar de", "en vez de",
+)  # fmt: skip
+"""What texts have that tell a decision or a cause, in small letters."""
+
+
+def choose_observations(records: Sequence[Record]) -> list[Record]:
+    """The observations to keep, in their order."""
+    chosen = sorted({*_first_and_last(records), *_errors_with_fixes(records)})
+    if len(chosen) > MAX_KEPT:
+        chosen = chosen[: MAX_KEPT // 4] + chosen[-(MAX_KEPT - MAX_KEPT // 4) :]
+    return [records[number] for number in chosen]
+
+
+def _first_and_last(records: Sequence[Record]) -> Iterator[int]:
+    """What was asked first, what was said of a decision, and the last answer."""
+    asked = [number for number, record in enumerate(records) if summarize.is_prompt(record)]
+    real = [number for number in asked if not records[number].text.lstrip().startswith("/")]
+    yield from (real or asked)[:1]
+    answers = [number for number, record in enumerate(records) if summarize.is_message(record)]
+    yield from answers[-1:]
+    seen: set[str] = set()
+    for number, record in enumerate(records):
+        words = record.text.lower()
+        if record.kind is ObservationKind.NOTE and words not in seen and any(mark in words for mark in _DECIDED):
+            yield number
+            seen.add(words)
+
+
+def _errors_with_fixes(records: Sequence[Record]) -> Iterator[int]:
+    """Each error once, and of one that was got over the last edits before and the call that passed."""
+    open_errors: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
+    for number, record in enumerate(records):
+        if record.kind is ObservationKind.ERROR:
+            open_errors.setdefault(record.title, number)
+            same = (record.title, str(record.extra.get("error") or record.text[:200]))
+            if same not in seen:
+                seen.add(same)
+                yield number
+        elif record.kind is not ObservationKind.NOTE and record.title in open_errors:
+            first = open_errors.pop(record.title)
+            edits = [at for at in range(first, number) if _is_edit_call(records[at])]
+            yield from (*edits[-_EDITS:], number)
+
+
+def _is_edit_call(record: Record) -> bool:
+    tool = str(record.extra.get("tool") or record.title.partition(" ")[0])
+    return record.kind is not ObservationKind.ERROR and tool.lower() in _CHANGES

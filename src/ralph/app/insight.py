@@ -11,6 +11,7 @@ Secrets are masked before anything is written. `tests/app/test_insight.py` prove
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ralph import paths
 from ralph.app import on_record, sight, task_file
@@ -39,6 +40,7 @@ from ralph.store.library import Stored
 REJECTED = Status.RETIRED
 """What a person does not want to see again."""
 Edit = Callable[[Record], Record]
+Result = TypeVar("Result")
 FIRST = "proposed_text"
 """The words that an insight was proposed in, where a command refined them."""
 
@@ -77,21 +79,18 @@ def extract(
     proposed = [_clean(each, patterns) for each in proposing.propose(held.records)]
     if not proposed:
         return Extracted(task_id)
-    done: list[Extracted] = []
 
-    def edit(text: str) -> str:
+    def edit(text: str) -> tuple[str, Extracted]:
         document = parse_insights(text)
         added, updated = merged([entry.record for entry in document.entries], proposed, held.places)
         document = document.replace_all(updated)
         document = document.add(*added) if added else document
-        done[:] = [Extracted(task_id, tuple(added), tuple(updated))]
-        return str(document)
+        return str(document), Extracted(task_id, tuple(added), tuple(updated))
 
-    _update(root, place / "memory" / "insights.json", edit)
-    return done[0]
+    return _update(root, place / "memory" / "insights.json", edit)
 
 
-def _update(root: Path, path: Path, edit: Callable[[str], str]) -> str:
+def _update(root: Path, path: Path, edit: Callable[[str], tuple[str, Result]]) -> Result:
     """Edit a file of insights; one that cannot be read stays as it is, and the error names it."""
     try:
         return files.update(path, edit, root=paths.main_checkout(root))
@@ -228,7 +227,7 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
     """Replace an insight by what `edit` makes of it as it stands under the lock."""
     name, path = insight.record.id, insight.stored.path
 
-    def edited(text: str) -> str:
+    def edited(text: str) -> tuple[str, Insight]:
         document = parse_insights(text)
         current = next((entry.record for entry in document.entries if entry.record.id == name), None)
         if current is None:
@@ -238,11 +237,10 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
         after = edit(current)
         if after != current:
             document = document.replace(name, replace(after, updated_at=ids.timestamp()))
-        return str(document)
+        entry = next(entry for entry in document.entries if entry.record.id == name)
+        return str(document), Insight(insight.task, Stored(entry.record, path, entry.line))
 
-    text = _update(root, path, edited)
-    entry = next(entry for entry in parse_insights(text).entries if entry.record.id == name)
-    return Insight(insight.task, Stored(entry.record, path, entry.line))
+    return _update(root, path, edited)
 
 
 def with_promotion(record: Record, place: str) -> Record:

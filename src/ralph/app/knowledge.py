@@ -29,7 +29,7 @@ from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.model.work import Task
 from ralph.store import files
-from ralph.store.library import Library, Stored, check_folders, update
+from ralph.store.library import Library, Stored, check_folders
 
 _TRIES = 20
 _AUTHORSHIP = ("run", "by", VIA)
@@ -194,7 +194,7 @@ def _save(root: Path, entry: Record) -> SavedMemory:
             return after.text, SavedMemory(stored, change, replaced=replaced, shortened=short.text != entry.text)
 
         with suppress(_Moved):
-            return update(path, edit, root=collection.root)
+            return files.update(path, edit, root=collection.root)
     raise Conflict(f"{folder}: keeps changing", hint="end the program that writes there, and run again")
 
 

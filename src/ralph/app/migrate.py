@@ -14,7 +14,7 @@ from ralph.formats.memories import is_sign, parse_memories
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Record
 from ralph.store import files
-from ralph.store.library import Collection, Library, update
+from ralph.store.library import Collection, Library
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def migrate(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] =
                 document = document.add(replace(sign, id=new_ids[-1]))
             return str(document), Migration(path, copy, tuple(new_ids), kept, private)
 
-        migrations.append(update(path, edit, root=collection.root))
+        migrations.append(files.update(path, edit, root=collection.root))
     return migrations
 
 

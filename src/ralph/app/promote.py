@@ -30,7 +30,7 @@ from ralph.formats.text import Entry, normalise_text
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.store import files
-from ralph.store.library import Library, check_folders, update
+from ralph.store.library import Library, check_folders
 
 Result = TypeVar("Result")
 LONGEST = 700
@@ -352,7 +352,7 @@ def _edit_file(
             return compared(files.read(path) or "")[1]
         root = root if path.is_relative_to(root) else paths.main_checkout(root)
         check_folders(path, root)
-        return update(path, compared, root=root)
+        return files.update(path, compared, root=root)
     except Refused as error:
         raise Refused(f"{name}: {error.message.removeprefix(f'{path}: ')}", hint=error.hint) from error
 

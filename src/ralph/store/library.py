@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused
@@ -22,7 +22,6 @@ from ralph.store import files
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge")
 """The collections, as `--in` names them."""
-Result = TypeVar("Result")
 
 
 class Stored(NamedTuple):
@@ -219,7 +218,7 @@ class Library:
             entry = next(entry for entry in document.entries if entry.record.id == record.id)
             return document.text, Stored(entry.record, home, entry.line)
 
-        return update(home, edit, root=collection.root)
+        return files.update(home, edit, root=collection.root)
 
     def replace(self, collection: Collection, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` returns for its present value under the lock."""
@@ -238,7 +237,7 @@ class Library:
                 entry = next(each for each in after.entries if each.record.id not in known)
             return after.text, Stored(entry.record, path, entry.line)
 
-        return update(path, edit, root=collection.root)
+        return files.update(path, edit, root=collection.root)
 
     def remove(self, collection: Collection, record_id: str, *, expect: str | None = None) -> Stored:
         """Remove one record and return it; with `expect`, only if that is still its text. Knowledge loses its file."""
@@ -254,25 +253,12 @@ class Library:
             return document.remove(record_id).text, Stored(entry.record, path, entry.line)
 
         if collection.name != "knowledge":
-            return update(path, edit, root=collection.root)
+            return files.update(path, edit, root=collection.root)
         files.target(path, collection.root)
         with files.lock(path):
             _, stored = edit(files.read(path) or "")
             files.delete(path)
         return stored
-
-
-def update(path: Path, edit: Callable[[str], tuple[str, Result]], *, root: Path) -> Result:
-    """Edit a file under its lock by a function that returns the new text and a result; return the result."""
-    results: list[Result] = []
-
-    def keep_result(text: str) -> str:
-        after, result = edit(text)
-        results.append(result)
-        return after
-
-    files.update(path, keep_result, root=root)
-    return results[-1]
 
 
 def check_folders(path: Path, root: Path) -> None:
