@@ -122,9 +122,10 @@ def turned(clock: Clock, seed: int) -> Iterator[None]:
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Of ours only where programs are; nobody's settings."""
+    """Return our PATH and machine id, and nobody's settings."""
+    state = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
     return {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1",
+        **state, "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1",
         "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
     }  # fmt: skip
 

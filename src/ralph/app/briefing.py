@@ -31,7 +31,7 @@ from ralph.model.record import Family
 from ralph.search import rank
 from ralph.search.rank import RankedRow
 from ralph.settings import Config, Inject, Trimming
-from ralph.store import rows
+from ralph.store import rows, sessions
 from ralph.store.sources import sources
 
 SKILL = "skill"
@@ -47,21 +47,6 @@ _ASKED = "Goal: "
 """How the line of a summary begins that a person has said."""
 _LOOKED_AT = 12
 """So many of the newest sessions are looked at for summaries: some did nothing."""
-_RECENT = """
-SELECT id, max(summary), max(at) AS at FROM (
-    SELECT id, coalesce(summary, '') AS summary,
-        max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at FROM sessions
-    UNION ALL
-    SELECT session_id, '', created_at FROM
-        (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
-) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
-"""
-_ACTIVE = """
-SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' AS said FROM loop_runs WHERE status = 'running'
-UNION ALL
-SELECT 'task ' || id || ': ' || title FROM tasks WHERE status = 'in_progress' LIMIT 5
-"""
-_OWN = "SELECT 'task ' || id || ': ' || title FROM tasks WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +205,7 @@ def _from_index(root: Path, session: str, task: str) -> tuple[Sequence[SessionRe
     except (RalphError, sqlite3.Error):
         return (), ()
     try:
-        going_on = connection.execute(_OWN, (rows.safe(task),)) if task else connection.execute(_ACTIVE)
-        return _recaps(root, connection, session, task), [row[0] for row in going_on]
+        return _recaps(root, connection, session, task), sessions.active_work(connection, task)
     except (RalphError, sqlite3.Error):
         return (), ()
     finally:
@@ -231,7 +215,7 @@ def _from_index(root: Path, session: str, task: str) -> tuple[Sequence[SessionRe
 def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[SessionRecap]:
     """What the last sessions were about, the newest first; one that was cut off is summed up now."""
     found: list[SessionRecap] = []
-    recent = connection.execute(_RECENT, (session, -1 if task else _LOOKED_AT)).fetchall()
+    recent = sessions.recent_sessions(connection, session, -1 if task else _LOOKED_AT)
     seen = (row for row in recent if rows.sees_session(connection, row[0], task))
     for name, stored, at in islice(seen, _LOOKED_AT):
         told = stored and (_came_to_its_end(connection, name) or logs.summary_is_last(logs.log_file(root, name)))

@@ -14,7 +14,6 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,8 +28,8 @@ from ralph.formats.pages import parse_patterns
 from ralph.formats.progress import JOURNAL_KEY, parse_progress
 from ralph.formats.text import Document
 from ralph.formats.work import parse_insights
-from ralph.model.record import Family, Record, Status
-from ralph.store import db, files, rows
+from ralph.model.record import Family, Record
+from ralph.store import db, files, rows, sessions
 from ralph.store.index import Progress
 from ralph.store.sources import EVENT, Format, Source, name_of, sources
 from ralph.store.vectors import VectorCache
@@ -247,9 +246,7 @@ class ForgetLogs:
 
     def _retired(self, names: Sequence[str]) -> Iterator[str]:
         """The ids of bodies that were replaced by what these ids mean."""
-        sql = "SELECT key FROM records WHERE status = ?"
-        keys = [row[0] for row in self.connection.execute(sql, (Status.RETIRED.value,))]
-        for record in rows.records(self.connection, keys).values():
+        for record in rows.records(self.connection, rows.retired_keys(self.connection)).values():
             if any(link.relation == "superseded_by" and link.target in names for link in record.links):
                 yield record.id
 
@@ -311,9 +308,8 @@ class ForgetLogs:
             yield ForgottenRecord(path, line, "", "half a line", "")
 
     def _records(self, path: Path, lines: set[int]) -> dict[int, list[Record]]:
-        sql = "SELECT key, line FROM observations WHERE source = (SELECT key FROM sources WHERE path = ?) ORDER BY key"
-        found = self.connection.execute(sql, (name_of(path, self.root),)).fetchall()
-        keys = {row[0]: row[1] for row in found if row[1] in lines}
+        found = sessions.observation_lines(self.connection, name_of(path, self.root))
+        keys = {key: line for key, line in found.items() if line in lines}
         held: dict[int, list[Record]] = defaultdict(list)
         for key, record in rows.records(self.connection, list(keys)).items():
             held[keys[key]].append(record)
@@ -592,9 +588,7 @@ def _drop_vectors(root: Path, digests: set[str]) -> None:
         return
     with VectorCache(database) as cache:
         cache.forget(digests)
-    with db.explained(database), closing(db.connect(database)) as connection:
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.compact(database)
     for piece in folder.glob("vectors.*"):
         if not piece.name.startswith(database.name):  # the same vectors in one piece; made again with the next ones
             files.delete(piece)

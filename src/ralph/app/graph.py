@@ -35,7 +35,7 @@ from ralph.model.record import Family, Record
 from ralph.search import graph as walking
 from ralph.search import rank
 from ralph.search.graph import GraphVisibility, ReachedNode, project_files, source_facts
-from ralph.store import db, files, lookup, rows
+from ralph.store import db, files, lookup, rows, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
 from ralph.store.sources import Format, Source, sources
@@ -107,7 +107,7 @@ def query_graph(
 def open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph of an open index, brought up to date; in memory when the index is, or the disk does not let us."""
     path = paths.graph_file(root)
-    if connection.execute("PRAGMA database_list").fetchone()[2]:
+    if not db.is_in_memory(connection):
         for _ in range(2):
             with suppress(WriteFailed, OSError):
                 try:
@@ -276,8 +276,7 @@ def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: ra
 def _node_of(connection: sqlite3.Connection, key: int, name: str) -> str:
     if FAMILIES[key % len(FAMILIES)] is not Family.JOURNAL:
         return name
-    row = connection.execute("SELECT task_id FROM journal WHERE id = ?", (key,)).fetchone()
-    return entity_id(NodeType.TASK, row[0] or "")
+    return entity_id(NodeType.TASK, sessions.task_of_entry(connection, key))
 
 
 def _named_nodes(graph: sqlite3.Connection, words: str) -> dict[int, float]:
@@ -341,8 +340,7 @@ def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, R
 
 
 def _row(connection: sqlite3.Connection, name: str) -> int | None:
-    row = connection.execute("SELECT key FROM records WHERE id = ?", (name,)).fetchone()
-    return int(row[0]) if row is not None else None
+    return rows.row_keys(connection, [name]).get(name)
 
 
 # NOTE: `ralph graph link` and `unlink`: an edge that somebody states, written into the record's own file.
@@ -445,9 +443,8 @@ def _locate_source(root: Path, source: str) -> tuple[str, Source]:
         if entity_type(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
             raise Refused(f"{node.id} is no record", hint=hint)
-        sql = "SELECT r.key, s.path FROM records r JOIN sources s ON s.key = r.source WHERE r.id = ?"
-        key, path = held.execute(sql, (node.id,)).fetchone()
-        return node, rows.records(held, [key])[key].id, path
+        key = rows.row_keys(held, [node.id])[node.id]
+        return node, rows.records(held, [key])[key].id, rows.places(held, [key])[key][0]
 
     node, given, path = query_graph(root, question)
     file = next((each for each in sources(root) if each.name == path), None)

@@ -27,7 +27,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Record
 from ralph.settings import Config
-from ralph.store import db, files, rows
+from ralph.store import db, files, rows, sessions
 from ralph.store.sources import Format, Source, told
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
@@ -182,9 +182,7 @@ def _happened(root: Path, event: Event, config: Config) -> tuple[Sequence[Record
     with _counted(root, event.happening):
         if index.catch_up(root, index.MOMENT, config.privacy).complete:
             with db.explained(held.path), closing(held.connect()) as connection:
-                sql = "SELECT coalesce(summary, '') FROM sessions WHERE id = ?"
-                row = connection.execute(sql, (event.session,)).fetchone()
-                return rows.of_session(connection, event.session), row[0] if row else ""
+                return rows.of_session(connection, event.session), sessions.stored_summary(connection, event.session)
     path = log_file(root, event.session)
     said = told(Source(path, path.name, Format.LOG), index.by_todays_rules(root, config.privacy))
     return [placed.record for placed in said.records], ""

@@ -36,7 +36,7 @@ from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
 from ralph.search.question import WeightedWord
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
-from ralph.store import files, lookup, rows
+from ralph.store import files, lookup, rows, sessions
 
 RECENT = 5
 MATCHES = 5
@@ -231,7 +231,7 @@ def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str 
 
 def _newest(connection: sqlite3.Connection) -> str:
     """The day of the newest entry: how old others are is counted from there, whatever the clock says."""
-    return str(connection.execute("SELECT coalesce(max(created_at), '') FROM journal").fetchone()[0])[:10]
+    return sessions.newest_journal_day(connection)
 
 
 def _ranked(

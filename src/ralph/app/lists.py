@@ -23,6 +23,7 @@ from ralph.errors import NotFound, UsageError
 from ralph.loop.state import Run
 from ralph.model.work import RunStatus, TaskStatus
 from ralph.store import files
+from ralph.store import sessions as stored_sessions
 
 SORTS = ("priority", "newest", "title", "state")
 _ORDER = {
@@ -36,8 +37,6 @@ _TITLE_LENGTH = 160
 _LEDGER = 1 << 28
 _DONE_SHOWN = 20
 """So many of the newest runs are looked at for a task, beside those that the journal names."""
-_WORKED_ON = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
-_ENDED = "SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ def _runs_of_task(root: Path, task_id: str) -> list[Run]:
     """The runs that worked on a task, the newest first: by the journal, and those that came to no iteration."""
     newest, _ = runs.newest(root, _DONE_SHOWN)
     found = {each.id: each for each in newest if task_id in (each.task, *each.only, *each.done, *each.failed)}
-    told = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(_WORKED_ON, (task_id,))])
+    told = index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id))
     for name in told:
         if name not in found:
             with suppress(NotFound):
@@ -261,7 +260,7 @@ def session_rows(
 ) -> tuple[list[SessionRow], int]:
     """The newest sessions (of a task, with some words) first, and how many there are."""
     found, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
-    ended = index.ask(root, lambda connection: {row[0] for row in connection.execute(_ENDED)}) if found else set()
+    ended = index.ask(root, stored_sessions.ended_sessions) if found else set()
     spent = tokens_by_session(root)
     return [session_row(each, spent.get(each.id, 0), is_over=each.id in ended) for each in found], total
 
@@ -289,8 +288,7 @@ def session_row(session: Session, tokens: int = 0, *, is_over: bool = False) -> 
 
 def is_over(root: Path, session_id: str) -> bool:
     """Whether a session has said that it ended."""
-    asked = f"{_ENDED} AND id = ?"
-    return index.ask(root, lambda connection: connection.execute(asked, (session_id,)).fetchone() is not None)
+    return session_id in index.ask(root, stored_sessions.ended_sessions)
 
 
 # --- the ledger ----------------------------------------------------------------------------------

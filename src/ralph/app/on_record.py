@@ -21,6 +21,7 @@ from ralph.formats.progress import is_progress_pattern, parse_progress, without_
 from ralph.model.record import Family, Origin, Record
 from ralph.model.work import JournalEntry
 from ralph.store import files, rows
+from ralph.store import sessions as stored_sessions
 from ralph.store.library import Stored
 
 MOST = 20_000
@@ -78,13 +79,10 @@ def _observed(
     """The observations of a task, as they happened: those of its sessions, and those that name it."""
     names = [*sessions]
     if not narrow:
-        sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
-        own = connection.execute(sql, (f'"task":"{rows.safe(task_id)}"',))
-        names = list(dict.fromkeys([*names, *(row[0] for row in own)]))
+        names = list(dict.fromkeys([*names, *sorted(stored_sessions.sessions_of_task(connection, task_id))]))
     keys: list[int] = []
     for name in names:
-        sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
-        keys += (row[0] for row in connection.execute(sql, (rows.safe(name),)))
+        keys += stored_sessions.observation_keys(connection, name)
     found = rows.records(connection, keys[-MOST:])
     for key in keys[-MOST:]:
         if key in found and found[key].origin.task in ("", task_id):

@@ -34,8 +34,6 @@ SILENCE = 600
 
 _ID = re.compile(r"run-[0-9a-f]{8}")
 _NAMES = tuple(field.name for field in fields(Run))
-_NEWEST = "SELECT id FROM loop_runs ORDER BY started_at DESC, id DESC"
-_RUNNING = "SELECT id FROM loop_runs WHERE status = 'running' ORDER BY started_at, id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def _named(root: Path, run_id: str) -> str:
 
 def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int]:
     """The newest runs first, and how many there are."""
-    names = _from_index(root, _NEWEST)
+    names = _from_index(root)
     return list(_read_all(root, names[offset : offset + limit])), len(names)
 
 
@@ -132,8 +130,8 @@ def current(root: Path, run_id: str = "") -> Run:
     """The run that is meant: by its id, else the one that runs, else the newest."""
     if run_id:
         return read(root, run_id)
-    running = _from_index(root, _RUNNING)
-    names = running or _from_index(root, _NEWEST)
+    running = _from_index(root, running=True)
+    names = running or _from_index(root)
     if not names:
         raise NothingYet("there is no run yet", hint='`ralph loop start "goal"` begins one')
     return read(root, names[-1] if running else names[0])
@@ -141,7 +139,7 @@ def current(root: Path, run_id: str = "") -> Run:
 
 def running(root: Path) -> list[Run]:
     """The runs that say they are running."""
-    return list(_read_all(root, _from_index(root, _RUNNING)))
+    return list(_read_all(root, _from_index(root, running=True)))
 
 
 def living(root: Path) -> list[Run]:
@@ -151,12 +149,13 @@ def living(root: Path) -> list[Run]:
     return [run for run in _read_all(root, beating) if lives(root, run)]
 
 
-def _from_index(root: Path, sql: str) -> list[str]:
+def _from_index(root: Path, *, running: bool = False) -> list[str]:
     if not paths.runs_folder(root).is_dir():
         return []
     from ralph.app import index  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.store import sessions  # noqa: PLC0415  (the same)
 
-    names = index.ask(root, lambda connection: [str(row[0]) for row in connection.execute(sql)])
+    names = index.ask(root, lambda connection: sessions.run_ids(connection, running=running))
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
 
 

@@ -9,10 +9,8 @@ made; who asks from `within` another task does not see it before that is finishe
 is told by `app/chats.py`.
 """
 
-import json
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,39 +24,12 @@ from ralph.errors import Conflict, NotFound, NothingYet
 from ralph.model.query import Detail, Hit, SearchResult
 from ralph.model.record import Family, Record
 from ralph.store import rows
+from ralph.store import sessions as stored_sessions
 
 SUMMARY = 600
 """Tokens that a summary which is made now may cost."""
 
 _CANDIDATES = 5
-_COLUMNS = "id, session_id, project_path, task_id, mode, started_at, ended_at, host, summary, tags, updated_at"
-_SESSIONS = f"""
-SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
-    (SELECT session_id AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
-     FROM observations GROUP BY session_id) o
-    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
-UNION ALL
-SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
-    WHERE id NOT IN (SELECT session_id FROM observations)
-"""  # noqa: S608  (our own names)
-_ONE = f"""
-SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
-    (SELECT ?1 AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
-     FROM observations WHERE session_id = ?1) o
-    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
-WHERE o.count OR s.id IS NOT NULL
-"""  # noqa: S608  (our own names)
-_OF_TASK = """
-SELECT id FROM sessions WHERE task_id = ?
-UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
-"""
-
-_SAYING = """
-SELECT id FROM sessions
-    WHERE id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
-    LIKE :words ESCAPE '~'
-UNION SELECT session_id FROM observations WHERE title || ' ' || content LIKE :words ESCAPE '~'
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +87,10 @@ def list_(
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
         found = [each for each in _sessions(connection, within) if not since or each.started_at >= since]
         if task:
-            named = f'"task":{json.dumps(task, ensure_ascii=False)}'
-            own = {row[0] for row in connection.execute(_OF_TASK, (rows.safe(task), rows.safe(named)))}
+            own = stored_sessions.sessions_of_task(connection, task)
             found = [each for each in found if each.id in own]
         if words:
-            own = {row[0] for row in connection.execute(_SAYING, {"words": f"%{_literal(words)}%"})}
+            own = stored_sessions.sessions_with_text(connection, words)
             found = [each for each in found if each.id in own]
         shown = found[offset:] if limit is None else found[offset : offset + limit]
         return tuple(_with_prompt(connection, each) for each in shown), len(found)
@@ -137,11 +107,6 @@ def left_out(root: Path, within: str, *, since: str = "", task: str = "") -> str
     seen = {each.id for each in list_(root, limit=None, since=since, task=task, within=within)[0]}
     hidden = [owner for name, owner in every.items() if name not in seen]
     return sight.note(f"{len(hidden)} session{'s' * (len(hidden) > 1)}", filter(None, hidden)) if hidden else ""
-
-
-def _literal(words: str) -> str:
-    """Words for LIKE, in which no sign means anything."""
-    return "".join(f"~{sign}" if sign in "~%_" else sign for sign in rows.safe(words))
 
 
 def _as_begun(root: Path, session: Session) -> Session:
@@ -229,28 +194,10 @@ def observations(connection: sqlite3.Connection, session_id: str, *, most: int |
 
 
 def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
-    found = [_session(row) for row in connection.execute(_SESSIONS)]
+    found = [Session(**row._asdict()) for row in stored_sessions.all_sessions(connection)]
     hidden = {"", *rows.hidden_sessions(connection, within)}
     return sorted(
         (each for each in found if each.id not in hidden), key=lambda each: (each.started_at, each.id), reverse=True
-    )
-
-
-def _session(row: sqlite3.Row) -> Session:
-    tags: tuple[str, ...] = ()
-    with suppress(ValueError, TypeError):
-        tags = tuple(str(tag) for tag in json.loads(row["tags"]))
-    return Session(
-        id=row["seen"],
-        started_at=row["started_at"] or row["first"] or "",
-        ended_at=row["ended_at"] or row["last"] or row["updated_at"] or "",
-        host=row["host"] or "",
-        mode=row["mode"] or "",
-        project=row["project_path"] or "",
-        task=row["task_id"] or "",
-        observations=row["count"],
-        summary=row["summary"] or "",
-        tags=tags,
     )
 
 
@@ -264,11 +211,11 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
 
 
 def _found(connection: sqlite3.Connection, session_id: str, within: str = "") -> Session:
-    exact = connection.execute(_ONE, (rows.safe(session_id),)).fetchone() if session_id else None
+    exact = stored_sessions.session(connection, session_id) if session_id else None
     if exact is not None:
         if not rows.sees_session(connection, session_id, within):
-            raise sight.closed(f"session {session_id}", filter(None, [_session(exact).task]))
-        return _session(exact)
+            raise sight.closed(f"session {session_id}", filter(None, [exact.task]))
+        return Session(**exact._asdict())
     everything = _sessions(connection, within)
     if not session_id:
         if not everything:

@@ -6,7 +6,6 @@ Observations and journal entries are no nodes: there are too many. A walk follow
 level; a score falls with every hop, with weak edges, and through nodes that many share. Ties go by id.
 """
 
-import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,9 +19,8 @@ from ralph.formats.knowledge import links_in
 from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import graph as stored
-from ralph.store import rows
+from ralph.store import rows, sessions
 from ralph.store.graph import Fact, Row, Told
-from ralph.store.lookup import marks
 
 DECAY = 0.5
 """The factor of a score with each hop."""
@@ -58,13 +56,6 @@ _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
 _CHANGES = frozenset({"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"})
 """Tools that write the file they name; the first word of an observation's title."""
 _TASKS = ".ralph/tasks/"
-_SESSIONS = """
-SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
-    SELECT o.content FROM observations o
-    WHERE o.session_id = s.id AND o.source = s.source AND o.title = 'prompt' ORDER BY o.seq LIMIT 1
-) FROM sessions s WHERE s.source = ?
-"""
-"""Sessions with their first prompt, which says more than an id."""
 
 
 class ReachedNode(NamedTuple):
@@ -299,35 +290,19 @@ def related(
     graph: sqlite3.Connection, index: sqlite3.Connection, keys: Sequence[int], *, at: str = "", hops: int = 2
 ) -> list[tuple[int, int, float]]:
     """Records connected with others, for the expansion of a search: source, target, and how near (at most 1)."""
-    names = _ids(index, keys)
+    names = rows.row_ids(index, keys)
     seeds = stored.keys_of(graph, list(names.values()))
     found: list[tuple[int, str, float]] = []
     for key, name in names.items():
         if name in seeds:
             near = walk(graph, {seeds[name]: 1.0}, hops=hops, at=at, hub=HUB)
             found += ((key, each.node.id, each.score / DECAY) for each in near if each.hops and _is_record(each.node))
-    back = _keys(index, [name for _, name, _ in found])
+    back = rows.row_keys(index, [name for _, name, _ in found])
     return [(key, back[name], score) for key, name, score in found if name in back]
 
 
 def _is_record(node: Node) -> bool:
     return entity_type(node.id) is None and node.type in _STRONG
-
-
-def _ids(index: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    sql = f"SELECT key, id FROM records WHERE key IN ({marks(keys)})"  # noqa: S608  (marks only)
-    found = {row[0]: row[1] for row in index.execute(sql, list(keys))}
-    return {key: found[key] for key in keys if key in found}
-
-
-def _keys(index: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    unique = list(dict.fromkeys(names))
-    for start in range(0, len(unique), 900):
-        part = unique[start : start + 900]
-        sql = f"SELECT id, key FROM records WHERE id IN ({marks(part)})"  # noqa: S608  (marks only)
-        found.update((row[0], row[1]) for row in index.execute(sql, part))
-    return found
 
 
 # --- facts of a source --------------------------------------------------------------------------
@@ -338,7 +313,7 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> Told:
     task = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []
-    names = dict(index.execute("SELECT key, id FROM records WHERE source = ?", (source,)).fetchall())
+    names = rows.source_row_ids(index, source)
     for key, record in rows.stored(index, Family.MEMORY, "source = ?", (source,)):
         record = replace(record, id=names[key])
         nodes.append((node_of(record, task), record.title))
@@ -453,23 +428,20 @@ def project_files(files: Sequence[str]) -> Iterator[str]:
 
 
 def _tasks(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
-    sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
-    for task, title, blocked_by, parent, created in index.execute(sql, (source,)):
-        own, at = entity_id(NodeType.TASK, task), created or ""
+    for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):
+        own = entity_id(NodeType.TASK, task)
         node = Node(own, NodeType.TASK, _short_name(title) or task, at, task=task)
-        facts = [
-            Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in _string_list(blocked_by)
-        ]
+        facts = [Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in blocked_by]
         if parent:
             facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
         yield node, facts
 
 
 def _sessions(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
-    for session, task, at, asked in index.execute(_SESSIONS, (source,)):
+    for session, task, at, prompt in sessions.first_prompts(index, source):
         own = entity_id(NodeType.SESSION, session)
         facts = [Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at)] if task else []
-        yield Node(own, NodeType.SESSION, _short_name(asked or "") or session, at, task=task or ""), facts
+        yield Node(own, NodeType.SESSION, _short_name(prompt) or session, at, task=task), facts
 
 
 def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
@@ -489,14 +461,13 @@ def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fac
 
 def _observations(index: sqlite3.Connection, source: int) -> Iterator[Fact]:
     """The files that sessions wrote or only read."""
-    sql = "SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''"
     first: dict[tuple[str, Relation, str], str] = {}
-    for session, title, files, at in index.execute(sql, (source,)):
+    for session, title, files, at in sessions.touched_files(index, source):
         if not session:
             continue
         changes = title.partition(" ")[0].rstrip(":").lower() in _CHANGES
         how = Relation.AFFECTS if changes else Relation.MENTIONS
-        for file in project_files(_string_list(files)):
+        for file in project_files(files):
             _earliest(first, (entity_id(NodeType.SESSION, session), how, entity_id(NodeType.FILE, file)), at)
     for ends, at in first.items():
         if ends[1] is not Relation.MENTIONS or (ends[0], Relation.AFFECTS, ends[2]) not in first:  # writing says more
@@ -506,11 +477,3 @@ def _observations(index: sqlite3.Connection, source: int) -> Iterator[Fact]:
 def _earliest(first: dict[tuple[str, Relation, str], str], ends: tuple[str, Relation, str], at: str) -> None:
     known = first.get(ends)
     first[ends] = at if known is None or (at and at < known) else known
-
-
-def _string_list(text: str) -> list[str]:
-    try:
-        found = json.loads(text) if text else []
-    except ValueError:
-        return []
-    return [item for item in found if isinstance(item, str) and item] if isinstance(found, list) else []

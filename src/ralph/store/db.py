@@ -130,6 +130,23 @@ def _locked(handle: int) -> bool:
     return True
 
 
+def is_intact(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite finds no damage."""
+    return bool(connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
+
+
+def is_in_memory(connection: sqlite3.Connection) -> bool:
+    """Whether a database has no file."""
+    return not connection.execute("PRAGMA database_list").fetchone()[2]
+
+
+def compact(path: Path) -> None:
+    """Give free pages back, with what was deleted in them."""
+    with explained(path), contextlib.closing(connect(path)) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def seal(path: Path) -> str:
     """What tells that nobody but us has touched the file: its size and time of change."""
     if not path.exists():

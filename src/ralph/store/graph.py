@@ -370,3 +370,31 @@ def busiest(graph: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
 def own(graph: sqlite3.Connection, task: str) -> list[int]:
     """The keys of what is a task's own."""
     return [row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))]
+
+
+def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
+    """Return the names of the sources and their stamps, which change with what the graph has of them."""
+    return tuple(
+        (str(path), str(stamp)) for path, stamp in graph.execute("SELECT path, stamp FROM sources ORDER BY path")
+    )
+
+
+_JOINED = "source IS NOT NULL AND +target IS NOT NULL"
+"""`+` keeps SQLite from another index than the one that has all columns: nothing is sorted then."""
+
+
+def joined_edges(graph: sqlite3.Connection) -> list[tuple[int, int, str, str, str, str, int]]:
+    """Return every edge with two known ends, each once, in a fixed order."""
+    columns = "source, target, relation, recorded, valid_from, valid_until, explicit"
+    sql = f"SELECT DISTINCT {columns} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"  # noqa: S608 - our own words
+    return _bare(graph).execute(sql).fetchall()
+
+
+def oldest_time(graph: sqlite3.Connection) -> str:
+    """Return the time of the oldest node or edge; "" when none has one."""
+    sql = (
+        "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "  # noqa: S608 - our own words
+        "WHERE since <> '' OR recorded <> '' UNION ALL "
+        f"SELECT min(recorded) FROM edges WHERE {_JOINED} AND recorded <> '')"
+    )
+    return graph.execute(sql).fetchone()[0] or ""

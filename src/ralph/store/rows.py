@@ -283,6 +283,74 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
     }
 
 
+def row_ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
+    """Return the ids of memory rows by their keys, in the order of the keys."""
+    found: dict[int, str] = {}
+    for part in lookup.parts(list(keys)):
+        sql = f"SELECT key, id FROM records WHERE key IN ({lookup.marks(part)})"  # noqa: S608 - our own words
+        found.update((row[0], row[1]) for row in connection.execute(sql, part))
+    return {key: found[key] for key in keys if key in found}
+
+
+def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
+    """Return the keys of memory rows by their ids."""
+    found: dict[str, int] = {}
+    unique = list(dict.fromkeys(names))
+    for start in range(0, len(unique), 900):
+        part = unique[start : start + 900]
+        sql = f"SELECT id, key FROM records WHERE id IN ({lookup.marks(part)})"  # noqa: S608 - our own words
+        found.update((row[0], row[1]) for row in connection.execute(sql, part))
+    return found
+
+
+def source_row_ids(connection: sqlite3.Connection, source: int) -> dict[int, str]:
+    """Return the ids of a source's memory rows by their keys."""
+    return dict(connection.execute("SELECT key, id FROM records WHERE source = ?", (source,)).fetchall())
+
+
+def retired_keys(connection: sqlite3.Connection) -> list[int]:
+    """Return the keys of retired memories."""
+    return [row[0] for row in connection.execute("SELECT key FROM records WHERE status = ?", (Status.RETIRED.value,))]
+
+
+def source_format(connection: sqlite3.Connection, path: str) -> str:
+    """Return the format of a source by its name."""
+    return str(connection.execute("SELECT format FROM sources WHERE path = ?", (path,)).fetchone()[0])
+
+
+def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the names and digests of the sources of some formats."""
+    sql = f"SELECT path, digest FROM sources WHERE format IN ({lookup.marks(formats)}) ORDER BY path"  # noqa: S608 - our own words
+    return tuple((str(path), str(digest)) for path, digest in connection.execute(sql, tuple(formats)))
+
+
+def curated_keys(connection: sqlite3.Connection, formats: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the keys of the memories with some ids that are in sources of some formats and not retired."""
+    sql = f"SELECT r.key {_curated(formats)} AND r.id IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own words
+    found = connection.execute(sql, (*formats, Status.RETIRED.value, json.dumps(list(names))))
+    return [int(row[0]) for row in found]
+
+
+def count_curated(connection: sqlite3.Connection, formats: Sequence[str]) -> int:
+    """Count the memories in sources of some formats that are not retired."""
+    sql = f"SELECT count(*) {_curated(formats)}"
+    return int(connection.execute(sql, (*formats, Status.RETIRED.value)).fetchone()[0])
+
+
+def curated_texts(connection: sqlite3.Connection, formats: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Return format, id, metadata, title and text of the memories in sources of some formats, file by file."""
+    sql = f"SELECT s.format, r.id, r.metadata, r.title, r.text {_curated(formats)} ORDER BY s.path, r.line"
+    for form, name, metadata, title, text in connection.execute(sql, (*formats, Status.RETIRED.value)):
+        yield form, given_id(name, metadata), metadata, title, text
+
+
+def _curated(formats: Sequence[str]) -> str:
+    return (
+        "FROM records r JOIN sources s ON s.key = r.source "
+        f"WHERE s.format IN ({lookup.marks(formats)}) AND r.status <> ?"
+    )
+
+
 def filter_of(query: Query) -> "Filter":
     """What a query may see, for the SELECTs of `lookup`."""
     families = query.families or FAMILIES

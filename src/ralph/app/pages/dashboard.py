@@ -21,6 +21,7 @@ from ralph.app.lists import RunRow, SessionRow, TaskList
 from ralph.app.logs import moment
 from ralph.app.usage import Injection, Ledger
 from ralph.model import ids
+from ralph.store import sessions as stored_sessions
 
 DAYS = 30
 """So many days are shown, as far as there is anything to show."""
@@ -31,15 +32,6 @@ _MAX_EVENTS = 2_000
 """So many answers are timed."""
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")
 """Events that are recorded before they are answered."""
-_EVENTS = """
-SELECT CASE
-        WHEN type = 'note' AND title = 'prompt' THEN 'UserPromptSubmit'
-        WHEN type = 'note' AND title = 'answer' THEN 'Stop'
-        WHEN type = 'note' THEN 'SubagentStop'
-        WHEN type = 'error' THEN 'PostToolUseFailure'
-        ELSE 'PostToolUse' END AS event, count(*)
-FROM observations WHERE created_at >= ? GROUP BY event
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +162,7 @@ def hook_times(root: Path, days: int = DAYS) -> HookTimes:
     book = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
-        counts = {str(row[0]): int(row[1]) for row in connection.execute(_EVENTS, (since,))}
+        counts = stored_sessions.count_events(connection, since)
         return counts, list(hook_waits(connection, book, since))
 
     counts, waited = index.ask(root, question)
@@ -198,8 +190,7 @@ def hook_waits(connection: sqlite3.Connection, book: Ledger, since: str) -> Iter
         if each.event in _ANSWERED_EVENTS and each.at[:10] >= since
     }
     for at, session, event in sorted(answers, reverse=True)[:_MAX_EVENTS]:
-        sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
-        recorded = moment(connection.execute(sql, (session, at)).fetchone()[0] or "")
+        recorded = moment(stored_sessions.last_observation_at(connection, session, at))
         answered = moment(at)
         if recorded is not None and answered is not None:
             seconds = (answered - recorded).total_seconds()

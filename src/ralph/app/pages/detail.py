@@ -32,6 +32,7 @@ from ralph.model.work import Story
 from ralph.search import citations
 from ralph.search.citations import CheckedCitation
 from ralph.store import files, lookup, rows
+from ralph.store import sessions as stored_sessions
 from ralph.store.sources import Format, Source, contents
 
 _NEIGHBOUR_HOPS = 2
@@ -156,7 +157,7 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
     record = held[key]
     name, line = rows.places(connection, [key])[key]
-    form = connection.execute("SELECT format FROM sources WHERE path = ?", (name,)).fetchone()[0]
+    form = rows.source_format(connection, name)
     owner = record.origin.task or rows.tasks_of(connection, [key]).get(key, "")
     stale = check.marks(root, [record]).get(record.id, "")
     past = outdated.notes(connection, [record]).get(record.id, "")
@@ -246,8 +247,6 @@ PAGE_SIZE = 200
 _ARROW = " -> "
 _MARK = "[//]: # (ralph: "
 _PROGRESS_FIELDS = ("Thread: ", "Outcome: ")
-_KEYS = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
-_COUNT = "SELECT count(*) FROM observations WHERE session_id = ?"
 _LINE_LENGTH = 120
 
 
@@ -357,17 +356,16 @@ def session_timeline(
     root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE
 ) -> tuple[tuple[RecordRow, ...], int]:
     """What happened in a session, in its order, and how much that is in all."""
-    name = rows.safe(session_id)
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[RecordRow, ...], int]:
-        keys = [int(row[0]) for row in connection.execute(_KEYS, (name, limit, offset))]
+        keys = stored_sessions.observation_keys(connection, session_id, limit, offset)
         held, places = rows.records(connection, keys), rows.places(connection, keys)
         found = tuple(
             RecordRow(held[key], *places[key], held[key].origin.task, estimate(held[key].text))
             for key in keys
             if key in held
         )
-        return found, int(connection.execute(_COUNT, (name,)).fetchone()[0])
+        return found, stored_sessions.count_observations(connection, session_id)
 
     return index.ask(root, question)
 
@@ -394,8 +392,7 @@ def _titles(root: Path, names: set[str]) -> dict[str, str]:
         held = rows.records(connection, list(keys.values()))
         found = {name: held[key].title or held[key].text for name, key in keys.items() if key in held}
         for name in names - found.keys():
-            row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (rows.safe(name),)).fetchone()
-            found[name] = (row[0] or "") if row is not None else ""
+            found[name] = stored_sessions.stored_summary(connection, name)
         return {name: _first_line(text) for name, text in found.items()}
 
     return index.ask(root, question)

@@ -28,7 +28,7 @@ from ralph.model.query import Hit, Query
 from ralph.model.record import Record, Status
 from ralph.search import engine, question, terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, rank
-from ralph.store import facets, lookup, rows
+from ralph.store import facets, lookup, rows, sessions
 from ralph.store.facets import Shape, Stand
 
 # NOTE: What facets count of every record, in memory, in step with the index.
@@ -341,7 +341,7 @@ class Explorer:
         """How many records are offered, and how many tasks there are."""
 
         def question(connection: sqlite3.Connection) -> tuple[int, int]:
-            tasks = int(connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+            tasks = sessions.count_tasks(connection)
             return len(self._catalogue.view(connection).everything({})[0]), tasks
 
         return index.ask(self.root, question)

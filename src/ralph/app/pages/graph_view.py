@@ -226,8 +226,7 @@ def _snapshot(root: Path) -> GraphSnapshot:
     """The whole graph, as its sources are now."""
 
     def question(found: sqlite3.Connection, _: sqlite3.Connection) -> GraphSnapshot:
-        told = found.execute("SELECT path, stamp FROM sources ORDER BY path")
-        stamp = (root, tuple((str(row[0]), str(row[1])) for row in told))
+        stamp = (root, stored.source_stamps(found))
         held = _CACHE.get(stamp)
         if held is None:
             held = _read_snapshot(found)
@@ -239,22 +238,7 @@ def _snapshot(root: Path) -> GraphSnapshot:
 
 
 def _read_snapshot(found: sqlite3.Connection) -> GraphSnapshot:
-    cursor = found.cursor()
-    cursor.row_factory = None
-    edges: list[Row] = cursor.execute(_EDGES).fetchall()
+    edges = stored.joined_edges(found)
     degrees = Counter(row[0] for row in edges)
     degrees.update(row[1] for row in edges if row[1] != row[0])
-    since = cursor.execute(_SINCE).fetchone()[0] or ""
-    return GraphSnapshot(stored.nodes(found), edges, degrees, since[:10])
-
-
-_JOINED = "source IS NOT NULL AND +target IS NOT NULL"
-_EDGES = (
-    "SELECT DISTINCT source, target, relation, recorded, valid_from, valid_until, explicit FROM edges "  # noqa: S608 - our own words
-    f"WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"
-)
-"""In the order of an index that has it all: nothing is sorted for it, since `+` keeps SQLite from another one."""
-_SINCE = (
-    "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "  # noqa: S608 - our own words
-    f"WHERE since <> '' OR recorded <> '' UNION ALL SELECT min(recorded) FROM edges WHERE {_JOINED} AND recorded <> '')"
-)
+    return GraphSnapshot(stored.nodes(found), edges, degrees, stored.oldest_time(found)[:10])

@@ -27,9 +27,8 @@ from ralph.capture.similarity import similarity, term_weights
 from ralph.errors import RalphError
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.record import Record, Status
+from ralph.model.record import Record
 from ralph.store import files, lookup, rows
-from ralph.store.columns import given_id
 from ralph.store.sources import Format
 
 # NOTE: Where something looks like a secret in the project's files, looked for piece by piece for a page tha
@@ -161,10 +160,6 @@ _RARE_TERMS = 12
 _WORD = re.compile(r"\w{3,}")
 _TITLE = 120
 _CURATED = (Format.MEMORIES.value, Format.GUARDRAILS.value, Format.KNOWLEDGE.value)
-_VALUES = (*_CURATED, Status.RETIRED.value)
-_CURATED_ROWS = "FROM records r JOIN sources s ON s.key = r.source WHERE s.format IN (?, ?, ?) AND r.status <> ?"
-_TEXTS = f"SELECT s.format, r.id, r.metadata, r.title, r.text {_CURATED_ROWS} ORDER BY s.path, r.line"
-_STATE = "SELECT path, digest FROM sources WHERE format IN (?, ?, ?) ORDER BY path"
 
 
 class StaleRecord(NamedTuple):
@@ -268,11 +263,9 @@ def doctor_notices(root: Path, env: Mapping[str, str]) -> tuple[Notice, ...]:
 def _records_by_id(root: Path, names: Iterable[str], formats: Sequence[str] = _CURATED) -> dict[str, Record]:
     """Those of some records that stand in files of these formats and are not retired, by their ids."""
     wanted = sorted(set(names))
-    values = (*formats, *[formats[0]] * (len(_CURATED) - len(formats)), Status.RETIRED.value)
 
     def question(connection: sqlite3.Connection) -> dict[str, Record]:
-        sql = f"SELECT r.key {_CURATED_ROWS} AND r.id IN (SELECT value FROM json_each(?))"  # noqa: S608  (our own names)
-        keys = [int(row[0]) for row in connection.execute(sql, (*values, json.dumps(wanted)))]
+        keys = rows.curated_keys(connection, formats, wanted)
         return {record.id: record for record in rows.records(connection, keys).values()}
 
     return index.ask(root, question) if wanted else {}
@@ -308,8 +301,7 @@ def _verified_ids(root: Path) -> set[str]:
 
 
 def _record_count(root: Path) -> int:
-    sql = f"SELECT count(*) {_CURATED_ROWS}"
-    return index.ask(root, lambda connection: int(connection.execute(sql, _VALUES).fetchone()[0]))
+    return index.ask(root, lambda connection: rows.count_curated(connection, _CURATED))
 
 
 # --- what nobody uses --------------------------------------------------------------------------
@@ -351,15 +343,14 @@ _DUPLICATES_CACHE: dict[tuple[Path, str, State], tuple[list[Duplicate], bool]] =
 
 
 def _state(connection: sqlite3.Connection) -> State:
-    return tuple((str(path), str(digest)) for path, digest in connection.execute(_STATE, _CURATED))
+    return rows.source_digests(connection, _CURATED)
 
 
 def _texts(connection: sqlite3.Connection) -> list[RecordText]:
     """Every memory, guardrail and knowledge entry that holds."""
     replaced, today = lookup.superseded(connection), ids.today()
     found: list[RecordText] = []
-    for shelf, name, metadata, title, text in connection.execute(_TEXTS, _VALUES):
-        name = given_id(name, metadata)
+    for shelf, name, metadata, title, text in rows.curated_texts(connection, _CURATED):
         if name not in replaced and not _is_expired(metadata, today):
             found.append(RecordText(shelf, name, title, text))
     return found

@@ -1,0 +1,271 @@
+"""Every SELECT over sessions, runs, tasks and the journal; those over records are in `rows.py`."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ralph.store.rows import safe
+
+_COLUMNS = "id, session_id, project_path, task_id, mode, started_at, ended_at, host, summary, tags, updated_at"
+_ALL = f"""
+SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
+    (SELECT session_id AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
+     FROM observations GROUP BY session_id) o
+    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
+UNION ALL
+SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
+    WHERE id NOT IN (SELECT session_id FROM observations)
+"""  # noqa: S608 - our own names
+_ONE = f"""
+SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
+    (SELECT ?1 AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
+     FROM observations WHERE session_id = ?1) o
+    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
+WHERE o.count OR s.id IS NOT NULL
+"""  # noqa: S608 - our own names
+_BY_TASK = """
+SELECT id FROM sessions WHERE task_id = ?
+UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
+"""
+_BY_WORDS = """
+SELECT id FROM sessions
+    WHERE id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
+    LIKE :words ESCAPE '~'
+UNION SELECT session_id FROM observations WHERE title || ' ' || content LIKE :words ESCAPE '~'
+"""
+_RECENT = """
+SELECT id, max(summary), max(at) AS at FROM (
+    SELECT id, coalesce(summary, '') AS summary,
+        max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at FROM sessions
+    UNION ALL
+    SELECT session_id, '', created_at FROM
+        (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
+) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
+"""
+_ACTIVE = """
+SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' FROM loop_runs WHERE status = 'running'
+UNION ALL
+SELECT 'task ' || id || ': ' || title FROM tasks WHERE status = 'in_progress' LIMIT 5
+"""
+_EVENTS = """
+SELECT CASE
+        WHEN type = 'note' AND title = 'prompt' THEN 'UserPromptSubmit'
+        WHEN type = 'note' AND title = 'answer' THEN 'Stop'
+        WHEN type = 'note' THEN 'SubagentStop'
+        WHEN type = 'error' THEN 'PostToolUseFailure'
+        ELSE 'PostToolUse' END AS event, count(*)
+FROM observations WHERE created_at >= ? GROUP BY event
+"""
+_WITH_PROMPT = """
+SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
+    SELECT o.content FROM observations o
+    WHERE o.session_id = s.id AND o.source = s.source AND o.title = 'prompt' ORDER BY o.seq LIMIT 1
+) FROM sessions s WHERE s.source = ?
+"""
+
+
+class IndexedSession(NamedTuple):
+    """A session as the index has it, from its own lines and from its observations."""
+
+    id: str
+    started_at: str
+    ended_at: str
+    host: str
+    mode: str
+    project: str
+    task: str
+    observations: int
+    summary: str
+    tags: tuple[str, ...]
+
+
+class RecentSession(NamedTuple):
+    """A session that was active lately, with its stored summary."""
+
+    id: str
+    summary: str
+    at: str
+
+
+class TaskRow(NamedTuple):
+    """A task as the graph needs it."""
+
+    id: str
+    title: str
+    blocked_by: tuple[str, ...]
+    parent: str
+    created_at: str
+
+
+class FirstPrompt(NamedTuple):
+    """A session of one log with its first prompt."""
+
+    session: str
+    task: str
+    at: str
+    prompt: str
+
+
+class TouchedFiles(NamedTuple):
+    """The files of one observation."""
+
+    session: str
+    title: str
+    files: tuple[str, ...]
+    at: str
+
+
+def all_sessions(connection: sqlite3.Connection) -> list[IndexedSession]:
+    """Return every session that is known by a line of its own or by an observation."""
+    return [_session(row) for row in connection.execute(_ALL)]
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> IndexedSession | None:
+    """Return the session with exactly this id."""
+    row = connection.execute(_ONE, (safe(session_id),)).fetchone()
+    return None if row is None else _session(row)
+
+
+def _session(row: sqlite3.Row) -> IndexedSession:
+    return IndexedSession(
+        id=row["seen"],
+        started_at=row["started_at"] or row["first"] or "",
+        ended_at=row["ended_at"] or row["last"] or row["updated_at"] or "",
+        host=row["host"] or "",
+        mode=row["mode"] or "",
+        project=row["project_path"] or "",
+        task=row["task_id"] or "",
+        observations=row["count"],
+        summary=row["summary"] or "",
+        tags=_texts(row["tags"]),
+    )
+
+
+def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
+    """Return the ids of the sessions that belong to a task, or in which an observation names it."""
+    member = f'"task":{json.dumps(task, ensure_ascii=False)}'
+    return _names(connection.execute(_BY_TASK, (safe(task), safe(member))))
+
+
+def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
+    """Return the ids of the sessions that have a text, as it is, in their id, host, task, summary or observations."""
+    literal = safe(text).replace("~", "~~").replace("%", "~%").replace("_", "~_")
+    return _names(connection.execute(_BY_WORDS, {"words": f"%{literal}%"}))
+
+
+def ended_sessions(connection: sqlite3.Connection) -> set[str]:
+    """Return the ids of the sessions that said that they ended."""
+    return _names(connection.execute("SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"))
+
+
+def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
+    """Return the sessions that were active last, the newest first, but for one; -1 is no limit."""
+    return [RecentSession(*row) for row in connection.execute(_RECENT, (but, limit))]
+
+
+def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
+    """Return the stored summary of a session; "" when there is none."""
+    row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (safe(session_id),)).fetchone()
+    return (row[0] or "") if row is not None else ""
+
+
+def observation_keys(
+    connection: sqlite3.Connection, session_id: str, limit: int | None = None, offset: int = 0
+) -> list[int]:
+    """Return the keys of a session's observations, in the order in which they happened."""
+    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
+    found = connection.execute(sql, (safe(session_id), -1 if limit is None else limit, offset))
+    return [int(row[0]) for row in found]
+
+
+def count_observations(connection: sqlite3.Connection, session_id: str) -> int:
+    """Count a session's observations."""
+    sql = "SELECT count(*) FROM observations WHERE session_id = ?"
+    return int(connection.execute(sql, (safe(session_id),)).fetchone()[0])
+
+
+def observation_lines(connection: sqlite3.Connection, source: str) -> dict[int, int]:
+    """Return the lines of a log's observations by their keys."""
+    sql = "SELECT key, line FROM observations WHERE source = (SELECT key FROM sources WHERE path = ?) ORDER BY key"
+    return {row[0]: row[1] for row in connection.execute(sql, (source,))}
+
+
+def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
+    """Return the time of a session's last observation up to a moment; "" when there is none."""
+    sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
+    return connection.execute(sql, (safe(session_id), until)).fetchone()[0] or ""
+
+
+def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:
+    """Count the observations of each hook event since a day."""
+    return {str(row[0]): int(row[1]) for row in connection.execute(_EVENTS, (since,))}
+
+
+def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:
+    """Describe one task, or every run and task that is in progress."""
+    if task:
+        sql = "SELECT 'task ' || id || ': ' || title FROM tasks WHERE id = ?"
+        return [row[0] for row in connection.execute(sql, (safe(task),))]
+    return [row[0] for row in connection.execute(_ACTIVE)]
+
+
+def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
+    """Return the ids of all runs, the newest first, or of those that run, the oldest first."""
+    where, order = ("status = 'running'", "ASC") if running else ("1", "DESC")
+    sql = f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}"  # noqa: S608 - our own words
+    return [str(row[0]) for row in connection.execute(sql)]
+
+
+def runs_of_task(connection: sqlite3.Connection, task: str) -> list[str]:
+    """Return the ids of the runs whose journal names a task."""
+    sql = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
+    return [str(row[0]) for row in connection.execute(sql, (safe(task),))]
+
+
+def newest_journal_day(connection: sqlite3.Connection) -> str:
+    """Return the day of the journal's newest entry; "" when it is empty."""
+    return str(connection.execute("SELECT coalesce(max(created_at), '') FROM journal").fetchone()[0])[:10]
+
+
+def task_of_entry(connection: sqlite3.Connection, key: int) -> str:
+    """Return the task of a journal entry."""
+    return connection.execute("SELECT task_id FROM journal WHERE id = ?", (key,)).fetchone()[0] or ""
+
+
+def count_tasks(connection: sqlite3.Connection) -> int:
+    """Count the tasks."""
+    return int(connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+
+
+def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[TaskRow]:
+    """Return the tasks of one source."""
+    sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
+    for name, title, blocked_by, parent, created in connection.execute(sql, (source,)):
+        yield TaskRow(name, title, _texts(blocked_by), parent or "", created or "")
+
+
+def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[FirstPrompt]:
+    """Return the sessions of one source, each with its first prompt."""
+    for name, task, at, prompt in connection.execute(_WITH_PROMPT, (source,)):
+        yield FirstPrompt(name, task or "", at, prompt or "")
+
+
+def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[TouchedFiles]:
+    """Return the observations of one source that name files."""
+    sql = "SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''"
+    for name, title, files, at in connection.execute(sql, (source,)):
+        yield TouchedFiles(name, title, _texts(files), at)
+
+
+def _names(found: sqlite3.Cursor) -> set[str]:
+    return {row[0] for row in found}
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    """Return a JSON list of texts; nothing when it is no such list."""
+    try:
+        values = json.loads(text or "[]")
+    except ValueError:
+        return ()
+    return tuple(each for each in values if isinstance(each, str) and each) if isinstance(values, list) else ()
