@@ -11,7 +11,6 @@ from tests.store.test_index import put
 from ralph.app import graph, index, meaning
 from ralph.app.graph_export import export
 from ralph.errors import NotFound
-from ralph.formats.graphiti import parse_edges, parse_embeddings, parse_nodes
 from ralph.settings import Embedding
 from ralph.testing import HashEmbedder
 
@@ -49,16 +48,16 @@ def test_a_part_holds_what_is_the_tasks_own_and_what_that_touches_never_what_is_
     assert [(each.task, each.changed) for each in done] == [("t-1", True), ("t-2", True)]
     files = held(root, "t-1")
     assert list(files) == ["edges.json", "nodes.json"]
-    nodes = parse_nodes(files["nodes.json"].decode())
-    assert {node.id for node in nodes} == {
+    nodes = json.loads(files["nodes.json"])["nodes"]
+    assert {node["id"] for node in nodes} == {
         "ins-1-a", MEM, "file:src/a.ts", "tag:db", "session:s-ins-1-a", "task:t-1", "task:t-2",
     }  # fmt: skip
-    assert {node.text for node in nodes if node.text} == {"Private to one", "Project wide"}
+    assert {node["text"] for node in nodes if "text" in node} == {"Private to one", "Project wide"}
     assert b"Private to two" not in b"".join(files.values())
-    edges = parse_edges(files["edges.json"].decode())
-    names = {node.id for node in nodes}
-    assert all(edge.source in names and edge.target in names for edge in edges)
-    assert ("task:t-2", "task:t-1") in {(edge.source, edge.target) for edge in edges}
+    edges = {(edge["source"], edge["target"]) for edge in json.loads(files["edges.json"])["edges"]}
+    names = {node["id"] for node in nodes}
+    assert all(source in names and target in names for source, target in edges)
+    assert ("task:t-2", "task:t-1") in edges
 
 
 def test_the_same_records_give_the_same_bytes_and_are_not_written_again(root: Path) -> None:
@@ -85,12 +84,11 @@ def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(root: Path, mon
     assert export(root, task="t-1", embedding=Embedding())[0].vectors == 2
     assert len(embedder.texts) == asked
     files = held(root, "t-1")
-    nodes = parse_nodes(files["nodes.json"].decode())
-    found = parse_embeddings(files["embeddings.bin"])
-    assert (found.model, found.dimensions, found.count) == ("hash:8", 8, len(nodes))
+    nodes, raw = json.loads(files["nodes.json"])["nodes"], files["embeddings.bin"]
+    assert raw.startswith(b"RALPHVEC" + struct.pack("<IIII", 1, 8, len(nodes), 6) + b"hash:8")
     for number, node in enumerate(nodes):
-        row = struct.unpack_from("<8f", found.rows, 32 * number)
-        assert sum(value * value for value in row) == pytest.approx(1.0 if node.text else 0.0, abs=1e-5)
+        row = struct.unpack_from("<8f", raw, len(raw) - 32 * (len(nodes) - number))
+        assert sum(value * value for value in row) == pytest.approx(1.0 if "text" in node else 0.0, abs=1e-5)
     assert export(root, task="t-1")[0].changed
     assert "embeddings.bin" not in held(root, "t-1")
 

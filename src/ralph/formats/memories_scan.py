@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ralph.errors import Refused
-from ralph.formats.text import Entry, Problem
+from ralph.formats.text import DATE, Entry, Problem
 from ralph.model.ids import ID
 from ralph.model.record import NO_EXTRA, SECTIONS, Link, Origin, Record, Status, kind_of
 
 SECTION_ADDED = " | section: added"
 """Ends the comment of an entry that was written together with its section's heading."""
 
-DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
 _HALF_CLOSED = (" -- >", " ->", " --", " -")

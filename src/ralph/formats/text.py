@@ -104,6 +104,7 @@ def newline_of(text: str) -> str:
 
 BOM = "\ufeff"
 BLANK = " \t"
+DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
 HEADING_ADDED = "[//]: # (ralph: made)"
