@@ -25,6 +25,7 @@ class Mint:
         return f"new-{self.count}-a"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "text",
     [
@@ -68,6 +69,7 @@ def test_a_second_store_below_the_root_is_reported(tmp_path: Path) -> None:
     assert (nested / "memories.md", "second-store") in found
 
 
+@pytest.mark.soak
 def test_fifty_adds_at_once_from_eight_processes_give_fifty_ids(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from ralph.app import memory\n"

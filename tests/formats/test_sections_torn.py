@@ -112,6 +112,7 @@ def test_neighbours_of_a_torn_entry_come_change_and_go_byte_for_byte() -> None:
     assert str(changed) == text.replace("> two", "> a --> b")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "text",
     [
@@ -171,8 +172,7 @@ def test_the_count_of_hidden_entries_begins_anew_with_each_comment() -> None:
 )  # fmt: skip
 def test_a_file_with_text_but_no_entries_is_told(text: str, line: int, layout: Layout) -> None:
     assert (line, "note", "nothing-read") in told(text, layout)
-    hint = problem(text, "nothing-read", layout).hint
-    assert "ralph memory add" in hint
+    assert "ralph memory add" in problem(text, "nothing-read", layout).hint
 
 
 @pytest.mark.parametrize(

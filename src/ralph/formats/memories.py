@@ -9,26 +9,39 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ralph.errors import Refused
 from ralph.formats.memories_scan import (
-    SECTION_ADDED,
+    METADATA_KEYS,
     MemoryBlock,
     MemoryScan,
     MemorySection,
     ReadCanonical,
-    apply_metadata,
-    check_metadata,
-    parse_tags,
-    render_metadata,
+    memory_problem,
 )
-from ralph.formats.text import Entry, Problem, find_entry, newline_of, pause_gc
+from ralph.formats.text import (
+    BOM,
+    DATE,
+    Entry,
+    Problem,
+    after_line_ends,
+    before_line_ends,
+    find_entry,
+    newline_of,
+    pause_gc,
+)
 from ralph.model import ids
-from ralph.model.record import SECTIONS, MemoryKind, Record, kind_of, label_of
+from ralph.model.record import NO_EXTRA, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
 _OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
 _WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")
 _NO_METADATA = "<!-- tags:  -->"
+
+
+SECTION_ADDED = " | section: added"
+"""Ends the comment of an entry that was written together with its section's heading."""
+_MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +82,16 @@ class MemoriesDocument:
     def problems(self) -> tuple[Problem, ...]:
         """What is odd in this file, by line."""
         expected = [SECTIONS[kind] for kind in self.layout.kinds]
-        found = find_problems(self.text, self._scan, self.entries, expected)
-        return tuple(sorted(found, key=lambda problem: problem.line))
+        problems = find_problems(self.text, self._scan, self.entries, expected)
+        return tuple(sorted(problems, key=lambda problem: problem.line))
 
     @property
     def format(self) -> str:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
         signs = any(is_sign(entry.record) for entry in self.entries)
-        known = {SECTIONS[kind] for kind in self.layout.kinds}
+        headings = {SECTIONS[kind] for kind in self.layout.kinds}
         structured = any(not is_sign(entry.record) for entry in self.entries) or any(
-            section.ours in known for section in self._scan.sections
+            section.canonical in headings for section in self._scan.sections
         )
         if signs:
             return "mixed" if structured else "legacy"
@@ -92,10 +105,10 @@ class MemoriesDocument:
     def add(self, record: Record) -> "MemoriesDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
         check_record(record)
-        if not self.text.strip("\ufeff\r\n\t "):
+        if not self.text.strip(BOM + "\r\n\t "):
             template = self.layout.template(newline_of(self.text))
             return MemoriesDocument(self.text + template, self.layout).add(record)
-        return self._spliced(self._placements(record), gone=None, come=record)
+        return self._spliced(self._placements(record), removed=None, added=record)
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry written anew, in another section when its kind changed."""
@@ -106,32 +119,35 @@ class MemoriesDocument:
             moved = replace(record, label=record.kind.value)
             return self.remove(record_id).add(moved)
         check_record(record)
-        found = self._whole(entry)
-        written = render_block(record, newline_of(self.text), made=isinstance(found, MemoryBlock) and found.made)
-        return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], gone=entry, come=record)
+        block = self._changeable_block(entry)
+        heading_added = isinstance(block, MemoryBlock) and block.heading_added
+        written = render_block(record, newline_of(self.text), heading_added=heading_added)
+        return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], removed=entry, added=record)
 
     def remove(self, record_id: str) -> "MemoriesDocument":
         """The document without one entry and the blank line that set it off, and without a heading made for it."""
         entry = find_entry(self.entries, record_id)
-        found = self._whole(entry)
-        cuts = [_before_gap(self.text, entry.start), entry.start]
-        if isinstance(found, MemoryBlock) and found.made:
-            cuts[:0] = self._made_heading(entry)
-        ends = [entry.end if self.text[:start].strip("\ufeff") else _after_gap(self.text, entry.end) for start in cuts]
+        block = self._changeable_block(entry)
+        cuts = [before_line_ends(self.text, entry.start, 2), entry.start]
+        if isinstance(block, MemoryBlock) and block.heading_added:
+            cuts[:0] = self._added_heading(entry)
+        ends = [
+            entry.end if self.text[:start].strip(BOM) else after_line_ends(self.text, entry.end, 2) for start in cuts
+        ]
         texts = (self.text[:start] + self.text[end:] for start, end in zip(cuts, ends, strict=True))
-        return self._spliced(texts, gone=entry, come=None)
+        return self._spliced(texts, removed=entry, added=None)
 
-    def _whole(self, entry: Entry) -> MemoryBlock | Entry:
+    def _changeable_block(self, entry: Entry) -> MemoryBlock | Entry:
         """The entry's block; refused when a merge conflict runs through it, whose markers must not get lost."""
-        found = next(found for found in self._scan.blocks if found.start == entry.start)
-        if isinstance(found, MemoryBlock) and found.torn is not None and found.torn < found.end:
+        block = next(block for block in self._scan.blocks if block.start == entry.start)
+        if isinstance(block, MemoryBlock) and block.conflict is not None and block.conflict < block.end:
             raise Refused(f"a merge conflict runs through {entry.record.id}", hint="resolve the merge first")
-        return found
+        return block
 
-    def _made_heading(self, entry: Entry) -> list[int]:
+    def _added_heading(self, entry: Entry) -> list[int]:
         """Where the heading that `add` made for this very entry begins, unless something else has moved in since."""
-        above = self.text[: _before_gap(self.text, entry.start)]
-        heading = above.rpartition("\n")[2].lstrip("\ufeff")
+        above = self.text[: before_line_ends(self.text, entry.start, 2)]
+        heading = above.rpartition("\n")[2].lstrip(BOM)
         start = len(above) - len(heading)
         section = next((section for section in self._scan.sections if section.start == start), None)
         if section is None or heading != f"## {section.heading}":
@@ -139,7 +155,7 @@ class MemoriesDocument:
         barred = [region.start for region in self._scan.regions if region.start >= entry.end]
         if self.text[entry.end : min([section.end, *barred])].strip("\r\n\t "):
             return []
-        return [_before_gap(self.text, start)]
+        return [before_line_ends(self.text, start, 2)]
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
         """The document in which each later bearer of a used id has a new one; unchanged during a merge conflict."""
@@ -168,11 +184,11 @@ class MemoriesDocument:
         """
         if self.has_conflict:
             return self
-        there = {section.ours for section in self._scan.sections}
+        there = {section.canonical for section in self._scan.sections}
         missing = [f"## {SECTIONS[kind]}" for kind in self.layout.kinds if SECTIONS[kind] not in there]
         headings = (newline_of(self.text) * 2).join(missing)
         texts = (self._inserted(at, headings) for at in self._ends()) if missing else ()
-        return self._first(texts, gone=None, come=None) or self
+        return self._first(texts, removed=None, added=None) or self
 
     def _placements(self, record: Record) -> Iterable[str]:
         """The text with a record at the end of its own section, of its kind's, or else in a section made for it."""
@@ -184,13 +200,13 @@ class MemoriesDocument:
                     yield self._inserted(at, render_block(record, newline))
                     break
         for heading in headings:
-            written = f"## {heading}{newline * 2}{render_block(record, newline, made=True)}"
+            written = f"## {heading}{newline * 2}{render_block(record, newline, heading_added=True)}"
             yield from (self._inserted(at, written) for at in self._ends())
 
     def _sections(self, heading: str) -> list[MemorySection]:
         """The sections with this heading, and after them those that have it in another case or number."""
         exact = [section for section in self._scan.sections if section.heading == heading]
-        alike = [section for section in self._scan.sections if section.ours == heading != section.heading]
+        alike = [section for section in self._scan.sections if section.canonical == heading != section.heading]
         return exact + alike
 
     def _ends(self) -> list[int]:
@@ -214,30 +230,30 @@ class MemoriesDocument:
     def _inserted(self, at: int, written: str) -> str:
         """The text with something new at the end of a line, a blank line apart from what is there."""
         head, gap, tail = self.text[:at], newline_of(self.text) * 2, self.text[at:]
-        return f"{head}{gap}{written}{tail}" if head.strip("\ufeff") else f"{head}{written}{gap}{tail}"
+        return f"{head}{gap}{written}{tail}" if head.strip(BOM) else f"{head}{written}{gap}{tail}"
 
-    def _spliced(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "MemoriesDocument":
+    def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
         """The first of these texts in which just the one record came or went; refused when there is none."""
-        after = self._first(texts, gone, come)
+        after = self._first(texts, removed, added)
         if after is not None:
             return after
-        name = come.id if come is not None else gone.record.id if gone is not None else ""
+        name = added.id if added is not None else removed.record.id if removed is not None else ""
         raise Refused(
             f"{name}: the change would not read back, or would alter a neighbouring entry",
             hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
         )
 
-    def _first(self, texts: Iterable[str], gone: Entry | None, come: Record | None) -> "MemoriesDocument | None":
-        before = [_lasting(entry.record) for entry in self.entries if entry is not gone]
+    def _first(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument | None":
+        before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
-            now = [entry.record for entry in after.entries]
-            if come is not None:
-                mine = [record for record in now if record.id == come.id]
-                if len(mine) != 1 or not _reads_back(come, mine[0]):
+            records = [entry.record for entry in after.entries]
+            if added is not None:
+                same_id = [record for record in records if record.id == added.id]
+                if len(same_id) != 1 or not _reads_back(added, same_id[0]):
                     continue
-                now.remove(mine[0])
-            if [_lasting(record) for record in now] == before:
+                records.remove(same_id[0])
+            if [_without_sign_id(record) for record in records] == before:
                 return after
         return None
 
@@ -258,10 +274,12 @@ def check_record(record: Record) -> None:
         raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
 
 
-def render_block(record: Record, newline: str = "\n", *, made: bool = False) -> str:
-    """One entry in its canonical form, without a final newline; `made`: its section's heading was made for it."""
+def render_block(record: Record, newline: str = "\n", *, heading_added: bool = False) -> str:
+    """One entry in its canonical form, without a final newline."""
     quote = "".join([f"> {line}{newline}" if line else f">{newline}" for line in record.text.split("\n")])
-    return f"### {record.id}{newline}{quote if record.text else ''}{render_metadata(record, made=made)}"
+    return (
+        f"### {record.id}{newline}{quote if record.text else ''}{render_metadata(record, heading_added=heading_added)}"
+    )
 
 
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
@@ -306,31 +324,16 @@ def _heading(record: Record) -> str:
     return record.label
 
 
-def _reads_back(come: Record, found: Record) -> bool:
-    """Whether a record was found as it was to be written; without a date it may have got that of its id."""
-    dated = replace(come, created_at=come.created_at or found.created_at)
-    return all(getattr(dated, name) == getattr(found, name) for name in _WRITTEN) and dated.origin.by == found.origin.by
+def _reads_back(written: Record, parsed: Record) -> bool:
+    """Whether a record reads back as it was written; without a date it may get that of its id."""
+    dated = replace(written, created_at=written.created_at or parsed.created_at)
+    same = all(getattr(dated, name) == getattr(parsed, name) for name in _WRITTEN)
+    return same and dated.origin.by == parsed.origin.by
 
 
-def _lasting(record: Record) -> Record:
+def _without_sign_id(record: Record) -> Record:
     """What must stay when something else changes; a Sign's id may not, since it counts those of the same name."""
     return replace(record, id="") if is_sign(record) else record
-
-
-def _before_gap(text: str, at: int) -> int:
-    """The place before up to two line ends, of the same sort, that stand in front of `at`."""
-    newline = "\r\n" if text[max(at - 2, 0) : at] == "\r\n" else "\n"
-    for _ in range(2):
-        at -= len(newline) if text[max(at - len(newline), 0) : at] == newline else 0
-    return at
-
-
-def _after_gap(text: str, at: int) -> int:
-    """The place after up to two line ends, of the same sort, that stand behind `at`."""
-    newline = "\r\n" if text.startswith("\r\n", at) else "\n"
-    for _ in range(2):
-        at += len(newline) if text.startswith(newline, at) else 0
-    return at
 
 
 SIGN_LABEL = "Sign"
@@ -338,17 +341,17 @@ SIGN_LABEL = "Sign"
 
 def build_entries(blocks: Sequence[MemoryBlock | Entry]) -> Iterable[Entry]:
     """The entries of a scan, in file order."""
-    names = _SignIds(blocks)
-    for found in blocks:
-        if isinstance(found, Entry):
-            yield found
+    sign_ids = _SignIds(blocks)
+    for block in blocks:
+        if isinstance(block, Entry):
+            yield block
             continue
-        if found.name:
-            found.id = names.next(found.name)
+        if block.name:
+            block.id = sign_ids.next(block.name)
             kind, label = MemoryKind.FIX, SIGN_LABEL
         else:
-            kind, label = _block_kind(found.section, found.id.partition("-")[0])
-        yield Entry(_block_record(found, kind, label), found.start, found.end, found.line)
+            kind, label = _block_kind(block.section, block.id.partition("-")[0])
+        yield Entry(_block_record(block, kind, label), block.start, block.end, block.line)
 
 
 def canonical_reader() -> ReadCanonical:
@@ -356,16 +359,18 @@ def canonical_reader() -> ReadCanonical:
     kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
     tags: dict[str, tuple[str, ...]] = {}
 
-    def read(found: re.Match[str], section: str | None, line: int) -> Entry:
-        block_id, quote, words, created = found.groups()
-        place = (section, block_id[: block_id.index("-")])
-        if place not in kinds:
-            kinds[place] = _block_kind(*place)
-        if words not in tags:
-            tags[words] = parse_tags(words)
-        kind, label = kinds[place]
+    def read(match: re.Match[str], section: str | None, line: int) -> Entry:
+        block_id, quote, tag_list, created = match.groups()
+        key = (section, block_id[: block_id.index("-")])
+        if key not in kinds:
+            kinds[key] = _block_kind(*key)
+        if tag_list not in tags:
+            tags[tag_list] = parse_tags(tag_list)
+        kind, label = kinds[key]
         text = quote[2:] if "\n" not in quote and quote.startswith("> ") else _unquoted(quote)
-        return Entry(Record.quick(block_id, kind, text, label, tags[words], created), found.start(), found.end(), line)
+        return Entry(
+            Record.quick(block_id, kind, text, label, tags[tag_list], created), match.start(), match.end(), line
+        )
 
     return read
 
@@ -377,21 +382,20 @@ def _unquoted(quote: str) -> str:
 
 
 def _block_kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
-    known = kind_of(section) if section is not None else None
-    if section is not None and known is not None:
-        return known, label_of(section)
+    kind = kind_of(section) if section is not None else None
+    if section is not None and kind is not None:
+        return kind, label_of(section)
     return kind_of(prefix) or MemoryKind.CONTEXT, section or ""
 
 
-def _block_record(found: MemoryBlock, kind: MemoryKind, label: str) -> Record:
-    text = "\n".join(found.lines)
-    meta = found.meta
-    if meta is not None and meta.endswith(SECTION_ADDED):
-        meta = meta[: -len(SECTION_ADDED)]
-        found.made = True
-    dated = "" if found.name else ids.date_of(found.id)
-    plain = Record(found.id, kind, text, label=label, title=found.name, created_at=dated)
-    return plain if meta is None else apply_metadata(plain, meta)
+def _block_record(block: MemoryBlock, kind: MemoryKind, label: str) -> Record:
+    text, meta = "\n".join(block.lines), block.meta
+    created_at = "" if block.name else ids.date_of(block.id)
+    record = Record(block.id, kind, text, label=label, title=block.name, created_at=created_at)
+    if meta is None:
+        return record
+    block.heading_added = meta.endswith(SECTION_ADDED)
+    return apply_metadata(record, meta.removesuffix(SECTION_ADDED))
 
 
 class _SignIds:
@@ -404,7 +408,7 @@ class _SignIds:
 
     def next(self, name: str) -> str:
         self._taken = self._taken or {
-            found.record.id if isinstance(found, Entry) else found.id for found in self._blocks
+            block.record.id if isinstance(block, Entry) else block.id for block in self._blocks
         }
         base = "sign-" + (ids.slug(name) or ids.derived("name", name))
         while True:
@@ -420,117 +424,130 @@ _PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:\\)[^\n]*\.md")
 
 
 def find_problems(text: str, scan: MemoryScan, entries: Sequence[Entry], expected: Sequence[str]) -> Iterable[Problem]:
-    """Everything odd in one file; `expected` are the headings that a new file of its sort has."""
+    """Every problem of one file; `expected` are the headings that a new file of its sort has."""
     yield from scan.problems
-    seen: dict[str, int] = {}
-    mend = "run `ralph doctor --fix` to give it a new one"
-    if scan.has_conflict:
-        mend = f"resolve the merge; when both are still there, {mend}"
-    for found, entry in zip(scan.blocks, entries, strict=True):
-        first = seen.setdefault(entry.record.id, entry.line)
+    lines: dict[str, int] = {}
+    before = "resolve the merge; when both are still there, " if scan.has_conflict else ""
+    for block, entry in zip(scan.blocks, entries, strict=True):
+        first = lines.setdefault(entry.record.id, entry.line)
         if first != entry.line:
-            yield Problem(
-                entry.line, f"the id {entry.record.id} is already used at line {first}", mend, "error", "duplicate-id",
-            )  # fmt: skip
-        yield from _entry_problems(found, entry)
+            yield memory_problem(entry.line, "duplicate-id", entry.record.id, first, before)
+        yield from _entry_problems(block, entry)
     yield from _section_problems(scan, expected)
-    yield from _text_problems(text)
-    if scan.words and not entries and not _is_broken(text, scan):
-        yield Problem(
-            scan.words, "there is text, but no entries were found in it",
-            "add one with `ralph memory add`, or leave it as notes", "note", "nothing-read",
-        )  # fmt: skip
+    first_line = text.lstrip(BOM).partition("\n")[0].strip()
+    is_path = len(first_line) < 4096 and _PATH_LINE.fullmatch(first_line) is not None
+    if is_path:
+        yield memory_problem(1, "path-line")
+    for code, match in (("not-utf8", _NOT_UTF8.search(text)), ("nul", re.search("\0", text))):
+        if match is not None:
+            yield memory_problem(text.count("\n", 0, match.start()) + 1, code)
+    explained = is_path or any(problem.level == "error" for problem in scan.problems)
+    if scan.first_text and not entries and not explained:
+        yield memory_problem(scan.first_text, "nothing-read")
 
 
-def _is_broken(text: str, scan: MemoryScan) -> bool:
-    """Whether an error already says why nothing is read."""
-    return _first_line_is_a_path(text) or any(problem.level == "error" for problem in scan.problems)
-
-
-def _text_problems(text: str) -> Iterable[Problem]:
-    if _first_line_is_a_path(text):
-        yield Problem(
-            1, "the first line is a path: a symbolic link was probably committed as its text",
-            "restore the file from git history, then remove this line", "error", "path-line",
-        )  # fmt: skip
-    byte = _NOT_UTF8.search(text)
-    if byte is not None:
-        at = text.count("\n", 0, byte.start()) + 1
-        yield Problem(at, "bytes that are not UTF-8", "save the file as UTF-8", "error", "not-utf8")
-    nul = text.find("\0")
-    if nul >= 0:
-        at = text.count("\n", 0, nul) + 1
-        yield Problem(at, "a NUL character, which text never holds", "remove it", "warning", "nul")
-
-
-def _entry_problems(found: MemoryBlock | Entry, entry: Entry) -> Iterable[Problem]:
+def _entry_problems(block: MemoryBlock | Entry, entry: Entry) -> Iterable[Problem]:
     if not entry.record.text.strip():
-        yield Problem(
-            entry.line,
-            "this entry has no text",
-            "write it below the heading, after `> `",
-            "warning",
-            "no-text",
-        )
-    elif isinstance(found, Entry):
+        yield memory_problem(entry.line, "no-text")
+    elif isinstance(block, Entry):
         return
-    elif found.mark == "plain":
-        yield Problem(
-            entry.line, "the text of this entry is not a quote", "begin each of its lines with `> `",
-            "warning", "no-quote",
-        )  # fmt: skip
-    elif found.odd:
-        yield Problem(
-            entry.line, "a line without `>` follows the quote and is read as part of it",
-            "begin it with `> `, or put a blank line before it", "warning", "lazy-quote",
-        )  # fmt: skip
+    elif block.form == "unquoted":
+        yield memory_problem(entry.line, "no-quote")
+    elif block.has_lazy_line:
+        yield memory_problem(entry.line, "lazy-quote")
     created = entry.record.extra.get("created")
     if created is not None:
-        yield Problem(
-            entry.line, f"`created: {created}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date"
-        )
+        yield memory_problem(entry.line, "bad-date", created)
 
 
 def _section_problems(scan: MemoryScan, expected: Sequence[str]) -> Iterable[Problem]:
     lines: dict[str, int] = {}
     for section in scan.sections:
-        known = kind_of(section.heading)
-        if section.heading in lines and section.entries:
-            yield Problem(
-                section.line, f"the section `## {section.heading}` is already at line {lines[section.heading]}",
-                "move its entries there; new ones go to the first", "note", "double-section",
-            )  # fmt: skip
-        lines.setdefault(section.heading, section.line)
-        if known is None and section.entries:
-            yield Problem(
-                section.line,
-                f"`## {section.heading}` is not one of our sections: its entries are read with that label",
-                "nothing needs doing", "note", "foreign-section",
-            )  # fmt: skip
-        if known is not None and section.bullets:
-            yield Problem(
-                section.line,
-                f"{section.bullets} bullet(s) under `## {section.heading}` are not entries and are not read",
-                "add each with `ralph memory add`, or leave them as notes", "note", "loose-bullets",
-            )  # fmt: skip
+        heading, is_known = section.heading, kind_of(section.heading) is not None
+        if heading in lines and section.entries:
+            yield memory_problem(section.line, "double-section", heading, lines[heading])
+        lines.setdefault(heading, section.line)
+        if section.entries and not is_known:
+            yield memory_problem(section.line, "foreign-section", heading)
+        if section.bullets and is_known:
+            yield memory_problem(section.line, "loose-bullets", section.bullets, heading)
         if section.titles:
-            yield Problem(
-                section.line,
-                f"{section.titles} `###` heading(s) under `## {section.heading}` have no id: they are prose",
-                "add them with `ralph memory add` to have them found",
-                "note", "plain-heading",
-            )  # fmt: skip
+            yield memory_problem(section.line, "plain-heading", section.titles, heading)
     if scan.blocks or scan.sections:
-        there = {section.ours for section in scan.sections}
-        missing = [heading for heading in expected if heading not in there]
+        present = {section.canonical for section in scan.sections}
+        missing = [heading for heading in expected if heading not in present]
         if missing and len(missing) < len(expected):
-            yield Problem(
-                1, f"missing section(s): {', '.join(missing)}",
-                "they are made when the first entry needs them, or by `ralph doctor --fix`", "note", "missing-section",
-            )  # fmt: skip
+            yield memory_problem(1, "missing-section", ", ".join(missing))
 
 
-def _first_line_is_a_path(text: str) -> bool:
-    """Whether the file begins with a bare path: what is left when a symbolic link was committed as text."""
-    first = text.lstrip("\ufeff").partition("\n")[0].strip()
-    return len(first) < 4096 and _PATH_LINE.fullmatch(first) is not None
+# --- metadata comments ------------------------------------------------------------------------
+
+
+def parse_tags(words: str) -> tuple[str, ...]:
+    """Tags as they stand between commas."""
+    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
+
+
+def apply_metadata(plain: Record, inner: str) -> Record:
+    """The record with what a comment says of it; unknown keys are kept in `extra`."""
+    known: dict[str, Any] = {}
+    links: list[Link] = []
+    extra: dict[str, object] = {}
+    for part in inner.split("|"):
+        word, colon, value = part.partition(":")
+        word, value = word.strip(), value.strip()
+        key = word.lower()
+        if key == "tags" and colon:
+            known["tags"] = parse_tags(value)
+        elif key == "created" and _MOMENT.fullmatch(value):
+            known["created_at"] = value
+        elif key == "supersedes" and value:
+            links.append(Link("supersedes", value))
+        elif key == "valid-until" and value:
+            known["valid_until"] = value
+        elif key == "updated" and value:
+            known["updated_at"] = value
+        elif key == "by" and value:
+            known["origin"] = Origin(by=value)
+        elif key == "status" and value.lower() == Status.RETIRED.value:
+            known["status"] = Status.RETIRED
+        elif word or value:
+            extra[key if key in METADATA_KEYS else word] = value if colon else None
+    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
+
+
+def render_metadata(record: Record, *, heading_added: bool = False) -> str:
+    """The comment that says what a record's metadata are; `made`: its section's heading was made for it."""
+    pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
+    inner = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
+    return f"<!-- {inner}{SECTION_ADDED if heading_added else ''} -->"
+
+
+def check_metadata(record: Record) -> None:
+    """Refuse tags and values that cannot stand in the comment."""
+    for words in (record.tags, *_metadata_pairs(record)):
+        for word in words:
+            if word and ("-->" in word or any(mark in word for mark in "|\n\r\0")):
+                hint = "leave out `|`, `-->` and line breaks"
+                raise Refused(f"{word!r} cannot stand in the metadata comment", hint=hint)
+    for tag in record.tags:
+        if "," in tag or not tag.strip() or tag != tag.strip():
+            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
+
+
+def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
+    """The metadata after the tags."""
+    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
+    if record.updated_at:
+        pairs.append(("updated", record.updated_at))
+    if record.links:
+        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
+    if record.valid_until:
+        pairs.append(("valid-until", record.valid_until))
+    if record.origin.by:
+        pairs.append(("by", record.origin.by))
+    if record.status is Status.RETIRED:
+        pairs.append(("status", record.status.value))
+    if record.extra is not NO_EXTRA:
+        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
+    return pairs

@@ -8,21 +8,15 @@ every edit. Metadata are pairs of `key: value` separated by `|`; unknown keys ar
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
 
-from ralph.errors import Refused
 from ralph.formats.text import DATE, Entry, Problem
 from ralph.model.ids import ID
-from ralph.model.record import NO_EXTRA, SECTIONS, Link, Origin, Record, Status, kind_of
+from ralph.model.record import SECTIONS, kind_of
 
-SECTION_ADDED = " | section: added"
-"""Ends the comment of an entry that was written together with its section's heading."""
-
-_MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
-_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
+METADATA_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
 _HALF_CLOSED = (" -- >", " ->", " --", " -")
-_HEADING = re.compile(r"\n {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)")
+_COMMENT_END = re.compile(r"-->|\n {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)")
 
 
 def closed_metadata(line: str) -> str | None:
@@ -37,7 +31,7 @@ def closed_metadata(line: str) -> str | None:
         return inner
     for part in inner.split("|"):
         key, colon, _ = part.partition(":")
-        if colon and key.strip().lower() in _KEYS:
+        if colon and key.strip().lower() in METADATA_KEYS:
             return inner
     return None
 
@@ -46,7 +40,7 @@ def unclosed_metadata(line: str) -> str | None:
     """What a comment without its `-->` says so far, or None when it does not begin with a key that we know."""
     bare = line[4:].strip()
     key, colon, _ = bare.partition(":")
-    if not colon or key.strip().lower() not in _KEYS:
+    if not colon or key.strip().lower() not in METADATA_KEYS:
         return None
     for half in _HALF_CLOSED:
         if bare.endswith(half):
@@ -54,127 +48,26 @@ def unclosed_metadata(line: str) -> str | None:
     return bare
 
 
-class CommentLookahead:
-    """Whether a comment that is open at some place is closed before the next heading.
-
-    Asked from top to bottom, it remembers the next `-->` and the next heading, so that each character is looked
-    at once, however many comments are torn.
-    """
-
-    __slots__ = ("_close", "_heading", "_text")
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._close = self._heading = -1
-
-    def closes(self, at: int) -> bool:
-        """Whether a `-->` comes after `at` and before any heading."""
-        never = len(self._text)
-        if self._close < at:
-            found = self._text.find("-->", at)
-            self._close = found if found >= 0 else never
-        if self._heading < at:
-            heading = _HEADING.search(self._text, at)
-            self._heading = heading.start() if heading is not None else never
-        return self._close < self._heading
-
-
-def parse_tags(words: str) -> tuple[str, ...]:
-    """Tags as they stand between commas."""
-    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
-
-
-def apply_metadata(plain: Record, inner: str) -> Record:
-    """The record with what a comment says of it; unknown keys are kept in `extra`."""
-    known: dict[str, Any] = {}
-    links: list[Link] = []
-    extra: dict[str, object] = {}
-    for part in inner.split("|"):
-        word, colon, value = part.partition(":")
-        word, value = word.strip(), value.strip()
-        key = word.lower()
-        if key == "tags" and colon:
-            known["tags"] = parse_tags(value)
-        elif key == "created" and _MOMENT.fullmatch(value):
-            known["created_at"] = value
-        elif key == "supersedes" and value:
-            links.append(Link("supersedes", value))
-        elif key == "valid-until" and value:
-            known["valid_until"] = value
-        elif key == "updated" and value:
-            known["updated_at"] = value
-        elif key == "by" and value:
-            known["origin"] = Origin(by=value)
-        elif key == "status" and value.lower() == Status.RETIRED.value:
-            known["status"] = Status.RETIRED
-        elif word or value:
-            extra[key if key in _KEYS else word] = value if colon else None
-    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
-
-
-def render_metadata(record: Record, *, made: bool = False) -> str:
-    """The comment that says what a record's metadata are; `made`: its section's heading was made for it."""
-    pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
-    inner = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
-    return f"<!-- {inner}{SECTION_ADDED if made else ''} -->"
-
-
-def check_metadata(record: Record) -> None:
-    """Refuse tags and values that cannot stand in the comment."""
-    for words in (record.tags, *_metadata_pairs(record)):
-        for word in words:
-            if word and ("-->" in word or any(mark in word for mark in "|\n\r\0")):
-                hint = "leave out `|`, `-->` and line breaks"
-                raise Refused(f"{word!r} cannot stand in the metadata comment", hint=hint)
-    for tag in record.tags:
-        if "," in tag or not tag.strip() or tag != tag.strip():
-            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
-
-
-def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
-    """The metadata after the tags."""
-    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
-    if record.updated_at:
-        pairs.append(("updated", record.updated_at))
-    if record.links:
-        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
-    if record.valid_until:
-        pairs.append(("valid-until", record.valid_until))
-    if record.origin.by:
-        pairs.append(("by", record.origin.by))
-    if record.status is Status.RETIRED:
-        pairs.append(("status", record.status.value))
-    if record.extra is not NO_EXTRA:
-        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
-    return pairs
-
-
+@dataclass(slots=True)
 class MemoryBlock:
-    """A structured entry (it has an id) or a Sign (it has a name) while it is being read.
+    """A structured entry (it has an id) or a Sign (it has a name) while it is being read."""
 
-    `mark` says what its text is so far: nothing yet, `quote`, or `plain` (a person forgot the quote marks). `made`
-    says that the entry came together with its section's heading, so that both may go together. `torn` is where
-    the first conflict marker stands that came up while the block was open.
-    """
-
-    __slots__ = (
-        "blanks", "end", "id", "line", "lines", "made", "mark", "meta", "name", "odd", "section", "start", "torn",
-    )  # fmt: skip
-
-    def __init__(self, block_id: str, name: str, section: str | None, start: int, end: int, line: int) -> None:
-        self.id = block_id
-        self.name = name
-        self.section = section
-        self.start = start
-        self.end = end
-        self.line = line
-        self.lines: list[str] = []
-        self.blanks = 0
-        self.meta: str | None = None
-        self.mark = ""
-        self.odd = False
-        self.made = False
-        self.torn: int | None = None
+    id: str
+    name: str
+    section: str | None
+    start: int
+    end: int
+    line: int
+    lines: list[str] = field(default_factory=list)
+    blanks: int = 0
+    meta: str | None = None
+    form: str = ""
+    """What its text is so far: nothing yet, `quote`, or `unquoted` (a person forgot the quote marks)."""
+    has_lazy_line: bool = False
+    heading_added: bool = False
+    """Whether `add` created the section's heading for it, so that both go together."""
+    conflict: int | None = None
+    """Where the first conflict marker stands that occurred while the block was open."""
 
 
 @dataclass(slots=True)
@@ -191,8 +84,8 @@ class MemorySection:
     titles: int = 0
 
     @property
-    def ours(self) -> str:
-        """Which of our headings this is, in whatever case, plural or not; "" for any other word."""
+    def canonical(self) -> str:
+        """The canonical heading of this section, whatever its case and number; "" for any other word."""
         kind = kind_of(self.heading)
         if kind is None or " ".join(self.heading.lower().split()) not in (kind.value, SECTIONS[kind].lower()):
             return ""
@@ -225,19 +118,88 @@ _CANONICAL = re.compile(
 )
 """An entry as we write it: heading, quote, metadata, with nothing between; only for texts without CR."""
 
+_PROBLEMS = {
+    "bad-date": ("warning", "`created: {}` is not a date", "write it as YYYY-MM-DD"),
+    "conflict": ("error", "git conflict markers: both sides are read", "resolve the merge in this file"),
+    "double-section": (
+        "note", "the section `## {}` is already at line {}", "move its entries there; new ones go to the first",
+    ),
+    "duplicate-id": (
+        "error", "the id {} is already used at line {}", "{}run `ralph doctor --fix` to give it a new one",
+    ),
+    "entries-in-comment": (
+        "note", "{} entry heading(s) inside this comment are examples and are not read",
+        "nothing needs doing; to have them read, take them out of the comment",
+    ),
+    "entries-in-fence": (
+        "note", "{} entry heading(s) inside this fence are examples and are not read",
+        "nothing needs doing; to have them read, take them out of the fence",
+    ),
+    "foreign-section": (
+        "note", "`## {}` is not one of our sections: its entries are read with that label", "nothing needs doing",
+    ),
+    "lazy-quote": (
+        "warning", "a line without `>` follows the quote and is read as part of it",
+        "begin it with `> `, or put a blank line before it",
+    ),
+    "loose-bullets": (
+        "note", "{} bullet(s) under `## {}` are not entries and are not read",
+        "add each with `ralph memory add`, or leave them as notes",
+    ),
+    "malformed-id": (
+        "error", "`{}`: {}; the block is kept but not read",
+        "write it as ### mem-1705751400-a3f8, or add it again with `ralph memory add`",
+    ),
+    "missing-section": (
+        "note", "missing section(s): {}", "they are created with the first entry, or by `ralph doctor --fix`",
+    ),
+    "nameless-sign": (
+        "error", "this Sign has no name: it is kept but not read",
+        "give it one, as in `### Sign: Read the file first`",
+    ),
+    "no-quote": ("warning", "the text of this entry is not a quote", "begin each of its lines with `> `"),
+    "no-text": ("warning", "this entry has no text", "write it below the heading, after `> `"),
+    "not-utf8": ("error", "bytes that are not UTF-8", "save the file as UTF-8"),
+    "nothing-read": (
+        "note", "there is text, but no entries in it", "add one with `ralph memory add`, or leave it as notes",
+    ),
+    "nul": ("warning", "a NUL character", "remove it"),
+    "path-line": (
+        "error", "the first line is a path: a symbolic link was probably committed as its text",
+        "restore the file from git history, then remove this line",
+    ),
+    "plain-heading": (
+        "note", "{} `###` heading(s) under `## {}` have no id: they are prose",
+        "add them with `ralph memory add` to have them read",
+    ),
+    "stray-metadata": ("note", "this metadata comment belongs to no entry", "move it below the quote of its entry"),
+    "torn-metadata": (
+        "error", "this metadata comment is not closed: it is read to the end of its line", "end the line with ` -->`",
+    ),
+    "unclosed": ("error", "this {0} is never closed: entries after it are not read", "close the {0}"),
+}  # fmt: skip
+
+
+def memory_problem(line: int, code: str, *values: object) -> Problem:
+    """The Problem of this code; the values fill the text, or the hint where the text takes none."""
+    level, what, hint = _PROBLEMS[code]
+    used = 0 if "{0}" in what else what.count("{}")
+    return Problem(line, what.format(*values), hint.format(*values[used:]), level, code)
+
+
 ReadCanonical = Callable[[re.Match[str], str | None, int], Entry]
 """Makes the entry of such a match, below a heading, at a line."""
 
 
 class MemoryScan:
-    """The result: blocks, sections and problems in file order.
+    """The blocks, sections and problems of a file, in file order.
 
-    `fence` is the one that is never closed; `words` is the first line with text that belongs to no entry.
+    `fence` is the one that is never closed; `first_text` is the first line with text that belongs to no entry.
     """
 
-    def __init__(self, text: str, usual: ReadCanonical) -> None:
+    def __init__(self, text: str, read_canonical: ReadCanonical) -> None:
         self.blocks: list[MemoryBlock | Entry] = []
-        self._usual = usual
+        self._read_canonical = read_canonical
         self.sections: list[MemorySection] = []
         self.regions: list[ProtectedSpan] = []
         self.problems: list[Problem] = []
@@ -245,9 +207,10 @@ class MemoryScan:
         self._unread = False  # below a malformed id: its metadata is its own
         self._section: MemorySection | None = None
         self.fence: str | None = None
-        self.words = 0
+        self.first_text = 0
         self._nameless: list[tuple[MemorySection | None, MemoryBlock]] = []
-        self._ahead = CommentLookahead(text)
+        self._text = text
+        self._comment_end, self._comment_closes = -1, False
         self._hidden = 0
         self._comment = False
         self._opened: tuple[int, int] = (0, 0)
@@ -262,37 +225,37 @@ class MemoryScan:
 
     def _walk(self, text: str) -> None:
         """Line by line; an entry in its canonical form is taken in one step, as the slow way would read it."""
-        place = 1 if text.startswith("\ufeff") else 0
-        usual, length, quick = _CANONICAL.match, len(text), "\r" not in text
-        while place <= length:
+        at = 1 if text.startswith("\ufeff") else 0
+        match_canonical, length, has_no_cr = _CANONICAL.match, len(text), "\r" not in text
+        while at <= length:
             self._line += 1
-            if quick and text.startswith("###", place) and (found := usual(text, place)) and self._is_free():
-                place = self._take_usual(found, found.end()) + 1
+            if has_no_cr and text.startswith("###", at) and (match := match_canonical(text, at)) and self._is_free():
+                at = self._append_canonical(match) + 1
                 continue
-            end = text.find("\n", place)
-            if end == place and self._block is None and self._is_free():
-                place += 1
+            end = text.find("\n", at)
+            if end == at and self._block is None and self._is_free():
+                at += 1
                 continue
             if end < 0:
                 end = length
-            self._start = place
-            self._end = end - 1 if end > place and text[end - 1] == "\r" else end
-            self._feed(text[place : self._end])
-            place = end + 1
+            self._start = at
+            self._end = end - 1 if end > at and text[end - 1] == "\r" else end
+            self._feed(text[at : self._end])
+            at = end + 1
         self._finish(length)
 
     def _is_free(self) -> bool:
         return self.fence is None and not self._comment and self._conflict is None
 
-    def _take_usual(self, found: re.Match[str], end: int) -> int:
+    def _append_canonical(self, match: re.Match[str]) -> int:
         section, heading = self._section, None
         if section is not None:
-            heading, section.end, section.footer = section.heading, end, None
+            heading, section.end, section.footer = section.heading, match.end(), None
             section.entries += 1
-        self.blocks.append(self._usual(found, heading, self._line))
-        self._line += found[2].count("\n") + 2
+        self.blocks.append(self._read_canonical(match, heading, self._line))
+        self._line += match[2].count("\n") + 2
         self._block, self._unread = None, False
-        return end
+        return match.end()
 
     def _feed(self, line: str) -> None:
         first = line[:1]
@@ -326,22 +289,20 @@ class MemoryScan:
         if self._comment:
             if "-->" in line:
                 self._comment = False
-                self._tell_hidden("comment")
+                self._report_hidden("comment")
             return
         block = self._block
         if block is not None:
-            self._take(block, line)
+            self._append(block, line)
         bare = line.strip()
         if self.fence is not None and bare.startswith(self.fence) and not bare.strip(self.fence[0]):
             self.fence = None
-            self._tell_hidden("fence")
+            self._report_hidden("fence")
 
-    def _tell_hidden(self, what: str) -> None:
-        """Entries in a comment or a fence are examples; but whoever put them there by mistake should hear of it."""
+    def _report_hidden(self, container: str) -> None:
+        """Report entries in a comment or a fence: they are examples, but may be there by mistake."""
         if self._hidden:
-            told = f"{self._hidden} entry heading(s) inside this {what} are examples and are not read"
-            hint = f"nothing needs doing; to have them read, take them out of the {what}"
-            self.problems.append(Problem(self._opened[0], told, hint, "note", f"entries-in-{what}"))
+            self.problems.append(memory_problem(self._opened[0], f"entries-in-{container}", self._hidden))
             self._hidden = 0
 
     def _quote(self, line: str) -> None:
@@ -349,15 +310,15 @@ class MemoryScan:
         if self._conflict is not None and _CONFLICT.fullmatch(line):
             self._marker(line)
         elif block is None:
-            self.words = self.words or self._line
-        elif not block.mark and not block.name and block.meta is None:
+            self.first_text = self.first_text or self._line
+        elif not block.form and not block.name and block.meta is None:
             block.blanks = 0
-            block.mark = "quote"
+            block.form = "quote"
             block.lines.append(line[2:] if line[1:2] == " " else line[1:])
             block.end = self._end
         elif block.name:
-            self._take(block, line)
-        elif block.meta is not None or block.mark == "plain":
+            self._append(block, line)
+        elif block.meta is not None or block.form == "unquoted":
             self._block = None
         else:
             block.lines.extend([""] * block.blanks)
@@ -375,10 +336,10 @@ class MemoryScan:
             else:
                 self._prose(line)
             return
-        title = _closed(bare.strip())
+        title = _strip_closing_marks(bare.strip())
         self._unread = False
         if level > 3 and self._block is not None and self._block.name:
-            self._take(self._block, line)
+            self._append(self._block, line)
             return
         if level != 3 and ID.fullmatch(title):
             self._malformed(line, "an entry's heading has three `#`")
@@ -411,11 +372,7 @@ class MemoryScan:
 
     def _malformed(self, heading: str, why: str) -> None:
         self._unread = True
-        self._problem(
-            f"`{heading[:60]}`: {why}; the block is kept but not read",
-            "write it as ### mem-1705751400-a3f8, or add it anew with `ralph memory add`",
-            "error", "malformed-id",
-        )  # fmt: skip
+        self.problems.append(memory_problem(self._line, "malformed-id", heading[:60], why))
 
     def _begin(self, block_id: str, name: str) -> None:
         section = self._section
@@ -442,26 +399,28 @@ class MemoryScan:
             self._hidden = 1 if _MINTED.match(line) else 0
             self._comment = not closed
             if closed:
-                self._tell_hidden("comment")
+                self._report_hidden("comment")
         elif closed:
             if self._unread:
                 self._unread = False
                 return
-            self._problem(
-                "this metadata comment belongs to no entry", "move it below the quote of its entry",
-                "note", "stray-metadata",
-            )  # fmt: skip
+            self.problems.append(memory_problem(self._line, "stray-metadata"))
 
     def _torn(self, line: str) -> str | None:
         """What metadata that are not closed before the next heading say so far; None for a comment of many lines."""
         inner = unclosed_metadata(line)
-        if inner is None or self._ahead.closes(self._end):
+        if inner is None or self._closes_before_heading():
             return None
-        self._problem(
-            "this metadata comment is not closed: it is read to the end of its line",
-            "end the line with ` -->`", "error", "torn-metadata",
-        )  # fmt: skip
+        self.problems.append(memory_problem(self._line, "torn-metadata"))
         return inner
+
+    def _closes_before_heading(self) -> bool:
+        """Whether `-->` comes before the next heading; the answer is cached, so that each character is read once."""
+        if self._comment_end < self._end:
+            match = _COMMENT_END.search(self._text, self._end)
+            self._comment_end = match.start() if match is not None else len(self._text)
+            self._comment_closes = match is not None and match[0] == "-->"
+        return self._comment_closes
 
     def _marked(self, line: str) -> None:
         """A line whose first character may be a marker: indentation, a fence, a rule, a conflict marker, a bullet."""
@@ -491,7 +450,7 @@ class MemoryScan:
         if _FENCE.fullmatch(bare):
             self._open_fence(line, bare)
         elif block is not None and block.name:
-            self._take(block, line)
+            self._append(block, line)
         elif bare[0] == "#":
             self._heading(bare)
         elif bare[0] == ">":
@@ -505,11 +464,11 @@ class MemoryScan:
 
     def _open_fence(self, line: str, bare: str) -> None:
         block = self._block
-        if block is not None and (block.name or block.mark in ("", "plain")):
-            self._plain(block, line)
+        if block is not None and (block.name or block.form in ("", "unquoted")):
+            self._append_unquoted(block, line)
         else:
             self._block = None
-            self.words = self.words or self._line
+            self.first_text = self.first_text or self._line
         self._hidden = 0
         self.fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
         self._opened = (self._line, self._start)
@@ -524,16 +483,11 @@ class MemoryScan:
     def _marker(self, line: str) -> None:
         """A git conflict marker: skipped, so that both sides' entries are read."""
         opens = line.startswith("<<<<<<<")
-        if self._block is not None and self._block.torn is None and (opens or self._conflict is not None):
-            self._block.torn = self._start
+        if self._block is not None and self._block.conflict is None and (opens or self._conflict is not None):
+            self._block.conflict = self._start
         if opens:
             self._conflict = (self._line, self._start)
-            self._problem(
-                "git conflict markers: both sides are read",
-                "resolve the merge in this file",
-                "error",
-                "conflict",
-            )
+            self.problems.append(memory_problem(self._line, "conflict"))
         elif self._conflict is None:
             self._prose(line)
         elif line.startswith(">>>>>>>"):
@@ -543,25 +497,25 @@ class MemoryScan:
     def _prose(self, line: str) -> None:
         block = self._block
         if block is None:
-            self.words = self.words or self._line
-        elif block.name or block.mark in ("", "plain"):
-            self._plain(block, line)
+            self.first_text = self.first_text or self._line
+        elif block.name or block.form in ("", "unquoted"):
+            self._append_unquoted(block, line)
         elif block.meta is None and not block.blanks:
-            block.odd = True
+            block.has_lazy_line = True
             block.lines.append(line)
             block.end = self._end
         else:
             self._block = None
 
-    def _plain(self, block: MemoryBlock, line: str) -> None:
+    def _append_unquoted(self, block: MemoryBlock, line: str) -> None:
         if block.meta is not None:
             self._block = None
             return
         if not block.name:
-            block.mark = "plain"
-        self._take(block, line)
+            block.form = "unquoted"
+        self._append(block, line)
 
-    def _take(self, block: MemoryBlock, line: str) -> None:
+    def _append(self, block: MemoryBlock, line: str) -> None:
         """Add a line to a Sign's body or to text that lacks its quote marks."""
         if block.lines:
             block.lines.extend([""] * block.blanks)
@@ -571,25 +525,19 @@ class MemoryScan:
 
     def _finish(self, length: int) -> None:
         if self.fence is not None or self._comment:
-            what = "code fence" if self.fence is not None else "HTML comment"
+            container = "code fence" if self.fence is not None else "HTML comment"
             self.regions.append(ProtectedSpan(self._opened[1], length + 1))
-            told = f"this {what} is never closed: entries after it are not read"
-            self.problems.append(Problem(self._opened[0], told, f"close the {what}", "error", "unclosed"))
+            self.problems.append(memory_problem(self._opened[0], "unclosed", container))
         if self._conflict is not None:
             self.regions.append(ProtectedSpan(self._conflict[1], length + 1))
         for section, block in self._nameless:
             if block.lines:
-                hint = "give it one, as in `### Sign: Read the file first`"
-                told = "this Sign has no name: it is kept but not read"
-                self.problems.append(Problem(block.line, told, hint, "error", "nameless-sign"))
+                self.problems.append(memory_problem(block.line, "nameless-sign"))
             elif section is not None:
                 section.titles += 1
 
-    def _problem(self, what: str, hint: str, level: str, code: str) -> None:
-        self.problems.append(Problem(self._line, what, hint, level, code))
 
-
-def _closed(title: str) -> str:
+def _strip_closing_marks(title: str) -> str:
     """A heading without the `#` marks that may close it, as in `## Fixes ##`."""
     if not title.endswith("#"):
         return title

@@ -333,8 +333,8 @@ def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
     end = text_end(text, end)
     count = 2 if apart or is_spaced_below(text, end) else 1
     if not text[:start].strip(BOM):
-        return text[:start] + text[_after(text, end, count) :]
-    return text[: _before(text, start, count)] + text[end:]
+        return text[:start] + text[after_line_ends(text, end, count) :]
+    return text[: before_line_ends(text, start, count)] + text[end:]
 
 
 def framed_span(text: str, start: int, end: int, above: str, below: str) -> tuple[int, int] | None:
@@ -372,16 +372,16 @@ def is_spaced_below(text: str, at: int) -> bool:
     return not below or not text[below : end if end >= 0 else len(text)].strip(BLANK + "\r")
 
 
-def _before(text: str, at: int, count: int) -> int:
-    """The place before up to so many line ends, of the same sort, that stand in front of `at`."""
+def before_line_ends(text: str, at: int, count: int) -> int:
+    """The position before up to `count` line ends of the same sort in front of `at`."""
     newline = "\r\n" if text.endswith("\r\n", 0, at) else "\n"
     for _ in range(count):
         at -= len(newline) if text.endswith(newline, 0, at) else 0
     return at
 
 
-def _after(text: str, at: int, count: int) -> int:
-    """The place after up to so many line ends, of the same sort, that stand behind `at`."""
+def after_line_ends(text: str, at: int, count: int) -> int:
+    """The position after up to `count` line ends of the same sort behind `at`."""
     newline = "\r\n" if text.startswith("\r\n", at) else "\n"
     for _ in range(count):
         at += len(newline) if text.startswith(newline, at) else 0
