@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,20 @@ def test_state_home_project_keeps_everything_in_the_project(shop: Project) -> No
     assert shop("status", "--format", "json").json["state"] == str(paths.state_folder(shop.root))
     done = subprocess.run(["git", "status", "--porcelain"], cwd=shop.root, capture_output=True, check=True)
     assert b"local" not in done.stdout
+
+
+def test_a_state_folder_on_a_read_only_disk_is_read_and_memories_are_still_added(
+    tmp_path: Path, freezable: tuple[Path, Callable[[], None]]
+) -> None:
+    disk, freeze = freezable
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init", "--separate-git-dir", str(disk / "git"))
+    shop = Project(root)
+    shop("init")
+    shop.put("log/sessions/s.jsonl", LINE)
+    assert found(shop)
+    freeze()
+    assert shop("memory", "add", "The frobnicator is blue").code == 0
+    hits = shop("search", "frobnicator", "--format", "json").json["hits"]
+    assert len(hits) == 2

@@ -308,6 +308,9 @@ def _connection(root: Path, progress: Progress | None) -> sqlite3.Connection:
                 looked.add(root)
         connection = index.connect()
     except (RalphError, OSError, sqlite3.DatabaseError):
+        if index.built() and not os.access(index.path.parent, os.W_OK):
+            with suppress(RalphError, OSError, sqlite3.DatabaseError):
+                return index.snapshot()
         return _from_files(root)
     with suppress(sqlite3.DatabaseError):  # one state of the index for all that is asked
         connection.execute("BEGIN")

@@ -46,7 +46,8 @@ class Damaged(RalphError):
 def connect(path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> sqlite3.Connection:
     """Open a database; a new one is made with mode 0600 unless it is opened for reading."""
     if read_only:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
+        fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"  # SQLite needs files beside it otherwise
+        uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
         connection = sqlite3.connect(uri, uri=True, timeout=busy_ms / 1000, isolation_level=None)
     else:
         files.make_folder(path.parent)

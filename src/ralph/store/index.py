@@ -146,22 +146,35 @@ class Index:
         except (db.Damaged, Unreadable):
             return False
 
+    def snapshot(self) -> sqlite3.Connection:
+        """Return a copy in memory that is up to date, for a state folder that cannot be written."""
+        copy = db.connect_memory()
+        with db.explained(self.path):
+            with closing(self.connect()) as connection:
+                connection.backup(copy)
+            self._update(copy, None, None)
+        return copy
+
     def _sync(self, within: float | None, progress: Progress | None) -> Synced:
         with db.explained(self.path), closing(db.connect(self.path)) as connection:
-            if _version(connection) != SCHEMA_VERSION:
-                if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    raise db.Damaged(f"{self.path}: made by another version", hint="it is made again")
-                _create(connection)
-            writer = Writer(connection, self._terms, self._interpret)
-            known = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
-            present = list(sources(self.root))
-            missing = [known[name] for name in known.keys() - {source.name for source in present}]
-            changed = [source for source in present if _differs(source, known.get(source.name))]
-            gone = [row["key"] for row in missing]
-            if not gone and not changed:
-                return Synced()
-            deadline = None if within is None else time.monotonic() + within
-            return _apply(writer, gone, changed, known, deadline, progress)
+            return self._update(connection, within, progress)
+
+    def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
+        """Bring a database up to date with the sources."""
+        if _version(connection) != SCHEMA_VERSION:
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise db.Damaged(f"{self.path}: made by another version", hint="it is made again")
+            _create(connection)
+        writer = Writer(connection, self._terms, self._interpret)
+        known = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
+        present = list(sources(self.root))
+        missing = [known[name] for name in known.keys() - {source.name for source in present}]
+        changed = [source for source in present if _differs(source, known.get(source.name))]
+        gone = [row["key"] for row in missing]
+        if not gone and not changed:
+            return Synced()
+        deadline = None if within is None else time.monotonic() + within
+        return _apply(writer, gone, changed, known, deadline, progress)
 
 
 def discard(path: Path, patience: float = 0.0) -> None:
