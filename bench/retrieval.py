@@ -29,8 +29,8 @@ from bench.speed import Speed
 
 from bench import baselines, loaders, metrics, speed
 from ralph import __version__
-from ralph.app import meaning, search
-from ralph.context import tokens
+from ralph.app import meaning
+from ralph.context import render, tokens
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.query import Hit, Query
 from ralph.search import embeddings, engine, terms
@@ -210,7 +210,7 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                     question.category,
                     injected if data_set.gated else None,
                     ms,
-                    sum(tokens.estimate(search.line(hit.record, hit.score) + "\n") for hit in hits[:LINES]),
+                    sum(tokens.estimate(render.record_line(hit.record, hit.score) + "\n") for hit in hits[:LINES]),
                 )
 
 

@@ -11,7 +11,7 @@ from tests.store.test_index import LOG, put, seen
 
 from ralph.app import memory
 from ralph.app import search as verbs
-from ralph.context import tokens
+from ralph.context import render, tokens
 from ralph.errors import NotFound
 from ralph.formats.log import decode_record, encode_line, encode_record
 from ralph.model.query import Detail, Query
@@ -69,15 +69,15 @@ RECORDS = st.builds(
 
 @given(RECORDS, st.none() | st.floats(0, 1.5), st.integers(1, 2000))
 def test_a_line_costs_at_most_20_tokens_and_an_id_is_never_cut(record: Record, score: float | None, count: int) -> None:
-    said = verbs.line(record, score, count)
+    said = render.record_line(record, score, count)
     assert said == record.id or said.startswith(f"{record.id} ")
     assert "\n" not in said
-    assert said == record.id or tokens.estimate(said + "\n") <= verbs.LINE
+    assert said == record.id or tokens.estimate(said + "\n") <= render.HIT_TOKENS
 
 
 def test_a_line_gives_up_the_summary_then_the_date_then_the_score() -> None:
     def said(name: str, text: str = "Use tabs in the Makefile") -> str:
-        return verbs.line(Record(name, MemoryKind.FIX, text, created_at="2025-01-20"), 0.87)
+        return render.record_line(Record(name, MemoryKind.FIX, text, created_at="2025-01-20"), 0.87)
 
     assert said("mem-1") == "mem-1 .87 Jan20 Use tabs in the Makefile"
     assert (
@@ -92,8 +92,8 @@ def test_a_line_gives_up_the_summary_then_the_date_then_the_score() -> None:
 
 def test_a_line_says_how_often_and_has_no_score_where_there_is_none() -> None:
     record = Record("mem-1", MemoryKind.FIX, "ran the tests", created_at="2025-01-02")
-    assert verbs.line(record, 1.0, 3) == "mem-1 1 Jan2 3x ran the tests"
-    assert verbs.line(record, 0.0) == verbs.line(record, None) == "mem-1 Jan2 ran the tests"
+    assert render.record_line(record, 1.0, 3) == "mem-1 1 Jan2 3x ran the tests"
+    assert render.record_line(record, 0.0) == render.record_line(record, None) == "mem-1 Jan2 ran the tests"
 
 
 def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_whole_record_has_all_that_is_known_of_it(tmp_path: Path) -> None:
         origin=Origin(session="s1", task="t-1", commit="abc", files=("x.py",)), links=(Link("links_to", "mem-2"),),
         extra={"설명": ["하나"]},
     )  # fmt: skip
-    assert verbs.full(record).splitlines() == [
+    assert render.record_details(record).splitlines() == [
         "mem-1 (memory, fix)", "Title", "label: gotcha", "tags: a, b", "updated: 2025-02-01",
         "links: links to mem-2", "session: s1", "task: t-1", "commit: abc", "files: x.py", '설명: ["하나"]', "", "text",
     ]  # fmt: skip

@@ -28,7 +28,7 @@ from tests.cli.runner import Block, page
 
 from ralph import paths
 from ralph.app import briefing, chat_history, index, insight, journal, search, session, task
-from ralph.app.search import Answer
+from ralph.app.search import SearchAnswer
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Detail, Query
@@ -45,11 +45,13 @@ def here(tmp_path: Path) -> Both:
     return side_by_side.both(tmp_path)
 
 
-def found(here: Both, name: str, text: str = ASKED, layer: Detail = Detail.FULL, limit: int | None = None) -> Answer:
+def found(
+    here: Both, name: str, text: str = ASKED, layer: Detail = Detail.FULL, limit: int | None = None
+) -> SearchAnswer:
     return search.search(here.root, Query(text, limit=limit, layer=layer, task=name))
 
 
-def told(answer: Answer) -> set[str]:
+def told(answer: SearchAnswer) -> set[str]:
     return seen("\n".join(each.text for each in answer.shown))
 
 
@@ -91,7 +93,7 @@ def test_what_a_finished_task_did_is_found_and_what_it_proposes_is_not(here: Bot
 
 
 def test_an_index_made_anew_gives_the_same_answers(here: Both) -> None:
-    def answers() -> list[Answer]:
+    def answers() -> list[SearchAnswer]:
         return [found(here, name) for name in (here.one, here.two, "", "t-none")]
 
     before = answers()

@@ -13,7 +13,7 @@ from ralph.model.work import JournalEntry, RunStatus
 if TYPE_CHECKING:
     from ralph.app.chat_history import ChatHistory
     from ralph.app.feature import Listed as ListedFeature
-    from ralph.app.search import Shown
+    from ralph.app.search import ShownHit
     from ralph.app.session import Session
     from ralph.app.task import Listed as ListedTask
     from ralph.loop.state import Run
@@ -64,7 +64,7 @@ def memory_json(record: Record, source: str = "") -> dict[str, object]:
     return {**record_json(record, source), "content": record.text, "created": record.created_at}
 
 
-def hit_json(shown: "Shown") -> dict[str, object]:
+def hit_json(shown: "ShownHit") -> dict[str, object]:
     """Return a search hit: its record, with `text` as much as the layer shows."""
     record = shown.hit.record
     return {

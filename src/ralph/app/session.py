@@ -16,10 +16,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ralph.app import chat_log, index, sight
-from ralph.app import search as searching
-from ralph.app.search import Answer, Shown
+from ralph.app.search import SearchAnswer, ShownHit
 from ralph.capture import summarize
-from ralph.context import tokens
+from ralph.context import render, tokens
 from ralph.errors import Conflict, NotFound, NothingYet
 from ralph.model.query import Detail, Hit, SearchResult
 from ralph.model.record import Family, Record
@@ -140,15 +139,15 @@ def show(
     limit: int | None = None,
     since: str = "",
     within: str = "",
-) -> tuple[Session, Answer]:
+) -> tuple[Session, SearchAnswer]:
     """What happened in a session, in its order, a repeat once with its count; `limit` keeps the newest."""
 
-    def question(connection: sqlite3.Connection) -> tuple[Session, Answer]:
+    def question(connection: sqlite3.Connection) -> tuple[Session, SearchAnswer]:
         session = _found(connection, session_id, within)
         held = [each for each in observations(connection, session.id) if not since or each.created_at >= since]
         runs = _repeated(held)
         shown = tuple(_shown(run, layer) for run in (runs if limit is None else runs[-limit:]))
-        return _with_prompt(connection, session), Answer(
+        return _with_prompt(connection, session), SearchAnswer(
             SearchResult(tuple(each.hit for each in shown), len(held)), shown
         )
 
@@ -170,9 +169,9 @@ def _says(record: Record) -> tuple[object, ...]:
     return record.kind, record.title, record.text, record.origin.by
 
 
-def _shown(run: Sequence[Record], layer: Detail) -> Shown:
+def _shown(run: Sequence[Record], layer: Detail) -> ShownHit:
     text = _text(run[0], layer, len(run))
-    return Shown(Hit(run[0], 0.0), text, tokens.estimate(text + "\n"), tuple(record.id for record in run[1:]))
+    return ShownHit(Hit(run[0], 0.0), text, tokens.estimate(text + "\n"), tuple(record.id for record in run[1:]))
 
 
 def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY, within: str = "") -> Summarized:
@@ -235,7 +234,7 @@ def _found(connection: sqlite3.Connection, session_id: str, within: str = "") ->
 
 def _text(record: Record, layer: Detail, count: int) -> str:
     if layer is Detail.FULL:
-        return searching.full(record, count)
+        return render.record_details(record, count)
     if layer is Detail.TIMELINE:
-        return searching.moment(record, count=count)
-    return searching.line(record, None, count)
+        return render.record_moment(record, count=count)
+    return render.record_line(record, None, count)

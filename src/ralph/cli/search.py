@@ -7,7 +7,7 @@ import click
 from ralph.app import search as verbs
 from ralph.app.asking import kinds, when
 from ralph.app.json_shapes import hit_json
-from ralph.app.search import Answer, Shown
+from ralph.app.search import SearchAnswer, ShownHit
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Command, format_option, read_words, tags_option, visibility_options
 from ralph.cli.output import ago, bar, json_text, one_line, print_raw, table, visible
@@ -121,7 +121,7 @@ def _search_tasks(call: Invocation, text: str, only: tuple[str, ...], limit: int
     print_list(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
 
 
-def show(answer: Answer, form: str, *, explain: bool = False) -> None:
+def show(answer: SearchAnswer, form: str, *, explain: bool = False) -> None:
     """Print an answer; notes go to stderr unless a person reads the table."""
     if form == "json":
         hits = list(map(hit_json, answer.shown))
@@ -138,7 +138,7 @@ def show(answer: Answer, form: str, *, explain: bool = False) -> None:
     _notes(answer, aside=form != "table" or not sys.stdout.isatty())
 
 
-def _print_table(answer: Answer, *, explain: bool) -> None:
+def _print_table(answer: SearchAnswer, *, explain: bool) -> None:
     """Print layer 1 for a person, as wide as the terminal."""
     heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], list(map(_row, answer.shown))).split("\n")
     click.echo(heading)
@@ -149,7 +149,7 @@ def _print_table(answer: Answer, *, explain: bool) -> None:
     _notes(answer, aside=False)
 
 
-def _row(shown: Shown) -> list[str]:
+def _row(shown: ShownHit) -> list[str]:
     record = shown.hit.record
     words = f"{record.title}: {record.text}" if record.title else record.text
     marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
@@ -157,7 +157,7 @@ def _row(shown: Shown) -> list[str]:
     return [one_line(record.id), record.kind.value, f"{shown.hit.score:.2f}", ago(record.created_at), text]
 
 
-def _notes(answer: Answer, *, aside: bool) -> None:
+def _notes(answer: SearchAnswer, *, aside: bool) -> None:
     notes = [
         f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in answer.found.instead
     ]

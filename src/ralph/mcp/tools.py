@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ralph.context import render
 from ralph.mcp.schema import (
     Added,
     Changed,
@@ -46,7 +47,7 @@ from ralph.mcp.schema import (
 )
 
 if TYPE_CHECKING:
-    from ralph.app.search import Answer, Shown
+    from ralph.app.search import SearchAnswer, ShownHit
     from ralph.app.session import Session
     from ralph.app.task import Listed
     from ralph.mcp.answers import ToolAnswer, ToolCall
@@ -96,8 +97,8 @@ def memory_search(
     from ralph.model.query import Query
 
     result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
-    room = max(searching.LINE, searching.LINES // max(len(result.hits), 1))
-    hits = [_hit(hit.record, searching.line(hit.record, hit.score, budget=room)) for hit in result.hits]
+    room = max(render.HIT_TOKENS, searching.LINES // max(len(result.hits), 1))
+    hits = [_hit(hit.record, render.record_line(hit.record, hit.score, budget=room)) for hit in result.hits]
     lines = "\n".join(f"{each['id']} {each['text']}" for each in hits)
     notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in result.instead]
     notes.append(more_note(result.total - len(hits)))
@@ -124,7 +125,7 @@ def memory_show(call: ToolCall, id: Text) -> ToolAnswer:
         shape = {"id": record.id, "type": record.kind.value, "text": clean(text), "tags": list(record.tags)}
         return frame(text, shape, result.notes)
     source = call.source(stored)
-    return frame(f"{searching.full(stored.record)}\n\nfile: {source}", memory_shape(stored.record, source))
+    return frame(f"{render.record_details(stored.record)}\n\nfile: {source}", memory_shape(stored.record, source))
 
 
 @tool(Hits)
@@ -133,11 +134,10 @@ def memory_list(call: ToolCall, limit: LastNumber = LAST, type: KindNames = [], 
     import sys
 
     from ralph.app import memory
-    from ralph.app import search as searching
     from ralph.mcp.answers import frame
 
     entries_there = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
-    hits = [_hit(stored.record, searching.line(stored.record, None)) for stored in entries_there[-limit:]]
+    hits = [_hit(stored.record, render.record_line(stored.record, None)) for stored in entries_there[-limit:]]
     lines = "\n".join(f"{each['id']} {each['text']}" for each in hits)
     older = len(entries_there) - len(hits)
     notes = [f"{older} older ones; a higher limit lists them"] if older else []
@@ -172,7 +172,6 @@ def memory_edit(
 def memory_delete(call: ToolCall, id: Text) -> ToolAnswer:
     """Delete a memory; a person may be asked first. Gives its text back."""
     from ralph.app import memory
-    from ralph.app import search as searching
     from ralph.context.render import clean
     from ralph.mcp.answers import frame, memory_shape
 
@@ -181,7 +180,7 @@ def memory_delete(call: ToolCall, id: Text) -> ToolAnswer:
     notes = [f"Deleted {record.id} ({source}); memory_add with this text, type and tags restores it."]
     if clean(record.text) != record.text:
         notes.append("Characters and tags that a host would obey are left out here; git may have it as it was.")
-    return frame(searching.full(record), {"deleted": True, **memory_shape(record, source)}, notes)
+    return frame(render.record_details(record), {"deleted": True, **memory_shape(record, source)}, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +291,7 @@ def _hit(record: "Record", line: str) -> dict[str, object]:
     return {"id": record.id, "type": record.kind.value, "text": one_line(line.removeprefix(record.id))}
 
 
-def _hits_answer(answer: "Answer", layer: "Detail", notes: Sequence[str] = ()) -> "ToolAnswer":
+def _hits_answer(answer: "SearchAnswer", layer: "Detail", notes: Sequence[str] = ()) -> "ToolAnswer":
     from ralph.mcp.answers import frame
 
     texts = [_safe_text(each, layer) for each in answer.shown]
@@ -302,7 +301,7 @@ def _hits_answer(answer: "Answer", layer: "Detail", notes: Sequence[str] = ()) -
     return frame(between.join(texts), shape, [*answer.warnings, *answer.notes, *notes], "Nothing found.")
 
 
-def _layer_hit(shown: "Shown", text: str) -> dict[str, object]:
+def _layer_hit(shown: "ShownHit", text: str) -> dict[str, object]:
     from ralph.context import render
 
     record = shown.hit.record
@@ -310,7 +309,7 @@ def _layer_hit(shown: "Shown", text: str) -> dict[str, object]:
     return {"id": record.id, "type": record.kind.value, "text": bare}
 
 
-def _safe_text(shown: "Shown", layer: "Detail") -> str:
+def _safe_text(shown: "ShownHit", layer: "Detail") -> str:
     """Return what is shown of a hit; prompt injections are withheld unless the record was asked for by its id."""
     from ralph.context import render
     from ralph.model.query import Detail
@@ -387,7 +386,7 @@ def journal_search(
     hits = []
     for each in matches:
         name = str(journal_json(each.entry)["id"])
-        text = searching.cut(journal_block(each.entry, of_run=True).strip(), searching.PART, name)
+        text = render.cut_details(journal_block(each.entry, of_run=True).strip(), searching.PART, name)
         hits.append({"id": name, "type": each.entry.outcome.value, "text": text})
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
     return frame(content, {"hits": hits, "total": total}, [more_note(total - len(hits))], "Nothing found.")

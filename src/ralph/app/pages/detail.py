@@ -17,13 +17,12 @@ from typing import NamedTuple
 from ralph.app import chat_history, graph, index, insight, lists, outdated, task, task_memory, usage
 from ralph.app import citations as check
 from ralph.app import citations as check_look
-from ralph.app import search as searching
 from ralph.app import session as sessions
 from ralph.app.chat_history import Turn
 from ralph.app.lists import RunRow, SessionRow, TaskRow
 from ralph.app.pages.explore import RecordRow
 from ralph.app.repository import GitHistory, Repository, first_line
-from ralph.context import tokens
+from ralph.context import render, tokens
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, RalphError
 from ralph.model.graph import Node, Relation
@@ -117,7 +116,7 @@ def record_page(root: Path, record_id: str) -> RecordPage:
         form=found[1],
         line=found[2],
         moment=found[3],
-        full=_text_layer(searching.full(found[0].record)),
+        full=_text_layer(render.record_details(found[0].record)),
         links=found[4],
         successor=found[5],
         citations=_citations(root, found[0].record),
@@ -167,7 +166,7 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
     return (
         row,
         Format(form) if form else _format_from_name(name),
-        _text_layer(searching.line(record, None)),
+        _text_layer(render.record_line(record, None)),
         _neighbour_layer(connection, key, record),
         links,
         Successor(newer, _title(connection, newer)) if newer else None,
@@ -195,7 +194,7 @@ def _neighbour_layer(connection: sqlite3.Connection, key: int, record: Record) -
     near = near or rows.beside(connection, key, record, _NEIGHBOUR_HOPS)
     everything = {**rows.records(connection, near), key: record}
     ordered = sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))
-    return _text_layer("\n".join(searching.moment(each) for _, each in ordered))
+    return _text_layer("\n".join(render.record_moment(each) for _, each in ordered))
 
 
 def _text_layer(text: str) -> TextLayer:

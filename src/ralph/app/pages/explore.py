@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph.app import citations, index, meaning, outdated
-from ralph.app.search import once_each
+from ralph.app.search import merge_repeats
 from ralph.context import tokens
 from ralph.errors import UsageError
 from ralph.model import ids
@@ -421,7 +421,7 @@ class Explorer:
         held = rows.records(connection, [each.row.key for each in judged])
         hits = [Hit(held[each.row.key], round(each.score, 4)) for each in judged if each.row.key in held]
         past = outdated.notes(connection, [hit.record for hit in hits])
-        best = once_each(outdated.ranked(citations.rank_stale_lower(self.root, hits), past))
+        best = merge_repeats(outdated.ranked(citations.rank_stale_lower(self.root, hits), past))
         key_of = {id(held[key]): key for key in held}
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
         match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranked.words, STANDARD.common))
