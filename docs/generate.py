@@ -1,20 +1,29 @@
-"""Writes the generated pages: docs/cli.md, the keys of docs/config.md, the exit codes of docs/loop.md.
+"""Writes the generated pages: docs/cli.md, docs/json.md, the keys of docs/config.md, the exit codes of docs/loop.md.
 
 Run by `make docs`; `tests/test_docs.py` fails when a page and the program disagree.
 """
 
+import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
+from ralph.app import json_shapes as shapes
+from ralph.app.feature import Listed as ListedFeature
+from ralph.app.session import Session
+from ralph.app.task import Listed as ListedTask
 from ralph.cli.loop import codes
 from ralph.cli.main import cli
 from ralph.config import KEYS, TRUSTED, as_json
 from ralph.formats.config_files import ConfigKey
+from ralph.loop.state import Run
+from ralph.model.graph import Edge, Node, NodeType, Relation
+from ralph.model.record import MemoryKind, Origin, Outcome, Record
+from ralph.model.work import Feature, JournalEntry, Task
 
 DOCS = Path(__file__).parent
 INTRO = """\
@@ -24,6 +33,15 @@ Generated from the program by `make docs`; `ralph COMMAND --help` prints the sam
 
 Exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted. Every listing has
 `--format json`, valid also when it is empty. Notes and warnings go to standard error.
+"""
+
+
+JSON_INTRO = """\
+# JSON
+
+Generated from `src/ralph/app/json_shapes.py` by `make docs`. The command line (`--format json`), MCP and the pages use
+these names. A listing is an array, a single thing an object; both are valid when there is nothing. A search hit is a
+record with `family`, `score`, `why` and `tokens`, whose `text` is what the chosen layer shows.
 """
 
 
@@ -87,7 +105,43 @@ def loop_page(text: str) -> str:
     return pattern.sub(lambda found: f"{found[1]}{codes()}{found[2]}", text)
 
 
-PAGES = {"cli.md": lambda text: cli_page(), "config.md": config_page, "loop.md": loop_page}
+def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
+    """One example of each noun: its name, the function of json_shapes, and what the function returns for it."""
+    edge = Edge("mem-1705751400-a3f8", Relation.AFFECTS, "file:src/db.ts", "2026-01-20", explicit=True)
+    record = Record(
+        "mem-1705751400-a3f8", MemoryKind.FIX, "ECONNREFUSED: run docker compose up first", tags=("docker",),
+        created_at="2026-01-20", origin=Origin(by="human"),
+    )  # fmt: skip
+    task = ListedTask(Task("t-1a2b3c", "Refund an order", priority=1), is_ready=True)
+    session = Session("3f2a", "2026-01-20T10:00:00Z", "2026-01-20T10:20:00Z", "claude", prompt="fix the login")
+    entry = JournalEntry("run-1a2b3c4d", 1, Outcome.DONE, "t-1a2b3c", "Refund an order", duration=61.5)
+    run = Run("run-1a2b3c4d", "make the tests pass", agent="claude")
+    yield "Record", shapes.record_json, shapes.record_json(record, ".agent/memories.md:5")
+    yield "Memory", shapes.memory_json, shapes.memory_json(record, ".agent/memories.md:5")
+    yield "Task", shapes.task_json, shapes.task_json(task)
+    yield "Feature", shapes.feature_json, shapes.feature_json(ListedFeature(Feature("f-0c0ffe", "Refunds")))
+    yield "Session", shapes.session_json, shapes.session_json(session)
+    yield "Run", shapes.run_json, shapes.run_json(run, alive=True, heartbeat="2026-01-20T10:00:00Z")
+    yield "Journal entry", shapes.journal_json, shapes.journal_json(entry)
+    yield "Node", shapes.node_json, shapes.node_json(Node("file:src/db.ts", NodeType.FILE, "src/db.ts"))
+    yield "Edge", shapes.edge_json, shapes.edge_json(edge)
+
+
+def json_page() -> str:
+    """The whole page docs/json.md."""
+    parts = [JSON_INTRO]
+    for noun, function, example in json_examples():
+        text = json.dumps(example, indent=2, ensure_ascii=False)
+        parts.append(f"## {noun}\n\n{inspect.getdoc(function)}\n\n```json\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+PAGES = {
+    "json.md": lambda text: json_page(),
+    "cli.md": lambda text: cli_page(),
+    "config.md": config_page,
+    "loop.md": loop_page,
+}
 """Every page that is generated, or holds something that is."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
-from docs.generate import cli_page, commands, config_page
+from docs.generate import cli_page, commands, config_page, json_page
 
 from ralph.cli.main import cli
 from ralph.config import KEYS
@@ -20,6 +20,10 @@ def read(name: str) -> str:
 
 def test_the_command_page_is_what_the_program_says() -> None:
     assert read("docs/cli.md") == cli_page(), "run `make docs`"
+
+
+def test_the_json_page_is_what_the_program_writes() -> None:
+    assert read("docs/json.md") == json_page(), "run `make docs`"
 
 
 def test_the_config_page_lists_every_key_as_the_program_has_it() -> None:

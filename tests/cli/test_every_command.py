@@ -1,6 +1,8 @@
-"""In a project where nothing is yet, every listing is valid JSON, and a name that nothing has is an error."""
+"""What holds for every command: examples that parse, errors in one style, valid JSON when there is nothing."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 
 import click
@@ -34,7 +36,7 @@ def commands(group: click.Group = cli, above: tuple[str, ...] = ()) -> Iterator[
         found = group.get_command(ctx, name)
         if isinstance(found, click.Group):
             yield from commands(found, (*above, name))
-        elif found is not None:
+        elif found is not None and not found.hidden:
             yield (*above, name), found
 
 
@@ -75,3 +77,32 @@ def test_a_name_that_nothing_has_is_an_error_on_stderr(ralph: Project, words: tu
     said = ralph(*words, "nobody-1705751400-ffff", "--format", "json")
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error: ")
+
+
+def examples(command: click.Command) -> list[str]:
+    """Return the calls of `ralph` that a command's help shows."""
+    text = (command.help or "").partition("Examples:")[2]
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("ralph ")]
+
+
+@pytest.mark.parametrize(("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()])
+def test_examples_in_the_help_are_calls_that_parse(words: tuple[str, ...], command: click.Command) -> None:
+    assert examples(command), words
+    for line in examples(command):
+        arguments = shlex.split(re.split(r" [<>|] |   ", line)[0])[1:]
+        group: click.Command = cli
+        while isinstance(group, click.Group):
+            below = group.get_command(click.Context(group), arguments.pop(0))
+            assert below is not None, line
+            group = below
+        with group.make_context("ralph", arguments, resilient_parsing=False):
+            pass
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands()], ids=" ".join)
+def test_an_unknown_option_is_exit_2_in_one_style(ralph: Project, words: tuple[str, ...]) -> None:
+    answer = ralph(*words, "--no-such-option-there-is")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error: ")
+    assert len(answer.err.splitlines()) == 2
+    assert not ralph.files()
