@@ -15,7 +15,7 @@ from tests.conftest import Program
 
 from ralph import paths
 from ralph.app import index, journal
-from ralph.app.journal import Which
+from ralph.app.journal import JournalFilter
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.log import encode_line, encode_record, journal_record, parse_log
 from ralph.model.record import Family, Origin, Outcome, Record
@@ -70,8 +70,8 @@ def test_an_entry_without_notes_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_is_stored(tmp_path: Path, outcome: Outcome) -> None:
     written(tmp_path, entry("run-a", 1, outcome=outcome))
-    assert journal.list_(tmp_path, Which(outcome=outcome))[1] == 1
-    assert [journal.list_(tmp_path, Which(outcome=other))[1] for other in Outcome].count(1) == 1
+    assert journal.list_(tmp_path, JournalFilter(outcome=outcome))[1] == 1
+    assert [journal.list_(tmp_path, JournalFilter(outcome=other))[1] for other in Outcome].count(1) == 1
 
 
 def test_an_entry_gets_the_time_when_it_has_none(tmp_path: Path) -> None:
@@ -284,12 +284,12 @@ def test_the_list_is_newest_first_and_narrowed_down_by_run_task_outcome_and_time
     assert total == 4
     found, total = journal.list_(root, limit=1)
     assert (noted(found), total) == ([("run-aa22", 10)], 4)
-    assert noted(journal.list_(root, Which(run="run-aa11"))[0]) == [("run-aa11", 2), ("run-aa11", 1)]
-    assert journal.list_(root, Which(run="run-aa"))[1] == 4
-    assert noted(journal.list_(root, Which(task="t-1"))[0]) == [("run-aa11", 1), ("run-aa22", 1)]
-    assert noted(journal.list_(root, Which(outcome=Outcome.FAILED))[0]) == [("run-aa11", 2)]
-    assert noted(journal.list_(root, Which(since="2026-11-10T10:05"))[0]) == [("run-aa22", 10)]
-    assert journal.list_(root, Which(run="%"))[1] == 0
+    assert noted(journal.list_(root, JournalFilter(run="run-aa11"))[0]) == [("run-aa11", 2), ("run-aa11", 1)]
+    assert journal.list_(root, JournalFilter(run="run-aa"))[1] == 4
+    assert noted(journal.list_(root, JournalFilter(task="t-1"))[0]) == [("run-aa11", 1), ("run-aa22", 1)]
+    assert noted(journal.list_(root, JournalFilter(outcome=Outcome.FAILED))[0]) == [("run-aa11", 2)]
+    assert noted(journal.list_(root, JournalFilter(since="2026-11-10T10:05"))[0]) == [("run-aa22", 10)]
+    assert journal.list_(root, JournalFilter(run="%"))[1] == 0
 
 
 def test_a_run_is_shown_in_its_order_by_a_part_of_its_id_and_the_newest_without_one(root: Path) -> None:
@@ -318,8 +318,10 @@ def test_a_search_gives_the_best_first_and_can_be_narrowed_down(root: Path) -> N
     found, total = journal.search(root, "docs parser")
     assert (found[0].entry.iteration, total) == (10, 4)
     assert found[0].why[:2] == ("text: docs", "text: parser")
-    assert [match.entry.run for match in journal.search(root, "parser", Which(run="run-aa11"))[0]] == ["run-aa11"] * 2
-    assert journal.search(root, "parser", Which(outcome=Outcome.BLOCKED)) == ((), 0)
+    assert [match.entry.run for match in journal.search(root, "parser", JournalFilter(run="run-aa11"))[0]] == [
+        "run-aa11"
+    ] * 2
+    assert journal.search(root, "parser", JournalFilter(outcome=Outcome.BLOCKED)) == ((), 0)
     assert len(journal.search(root, "parser", limit=1)[0]) == 1
 
 

@@ -1,12 +1,9 @@
-"""`ralph loop journal ...`: how every iteration of every run ended, and what of it the next iteration is told.
+"""`ralph loop journal`: how every iteration of every run ended, and what the next iteration gets of it.
 
-An entry is one line of its run's log, written once: a loop that is killed between writing it and noting that it
-did writes it again, which is recognised by the entry's id and changes nothing. Only the end of the log is looked
-at, however long the run is. What this run did last is read from its own log, so that nothing is missing which was
-written a moment ago; what other runs did on something alike is asked of the index, with the words of the task and
-the ranking that every search has. The clock takes no part in that: the same files give the same section. For a task
-neither has anything of other tasks that are not finished; nor has what an agent in a task asks for.
-`tests/app/test_journal.py` proves each of these, and kills writers.
+An entry is one line of its run's log. A loop that is killed after writing it writes it again, which is recognised by
+the entry's id. A run's own entries are read from the end of its log, so that nothing recent is missing; similar
+entries of other runs come from the index, ranked like every search but without the clock, so that the same files give
+the same section. A task sees nothing of other unfinished tasks.
 """
 
 import re
@@ -42,23 +39,23 @@ RECENT = 5
 MATCHES = 5
 LIMIT = 20
 NOTES = 20_000
-"""Characters of notes that are kept; of longer ones, both ends."""
+"""Characters of notes that are stored; of longer ones, both ends."""
 FILES = 500
-"""Names of files that are kept."""
+"""File names that are stored."""
 
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _PIECE = 1 << 14  # bytes of a log's end that are read at first
-_ASKED = 2_000  # characters of a task's words that matches are looked for with
-_ALIKE = 4  # so many times the wanted matches are looked at, since some say the same
+_QUERY_LENGTH = 2_000  # characters of a task's text that matches are searched with
+_DUPLICATE_FACTOR = 4  # so many times the matches are read, since some have the same text
 _CANDIDATES = 5
 _UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """Which entries are meant; a run may be given by the beginning of its id.
+class JournalFilter:
+    """Which entries to return; a run may be given by the beginning of its id.
 
-    Those of one task have `task`; who asks from `within` a task is meant what it may see.
+    `task` selects entries of a task, `within` those that a task may see.
     """
 
     run: str = ""
@@ -69,25 +66,25 @@ class Which:
 
     @property
     def condition(self) -> tuple[str, list[object]]:
-        """The same for the index."""
+        """Return the SQL condition and its values."""
         outcome = self.outcome.value if self.outcome is not None else ""
-        asked = rows.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
-        return _seen_from(self.within, asked)
+        condition = rows.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
+        return _visible_to(self.within, condition)
 
 
-def _seen_from(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
-    """A condition on the journal's rows, for what a task may see; without a task as it is."""
+def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
+    """Restrict a condition on the journal's rows to what a task may see."""
     test, values = condition
     seen, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
     return (f"{test} AND {seen}", [*values, *more]) if seen else condition
 
 
-EVERY = Which()
+EVERY = JournalFilter()
 
 
 @dataclass(frozen=True, slots=True)
 class JournalMatch:
-    """An entry that was found, how well it fits, and why."""
+    """An entry, how well it matches, and why."""
 
     entry: JournalEntry
     score: float
@@ -98,62 +95,62 @@ class JournalMatch:
 
 
 def run_file(root: Path, run: str) -> Path:
-    """The log of a run; Refused for an id that cannot be the name of a file."""
+    """Return the log of a run; Refused for an id that cannot be a file name."""
     if not _RUN.fullmatch(run):
         raise Refused(f"{run!r} cannot be the id of a run", hint="letters, digits, `.`, `_` and `-`, at most 80")
     return paths.log_folder(root) / "runs" / f"{run}.jsonl"
 
 
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
-    """Write down how an iteration ended, without secrets; False when that was written before, then nothing changes."""
+    """Append an entry, redacted; False when it is in the log already."""
     path = run_file(root, entry.run)
     line = encode_record(journal_record(_clean(entry, patterns)))
-    there = _is_there(path, entry)
-    # Nothing as the line makes sure that what a killed writer left has its line end and is on the disk.
-    files.append(path, "" if there else line, root=paths.state_boundary(root), durable=True)
-    return not there
+    exists = _is_written(path, entry)
+    # An empty append completes the line that a killed writer left and syncs it.
+    files.append(path, "" if exists else line, root=paths.state_boundary(root), durable=True)
+    return not exists
 
 
 def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
-    """The entry as it may be kept."""
+    """Return the entry as it may be stored."""
 
-    def words(text: str) -> str:
+    def clean(text: str) -> str:
         return rows.safe(redact(clean_text(text), patterns).text)
 
-    extra = redact_members(map_texts(dict(entry.extra), words), patterns)
-    kept = dict(extra) if isinstance(extra, dict) else {}
+    extra = redact_members(map_texts(dict(entry.extra), clean), patterns)
+    members = dict(extra) if isinstance(extra, dict) else {}
     if len(entry.files) > FILES:
-        kept["files_in_all"] = len(entry.files)
+        members["files_in_all"] = len(entry.files)
     return replace(
         entry,
-        task=words(entry.task),
-        title=words(entry.title),
-        feature=words(entry.feature),
-        agent=words(entry.agent),
-        model=words(entry.model),
-        session=words(entry.session),
-        notes=words(trim(words(entry.notes).strip(), NOTES)),
-        files=tuple(map(words, entry.files[:FILES])),
+        task=clean(entry.task),
+        title=clean(entry.title),
+        feature=clean(entry.feature),
+        agent=clean(entry.agent),
+        model=clean(entry.model),
+        session=clean(entry.session),
+        notes=clean(trim(clean(entry.notes).strip(), NOTES)),
+        files=tuple(map(clean, entry.files[:FILES])),
         created_at=entry.created_at or ids.timestamp(),
-        extra=kept,
+        extra=members,
     )
 
 
-def _is_there(path: Path, entry: JournalEntry) -> bool:
-    """Whether the entry was written; iterations stand in their order, so that an earlier one ends the search."""
+def _is_written(path: Path, entry: JournalEntry) -> bool:
+    """Whether the entry is in the log; iterations are in order, so an earlier one ends the search."""
     size = _PIECE
     while True:
-        text, whole = _end(path, size)
-        found = _entries(text, entry.run)
-        if any(each.iteration == entry.iteration for each in found):
+        text, is_all = _read_end(path, size)
+        entries = _parse_entries(text, entry.run)
+        if any(each.iteration == entry.iteration for each in entries):
             return True
-        if whole or any(each.iteration < entry.iteration for each in found):
+        if is_all or any(each.iteration < entry.iteration for each in entries):
             return False
         size *= 4
 
 
-def _end(path: Path, most: int) -> tuple[str, bool]:
-    """The end of a log from the start of a line, about so many bytes of it, and whether that is all."""
+def _read_end(path: Path, most: int) -> tuple[str, bool]:
+    """Return about `most` bytes of the end of a log, from the start of a line, and whether that is all."""
     try:
         if not path.is_file():
             return "", True
@@ -166,44 +163,44 @@ def _end(path: Path, most: int) -> tuple[str, bool]:
     return (text.partition("\n")[2], False) if over else (text, True)
 
 
-def _entries(log: str, run: str) -> list[JournalEntry]:
-    """The entries of a run in a part of its log, each once, in the order of the iterations."""
+def _parse_entries(log: str, run: str) -> list[JournalEntry]:
+    """Return the entries of a run in a part of its log, each once, ordered by iteration."""
     records = (entry.record for entry in parse_log(log).entries)
-    found = _once(record for record in records if record.origin.run == run)
-    return sorted(found, key=lambda entry: entry.iteration)
+    entries = _unique_entries(record for record in records if record.origin.run == run)
+    return sorted(entries, key=lambda entry: entry.iteration)
 
 
-def _once(records: Iterable[Record]) -> list[JournalEntry]:
-    """Those of some records that are entries; of those with one id, the first."""
-    found: dict[str, JournalEntry] = {}
+def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
+    """Return the records that are entries; of one id, the first."""
+    entries: dict[str, JournalEntry] = {}
     for record in records:
-        if is_journal_entry(record) and record.id not in found:
-            found[record.id] = journal_entry(record)
-    return list(found.values())
+        if is_journal_entry(record) and record.id not in entries:
+            entries[record.id] = journal_entry(record)
+    return list(entries.values())
 
 
 # --- for the next iteration --------------------------------------------------------------------
 
 
 def section(root: Path, run: str, words: str, budget: int = rendering.JOURNAL_BUDGET, *, task: str = "") -> str:
-    """`## Run Journal` for a prompt: what this run did last, and what others noted on something alike; "" for none."""
+    """Return `## Run Journal` for a prompt: this run's last entries and similar ones of other runs; "" for none."""
     return rendering.render_journal(recent(root, run, task=task), matches(root, run, words, task=task), budget)
 
 
 def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:
-    """The newest entries of a run that a task may see, the oldest of them first."""
+    """Return the newest entries of a run that a task may see, the oldest of them first."""
     path = run_file(root, run)
     size = _PIECE
     while True:
-        text, whole = _end(path, size)
-        found = _seen(root, _entries(text, run), task)
-        if whole or len(found) >= most:
-            return tuple(found[-most:])
+        text, is_all = _read_end(path, size)
+        entries = _visible_entries(root, _parse_entries(text, run), task)
+        if is_all or len(entries) >= most:
+            return tuple(entries[-most:])
         size *= 4
 
 
-def _seen(root: Path, entries: list[JournalEntry], task: str) -> list[JournalEntry]:
-    """The entries without those of other tasks that are not finished; the index is asked only if there are others."""
+def _visible_entries(root: Path, entries: list[JournalEntry], task: str) -> list[JournalEntry]:
+    """Remove entries of other unfinished tasks; the index is read only if there are other tasks."""
     if not task or all(entry.task in ("", task) for entry in entries):
         return entries
     hidden = index.ask(root, lambda connection: rows.unfinished(connection, task))
@@ -211,30 +208,29 @@ def _seen(root: Path, entries: list[JournalEntry], task: str) -> list[JournalEnt
 
 
 def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str = "") -> tuple[JournalEntry, ...]:
-    """Entries of other runs whose notes, task or files fit the words, best first; what says the same comes once.
-
-    For a task, those that it may see.
-    """
-    condition = _seen_from(task, rows.iterations(not_of=run, noted=True))
+    """Return entries of other runs that match a text and that a task may see, best first, each text once."""
+    condition = _visible_to(task, rows.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        day = _newest(connection)
-        ranked, found = _ranked(connection, words[:_ASKED], condition, day, _ALIKE * most, _UNGATED)
-        said: dict[str, JournalEntry] = {}
-        for judged, entry in found:
-            if _fits(judged, ranked.words):
-                said.setdefault(entry.notes.strip(), entry)
-        return tuple(entry for notes, entry in said.items() if notes)[:most]
+        limit = _DUPLICATE_FACTOR * most
+        ranked, ranked_entries = _rank_entries(
+            connection, words[:_QUERY_LENGTH], condition, _newest_day(connection), limit, _UNGATED
+        )
+        by_notes: dict[str, JournalEntry] = {}
+        for row, entry in ranked_entries:
+            if _is_relevant(row, ranked.words):
+                by_notes.setdefault(entry.notes.strip(), entry)
+        return tuple(entry for notes, entry in by_notes.items() if notes)[:most]
 
     return index.ask(root, question) if words.strip() else ()
 
 
-def _newest(connection: sqlite3.Connection) -> str:
-    """The day of the newest entry: how old others are is counted from there, whatever the clock says."""
+def _newest_day(connection: sqlite3.Connection) -> str:
+    """Return the day of the newest entry, from which ages are counted instead of the clock."""
     return sessions.newest_journal_day(connection)
 
 
-def _ranked(
+def _rank_entries(
     connection: sqlite3.Connection,
     words: str,
     condition: tuple[str, list[object]],
@@ -242,69 +238,71 @@ def _ranked(
     limit: int | None,
     recipe: ranking.Recipe = ranking.STANDARD,
 ) -> tuple[ranking.Ranking, list[tuple[ranking.RankedRow, JournalEntry]]]:
-    """The ranking of entries by some words, and those that it found, best first, each once."""
+    """Rank entries by a text; return the ranking and the entries, best first, each once."""
     keep = [(rows.FAMILIES.index(Family.JOURNAL), *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
-    held = rows.records(connection, [each.row.key for each in ranked.best])
-    found: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
+    records = rows.records(connection, [each.row.key for each in ranked.best])
+    entries: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
     for each in ranked.best:
-        record = held.get(each.row.key)
+        record = records.get(each.row.key)
         if record is not None and is_journal_entry(record):
-            found.setdefault(record.id, (each, journal_entry(record)))
-    return ranked, list(found.values())
+            entries.setdefault(record.id, (each, journal_entry(record)))
+    return ranked, list(entries.values())
 
 
-def _fits(judged: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
-    """Whether an entry is worth telling to somebody who did not ask: it answers the words as a search would have it,
-    or holds much of what of them occurs anywhere. A task's title is no question: its other words are new work."""
-    known = [each for each in words if each.counts and each.certain and each.word.lower() not in EVERYDAY]
-    whole = sum(each.weight for each in known)
-    held = sum(each.weight * judged.matched.get(each.word, 0.0) for each in known)
-    return ranking.is_answer(judged) or (whole > 0 and held / whole >= ranking.STANDARD.floor)
+def _is_relevant(row: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
+    """Whether an entry matches as a search result, or has most of the words that occur anywhere.
+
+    A task's title is no question: its other words are new work.
+    """
+    certain = [each for each in words if each.counts and each.certain and each.word.lower() not in EVERYDAY]
+    total = sum(each.weight for each in certain)
+    matched = sum(each.weight * row.matched.get(each.word, 0.0) for each in certain)
+    return ranking.is_answer(row) or (total > 0 and matched / total >= ranking.STANDARD.floor)
 
 
 # --- for people --------------------------------------------------------------------------------
 
 
-def list_(root: Path, which: Which = EVERY, *, limit: int | None = LIMIT) -> tuple[tuple[JournalEntry, ...], int]:
-    """The entries, newest first, and how many there are in all."""
-    found = index.ask(root, lambda connection: _found(connection, which))
-    return tuple(found if limit is None else found[:limit]), len(found)
+def list_(
+    root: Path, which: JournalFilter = EVERY, *, limit: int | None = LIMIT
+) -> tuple[tuple[JournalEntry, ...], int]:
+    """Return the entries, newest first, and how many there are in all."""
+    entries = index.ask(root, lambda connection: _select_entries(connection, which))
+    return tuple(entries if limit is None else entries[:limit]), len(entries)
 
 
-def left_out(root: Path, which: Which, words: str | None = None, *, limit: int | None = LIMIT) -> str:
-    """That entries of other tasks would be among these, or among those that fit some words; "" when none would."""
+def left_out(root: Path, which: JournalFilter, words: str | None = None, *, limit: int | None = LIMIT) -> str:
+    """Return a note about entries of other tasks that the filter hides; "" when there are none."""
     if not which.within:
         return ""
     every = replace(which, within="")
-    told = list_(root, every, limit=None)[0] if words is None else _entries_of(search(root, words, every, limit=limit))
-    seen = {(entry.run, entry.iteration) for entry in list_(root, which, limit=None)[0]}
-    hidden = [entry for entry in told if (entry.run, entry.iteration) not in seen]
+    if words is None:
+        entries = list_(root, every, limit=None)[0]
+    else:
+        entries = tuple(match.entry for match in search(root, words, every, limit=limit)[0])
+    visible = {(entry.run, entry.iteration) for entry in list_(root, which, limit=None)[0]}
+    hidden = [entry for entry in entries if (entry.run, entry.iteration) not in visible]
     count = "1 entry" if len(hidden) == 1 else f"{len(hidden)} entries"
     return sight.note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
 
 
-def _entries_of(found: tuple[tuple[JournalMatch, ...], int]) -> list[JournalEntry]:
-    return [match.entry for match in found[0]]
-
-
 def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, ...]:
-    """What a run did, in its order, as far as a task may see it; the beginning of its id is enough, and without one it
-    is the newest run."""
+    """Return the entries of a run (the newest without an id) that a task may see, in order."""
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        found = _found(connection, Which(run=run, within=within))
-        if not found and within and _found(connection, Which(run=run)):
+        entries = _select_entries(connection, JournalFilter(run=run, within=within))
+        if not entries and within and _select_entries(connection, JournalFilter(run=run)):
             what = f"what {run or 'every run'} did belongs to other tasks, which are not finished"
             raise NotFound(what, hint="--all-tasks shows everything")
-        name = _meant(run, list(dict.fromkeys(entry.run for entry in found)))
-        return tuple(sorted((entry for entry in found if entry.run == name), key=lambda entry: entry.iteration))
+        name = _choose_run(run, list(dict.fromkeys(entry.run for entry in entries)))
+        return tuple(sorted((entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration))
 
     return index.ask(root, question)
 
 
-def _meant(run: str, runs: Sequence[str]) -> str:
-    """Which of the runs that begin so is meant; the newest one, which comes first, when nothing is said."""
+def _choose_run(run: str, runs: Sequence[str]) -> str:
+    """Return the run of an id's beginning; the first, which is the newest, without one."""
     if not runs:
         what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
         hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
@@ -317,7 +315,7 @@ def _meant(run: str, runs: Sequence[str]) -> str:
 
 
 def find(root: Path, name: str, iteration: int | None = None, *, within: str = "") -> JournalEntry:
-    """One entry that a task may see: by its id, or by its run and iteration."""
+    """Return an entry that a task may see, by its id, or by run and iteration."""
     if iteration is None:
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
@@ -336,28 +334,28 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
 
 
 def is_entry_id(name: str) -> bool:
-    """Whether a name is meant as the id of an entry, and not of a run."""
+    """Whether a name is the id of an entry rather than of a run."""
     return name.startswith(f"{JOURNAL_PREFIX}-")
 
 
 def search(
-    root: Path, words: str, which: Which = EVERY, *, limit: int | None = LIMIT
+    root: Path, words: str, which: JournalFilter = EVERY, *, limit: int | None = LIMIT
 ) -> tuple[tuple[JournalMatch, ...], int]:
-    """The entries that fit some words, best first, and how many there are in all."""
+    """Return the entries that match a text, best first, and how many there are in all."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[JournalMatch, ...], int]:
         today = ids.today()
-        ranked, found = _ranked(connection, words, which.condition, today, limit)
-        matched = (
-            JournalMatch(entry, round(judged.score, 4), tuple(ranking.explain(judged, ranked.words, today)))
-            for judged, entry in found
+        ranked, ranked_entries = _rank_entries(connection, words, which.condition, today, limit)
+        matches = (
+            JournalMatch(entry, round(row.score, 4), tuple(ranking.explain(row, ranked.words, today)))
+            for row, entry in ranked_entries
         )
-        return tuple(matched), ranked.total
+        return tuple(matches), ranked.total
 
     return index.ask(root, question)
 
 
-def _found(connection: sqlite3.Connection, which: Which) -> list[JournalEntry]:
+def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> list[JournalEntry]:
     test, values = which.condition
     newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
-    return _once(record for _, record in rows.stored(connection, Family.JOURNAL, newest, tuple(values)))
+    return _unique_entries(record for _, record in rows.stored(connection, Family.JOURNAL, newest, tuple(values)))

@@ -46,7 +46,7 @@ def known(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
 
 def of_task(root: Path, task_id: str, folder: Path, run: str = "", iteration: int | None = None) -> OnRecord:
     """What is on record of a task, or of one run or iteration of it; `folder` is where its files stand."""
-    found, _ = journal.list_(root, journal.Which(run=run, task=task_id), limit=None)
+    found, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
     entries = sorted(found, key=lambda each: (each.created_at, each.run, each.iteration))
     chosen = [each for each in entries if iteration is None or each.iteration == iteration]
     sessions = list(dict.fromkeys(each.session for each in chosen if each.session))
@@ -111,7 +111,7 @@ def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[Journal
     @cache
     def of_run(run: str) -> list[JournalEntry]:
         """The iterations of a run, whichever task they were about."""
-        found, _ = journal.list_(root, journal.Which(run=run), limit=None) if run in runs else ([], 0)
+        found, _ = journal.list_(root, journal.JournalFilter(run=run), limit=None) if run in runs else ([], 0)
         return sorted(found, key=lambda each: each.iteration)
 
     for stored in knowledge.entries(root) if runs else ():

@@ -1,14 +1,14 @@
-"""Runs of the loop on disk: their state, their heartbeat, requests to stop them, and what a crash left.
+"""Runs of the loop on disk: their state, heartbeat and stop requests, and what a crash left.
 
-A run's truth is `log/runs/<run>.jsonl`: a `run` line says what changed, the journal's entries stand between
-them, the run record comes last. The prompts are beside it in a folder, one file an iteration, and what was
-printed in `<run>.log`. The heartbeat and the request to stop are small files in the cache. A run that says
-`running` while its process is gone is marked as died, its unfinished iteration journaled and its claims
-released by whoever looks next. `tests/app/test_runs.py` and `tests/soak/test_loop_kills.py` prove it.
+A run's log has `run` lines with what changed, the journal's entries between them, and the run record last. Prompts
+are beside it in a folder, one file per iteration, and its output in `<run>.log`. Heartbeat and stop request are small
+files in the cache. A run that says `running` while its process is gone is marked as died by the next process that
+reads it, which journals the unfinished iteration and releases the claims.
 """
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
@@ -30,15 +30,17 @@ if TYPE_CHECKING:
     from ralph.formats.sigils import Sigils
 
 SILENCE = 600
-"""Seconds without a heartbeat after which a run on another machine counts as dead."""
+"""Seconds without a heartbeat after which a run on another machine is dead."""
 
+_LISTED_ITERATIONS = 20
+"""The last iterations that a run record lists."""
 _ID = re.compile(r"run-[0-9a-f]{8}")
 _NAMES = tuple(field.name for field in fields(Run))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one iteration was asked."""
+    """The prompt of one iteration."""
 
     iteration: int
     path: Path
@@ -46,7 +48,7 @@ class Snapshot:
 
 
 def mint(root: Path) -> str:
-    """A new id that no run has."""
+    """Return a new id that no run has."""
     while True:
         name = ids.short("run", 4)
         if not paths.run_log(root, name).exists():
@@ -58,7 +60,7 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
     changed = {
         name: value
         for name in _NAMES
-        if name != "id" and (value := getattr(run, name)) != (getattr(before, name) if before else _UNSAID[name])
+        if name != "id" and (value := getattr(run, name)) != (getattr(before, name) if before else _DEFAULTS[name])
     }
     if changed:
         line = encode_line("run", {"id": run.id, **changed})
@@ -66,68 +68,68 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
     return run
 
 
-_UNSAID = {field.name: field.default for field in fields(Run)}
+_DEFAULTS = {field.name: field.default for field in fields(Run)}
 
 
 def read(root: Path, run_id: str) -> Run:
-    """A run as it stands on disk; the first characters of its id will do when they mean one."""
-    name = _named(root, run_id)
+    """Read a run; the beginning of its id is enough if it is unique."""
+    name = _find_id(root, run_id)
     text = files.read(paths.run_log(root, name)) or ""
-    said: dict[str, object] = {}
+    members: dict[str, object] = {}
     for line in parse_log(text).lines:
         if line.type == "run" and line.value.get("id") == name:
-            said.update(line.value)
-    if not said:
+            members.update(line.value)
+    if not members:
         raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
-    return _run({"goal": "(the beginning of its log is gone)", **said})
+    return _parse_run({"goal": "(the beginning of its log is gone)", **members})
 
 
-def _run(said: Mapping[str, object]) -> Run:
-    """A run from its members; what has the wrong type counts as unsaid."""
+def _parse_run(members: Mapping[str, object]) -> Run:
+    """Return a run from its members; one of the wrong type is ignored."""
     values: dict[str, object] = {}
     for name in _NAMES:
-        held, usual = said.get(name), _UNSAID[name]
+        value, default = members.get(name), _DEFAULTS[name]
         if name in ("id", "goal"):
-            values[name] = str(held)
-        elif isinstance(usual, tuple) and isinstance(held, list):
-            values[name] = tuple(str(each) for each in held)
-        elif name == "status" and held in set(RunStatus):
-            values[name] = RunStatus(str(held))
-        elif isinstance(usual, float) and isinstance(held, int | float):
-            values[name] = float(held)
-        elif type(held) is type(usual) and name != "status":
-            values[name] = held
+            values[name] = str(value)
+        elif isinstance(default, tuple) and isinstance(value, list):
+            values[name] = tuple(str(each) for each in value)
+        elif name == "status" and value in set(RunStatus):
+            values[name] = RunStatus(str(value))
+        elif isinstance(default, float) and isinstance(value, int | float):
+            values[name] = float(value)
+        elif type(value) is type(default) and name != "status":
+            values[name] = value
     return Run(**values)  # type: ignore[arg-type]  # each was compared with the type of its default
 
 
-def _named(root: Path, run_id: str) -> str:
-    found = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
-    wanted = run_id if run_id.startswith("run-") else f"run-{run_id}"
-    if wanted in found:
-        return wanted
-    begun = [name for name in found if name.startswith(wanted)]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        raise Refused(f"{run_id} may mean {', '.join(sorted(begun)[:5])}", hint="give more of the id")
+def _find_id(root: Path, run_id: str) -> str:
+    names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
+    prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
+    if prefix in names:
+        return prefix
+    matches = [name for name in names if name.startswith(prefix)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise Refused(f"{run_id} may mean {', '.join(sorted(matches)[:5])}", hint="give more of the id")
     raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
 
 
 def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int]:
-    """The newest runs first, and how many there are."""
+    """Return the newest runs first, and how many there are."""
     names = _from_index(root)
     return list(_read_all(root, names[offset : offset + limit])), len(names)
 
 
 def _read_all(root: Path, names: Sequence[str]) -> Iterator[Run]:
-    """The runs of these names, as far as their logs still say anything."""
+    """Yield the runs whose logs still exist."""
     for name in names:
         with suppress(NotFound):
             yield read(root, name)
 
 
 def current(root: Path, run_id: str = "") -> Run:
-    """The run that is meant: by its id, else the one that runs, else the newest."""
+    """Return the run of an id, else the running one, else the newest."""
     if run_id:
         return read(root, run_id)
     running = _from_index(root, running=True)
@@ -138,12 +140,12 @@ def current(root: Path, run_id: str = "") -> Run:
 
 
 def running(root: Path) -> list[Run]:
-    """The runs that say they are running."""
+    """Return the runs whose status is running."""
     return list(_read_all(root, _from_index(root, running=True)))
 
 
 def living(root: Path) -> list[Run]:
-    """The runs that live, found by their heartbeats: for who must not touch the index."""
+    """Return the live runs by their heartbeats, without the index."""
     beats = paths.heartbeat(root, "run-*")
     beating = sorted(path.stem for path in beats.parent.glob(beats.name))
     return [run for run in _read_all(root, beating) if lives(root, run)]
@@ -163,19 +165,19 @@ def _from_index(root: Path, *, running: bool = False) -> list[str]:
 
 
 def mine(run: Run) -> Run:
-    """The run as one of this process."""
-    pid, born = process.current_process()
-    return replace(run, pid=pid, born=born, host=process.process_host())
+    """Return the run as one of this process."""
+    pid, started = process.current_process()
+    return replace(run, pid=pid, born=started, host=process.process_host())
 
 
 def beat(root: Path, run: Run) -> None:
-    """Say that the run lives."""
+    """Write the heartbeat of a run."""
     line = json.dumps({"pid": run.pid, "host": run.host, "at": ids.timestamp()})
     files.write(paths.heartbeat(root, run.id), line + "\n", root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def last_beat(root: Path, run_id: str) -> str:
-    """When a run last said that it lives; "" when it never did."""
+    """Return the time of the last heartbeat; "" when there is none."""
     try:
         value = json.loads(files.read(paths.heartbeat(root, run_id)) or "{}")
     except ValueError:
@@ -184,7 +186,7 @@ def last_beat(root: Path, run_id: str) -> str:
 
 
 def lives(root: Path, run: Run) -> bool:
-    """Whether the process of a run is there: by its number and birth here, by its heartbeat elsewhere."""
+    """Whether the process of a run is alive: by number and start time here, by heartbeat elsewhere."""
     if run.status is not RunStatus.RUNNING:
         return False
     if run.host == process.process_host():
@@ -197,17 +199,17 @@ def lives(root: Path, run: Run) -> bool:
 
 
 @contextmanager
-def _turn(root: Path, run_id: str) -> Iterator[None]:
-    """Only one process at a time says whose a run is."""
+def _ownership_lock(root: Path, run_id: str) -> Iterator[None]:
+    """Lock the decision which process owns a run."""
     files.make_folder(paths.heartbeat(root, run_id).parent, root=paths.state_boundary(root))
     with files.lock(paths.heartbeat(root, run_id)):
         yield
 
 
 def take(root: Path, run: Run) -> Run:
-    """Go on with a run in this process; Conflict when another process has it."""
+    """Continue a run in this process; Conflict when another process has it."""
     run = mine(run)
-    with _turn(root, run.id):
+    with _ownership_lock(root, run.id):
         before = read(root, run.id)
         if lives(root, before):
             raise Conflict(f"{run.id} is running (process {before.pid})", hint="`ralph loop status` shows it")
@@ -215,22 +217,23 @@ def take(root: Path, run: Run) -> Run:
 
 
 def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
-    """Mark the runs whose process is gone, journal what they were at, and release what they claimed."""
-    found: list[Run] = []
+    """Mark the runs whose process is gone, journal their step, and release their claims."""
+    recovered: list[Run] = []
     for run in running(root):
         try:
-            dead = None if lives(root, run) else bury(root, run.id, patterns)
+            dead = None if lives(root, run) else _mark_dead(root, run.id, patterns)
         except WriteFailed:
-            continue  # whoever can write here will find it
-        found += [dead] if dead is not None else []
-    return found
+            continue  # left to a process that can write here
+        if dead is not None:
+            recovered.append(dead)
+    return recovered
 
 
-def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
-    """A dead run, marked as such; nothing that it finished is touched. None when it lives, or is marked already."""
+def _mark_dead(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
+    """Mark a dead run as died; None when it is alive or marked already."""
     from ralph.app import task  # noqa: PLC0415  (looking at runs does without it)
 
-    with _turn(root, run_id):
+    with _ownership_lock(root, run_id):
         before = read(root, run_id)
         if before.status is not RunStatus.RUNNING or lives(root, before):
             return None
@@ -238,7 +241,7 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
             process.end_processes(process.find_by_variable("RALPH_RUN", run_id))
         at = last_beat(root, run_id) or ids.timestamp()
         run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
-        with suppress(NotFound, Unreadable):  # whoever deleted or broke a task keeps it that way
+        with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
             task.release_run(root, run_id)
         dead = end_run(run, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at)
         conclude(root, dead)
@@ -248,35 +251,41 @@ def bury(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
 
 
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
-    """A run that ended in the middle of something: what it was at is journaled, unless that was done already."""
+    """Journal the step in which a run was ended, unless that was done already."""
     from ralph.app import journal, knowledge  # noqa: PLC0415  (looking at runs does without it)
 
-    run = reconciled(root, run)
+    run = _reconcile(root, run)
     if not (run.step and run.task):
         return run
-    said = _last_words(root, run)
-    knowledge.learn(root, said.knowledge, run=run.id, patterns=patterns)
-    notes = "\n\n".join(part for part in (said.journal, f"{what} {DOING.get(run.step, run.step)}.") if part)
+    sigils = _last_sigils(root, run)
+    knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
+    notes = "\n\n".join(part for part in (sigils.journal, f"{what} {DOING.get(run.step, run.step)}.") if part)
     entry = JournalEntry(
-        run.id, run.iterations + 1, Outcome.INTERRUPTED, task=run.task, title=run.goal, agent=run.agent, notes=notes,
+        run.id,
+        run.iterations + 1,
+        Outcome.INTERRUPTED,
+        task=run.task,
+        title=run.goal,
+        agent=run.agent,
+        notes=notes,
         created_at=at,
-    )  # fmt: skip
+    )
     journal.append(root, entry, patterns)
     return replace(run, iterations=run.iterations + 1, step="")
 
 
-def _last_words(root: Path, run: Run) -> "Sigils":
-    """What the agent had said in the iteration that was cut short, as far as it was printed."""
+def _last_sigils(root: Path, run: Run) -> "Sigils":
+    """Return the sigils of the interrupted iteration, as far as its output was printed."""
     from ralph.formats.sigils import Sigils, read_sigils  # noqa: PLC0415  (looking at runs does without it)
 
-    _, begun, said = (files.read(paths.run_output(root, run.id)) or "").rpartition(
-        f"ralph: iteration {run.iterations + 1}: "
-    )
-    return read_sigils(said, echo=snapshot_or_nothing(root, run.id, run.iterations + 1)) if begun else Sigils()
+    iteration = run.iterations + 1
+    output = files.read(paths.run_output(root, run.id)) or ""
+    _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
+    return read_sigils(text, echo=snapshot_or_nothing(root, run.id, iteration)) if heading else Sigils()
 
 
 def snapshot_or_nothing(root: Path, run_id: str, iteration: int) -> str:
-    """What one iteration was asked; "" when that was not kept."""
+    """Return the prompt of an iteration; "" when it was not stored."""
     return files.read(paths.run_folder(root, run_id) / f"{iteration:04}.md") or ""
 
 
@@ -286,11 +295,11 @@ DOING = {
     "checking": "checking the work",
     "verifying": "having the work verified",
 }
-"""What a run is at, in words."""
+"""Descriptions of a run's step."""
 
 
-def reconciled(root: Path, run: Run) -> Run:
-    """The run as its journal says: a kill may have come between an entry and the state that follows from it."""
+def _reconcile(root: Path, run: Run) -> Run:
+    """Return the run as its journal says: it may have been killed between an entry and the state after it."""
     from ralph.app import task  # noqa: PLC0415  (looking at runs does without it)
     from ralph.loop.engine import FEEDBACK  # noqa: PLC0415  (looking at runs does without it)
 
@@ -321,13 +330,13 @@ def reconciled(root: Path, run: Run) -> Run:
 
 
 def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
-    """Leave word that a run is to stop: after its iteration, or at once."""
-    word = "now\n" if now else "after\n"
-    files.write(paths.stop_request(root, run_id), word, root=paths.state_boundary(root), mode=files.PRIVATE)
+    """Request that a run stops: after its iteration, or at once."""
+    text = "now\n" if now else "after\n"
+    files.write(paths.stop_request(root, run_id), text, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def stop_asked(root: Path, run_id: str) -> str:
-    """`now`, `after`, or "" when nobody asked."""
+    """Return the stop request: `now`, `after`, or ""."""
     try:
         return (files.read(paths.stop_request(root, run_id)) or "").strip()
     except RalphError:
@@ -335,28 +344,28 @@ def stop_asked(root: Path, run_id: str) -> str:
 
 
 def forget_signals(root: Path, run_id: str) -> None:
-    """Remove the heartbeat and the request to stop."""
+    """Delete heartbeat and stop request."""
     files.delete(paths.stop_request(root, run_id))
     files.delete(paths.heartbeat(root, run_id))
 
 
-# --- what it saw, and what came of it ----------------------------------------------------------
+# --- prompts and the run record ----------------------------------------------------------------
 
 
 def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
-    """Keep what an iteration is asked."""
+    """Store the prompt of an iteration."""
     path = paths.run_folder(root, run_id) / f"{iteration:04}.md"
     files.write(path, prompt, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def snapshots(root: Path, run_id: str) -> list[Snapshot]:
-    """What each iteration was asked, in order."""
-    found = sorted(paths.run_folder(root, run_id).glob("[0-9]*.md"))
-    return [Snapshot(int(path.stem), path, path.stat().st_size) for path in found if path.stem.isdigit()]
+    """Return the stored prompts, in order."""
+    stored = sorted(paths.run_folder(root, run_id).glob("[0-9]*.md"))
+    return [Snapshot(int(path.stem), path, path.stat().st_size) for path in stored if path.stem.isdigit()]
 
 
 def snapshot(root: Path, run_id: str, iteration: int) -> str:
-    """What one iteration was asked."""
+    """Return the prompt of an iteration; NotFound when it was not stored."""
     text = files.read(paths.run_folder(root, run_id) / f"{iteration:04}.md")
     if text is None:
         there = ", ".join(str(each.iteration) for each in snapshots(root, run_id)) or "none"
@@ -365,18 +374,18 @@ def snapshot(root: Path, run_id: str, iteration: int) -> str:
 
 
 def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
-    """The journal of a run, in order."""
+    """Return the journal of a run, in order."""
     from ralph.app import journal  # noqa: PLC0415  (looking at runs does without it)
 
-    return journal.recent(root, run_id, _EVERY)
+    return journal.recent(root, run_id, sys.maxsize)
 
 
 def conclude(root: Path, run: Run) -> Record:
-    """The run record, by which a search finds the whole run; a run that goes on later gets a new one."""
+    """Write the run record, which searches find; a resumed run gets a new one."""
     entries = iterations(root, run.id)
     kinds = {RunStatus.SUCCESS: Outcome.DONE, RunStatus.STOPPED: Outcome.INTERRUPTED}
     lines = [f"Goal: {run.goal}", f"Ended: {run.status}, {run.reason}: {run.words}", f"Iterations: {run.iterations}"]
-    for entry in entries[-_TOLD:]:
+    for entry in entries[-_LISTED_ITERATIONS:]:
         first = entry.notes.strip().split("\n", 1)[0]
         lines.append(f"{entry.iteration}. {entry.outcome}: {first}".rstrip(": "))
     record = Record(
@@ -401,13 +410,8 @@ def conclude(root: Path, run: Run) -> Record:
 
     def edit(text: str) -> str:
         document = parse_log(text)
-        held = any(entry.record.id == run.id for entry in document.entries)
-        return str((document.remove(run.id) if held else document).add(record))
+        exists = any(entry.record.id == run.id for entry in document.entries)
+        return str((document.remove(run.id) if exists else document).add(record))
 
     files.update(path, edit, root=paths.state_boundary(root), mode=files.PRIVATE)
     return record
-
-
-_EVERY = 10**9
-_TOLD = 20
-"""So many iterations are told in a run record, the last ones."""

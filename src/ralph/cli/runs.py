@@ -22,7 +22,7 @@ from ralph.model.work import JournalEntry, RunStatus
 from ralph.store import files
 
 if TYPE_CHECKING:
-    from ralph.app.journal import JournalMatch, Which
+    from ralph.app.journal import JournalFilter, JournalMatch
 
 _PAUSE = 0.3
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
@@ -187,14 +187,14 @@ def journal_(
     """
     from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
     from ralph.app.asking import when  # noqa: PLC0415  (only the journal needs it)
-    from ralph.app.journal import Which  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app.journal import JournalFilter  # noqa: PLC0415  (only the journal needs it)
 
     call = invocation(ctx)
     root, within = call.root, call.asking("", all_tasks)
     one = journal.is_entry_id(name) or iteration is not None
     if journal.is_entry_id(name) and iteration is not None:
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
-    which = Which(name, task, Outcome(outcome) if outcome else None, when(since), within)
+    which = JournalFilter(name, task, Outcome(outcome) if outcome else None, when(since), within)
     if words:
         _search_journal(root, read_words((words,)), which, limit, explain, form)
     elif not name or task or outcome or since:
@@ -206,7 +206,7 @@ def journal_(
         _show_entries(root, name, iteration, within, one, form)
 
 
-def _search_journal(root: Path, words: str, which: "Which", limit: int, explain: bool, form: str) -> None:
+def _search_journal(root: Path, words: str, which: "JournalFilter", limit: int, explain: bool, form: str) -> None:
     from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
 
     matches, total = journal.search(root, words, which, limit=limit)
@@ -222,13 +222,13 @@ def _search_journal(root: Path, words: str, which: "Which", limit: int, explain:
 
 def _show_entries(root: Path, name: str, iteration: int | None, within: str, one: bool, form: str) -> None:
     from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
-    from ralph.app.journal import Which  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app.journal import JournalFilter  # noqa: PLC0415  (only the journal needs it)
 
     if one:
         entries: Sequence[JournalEntry] = (journal.find(root, name, iteration, within=within),)
     else:
         entries = journal.show(root, name, within=within)
-        _print_note(journal.left_out(root, Which(entries[0].run, within=within)))
+        _print_note(journal.left_out(root, JournalFilter(entries[0].run, within=within)))
     if form == "json":
         shapes = [journal_json(entry) for entry in entries]
         click.echo(json_text(shapes[0] if one else shapes))

@@ -381,7 +381,7 @@ def journal_search(
     from ralph.mcp.answers import frame, more_note
     from ralph.model.record import Outcome
 
-    which = journal.Which(run, task, Outcome(outcome) if outcome else None, when(since), call.task)
+    which = journal.JournalFilter(run, task, Outcome(outcome) if outcome else None, when(since), call.task)
     matches, total = journal.search(call.root, query, which, limit=limit)
     hits = []
     for each in matches:
