@@ -16,7 +16,7 @@ import pytest
 from tests.app.looping import Workshop, done, git, project
 
 from ralph import paths
-from ralph.app import insight, search, task_file, task_memory
+from ralph.app import insights, search, task_file, task_memory
 from ralph.app.loop import Wish
 from ralph.app.worktrees import drop, merge, worktree
 from ralph.capture.insights import places
@@ -175,25 +175,25 @@ def promoted(both: Both) -> list[str]:
 def test_what_was_said_in_two_iterations_is_promoted_unaided_and_what_was_said_once_is_not(both: Both) -> None:
     assert promoted(both) == sorted(LESSONS.values())
     for side, run in zip(both.sides, both.runs, strict=True):
-        found = {each.record.text: each.record for each in insight.list_(both.root, task_id=side.task)}
+        found = {each.record.text: each.record for each in insights.list_(both.root, task_id=side.task)}
         twice = found.pop(LESSONS[side.title])
         assert (places(twice), twice.extra["count"]) == ((f"{run.id}#1", f"{run.id}#2"), 2)
-        assert insight.is_promoted(twice)
+        assert insights.is_promoted(twice)
         title, text = KNOWLEDGE[side.title]
         assert sorted(found) == sorted([ONCE[side.title], f"{title}: {text}"])
         for once in found.values():
             assert (places(once), once.extra["count"], once.status) == ((f"{run.id}#1",), 1, Status.PROPOSED)
-            assert not insight.is_due(once)
+            assert not insights.is_due(once)
 
 
 def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_nothing_more(both: Both) -> None:
     for side in both.sides:
         for root in (both.root, worktree.checkout_folder(both.root, side.task)):
-            again = insight.extract(root, side.task)
+            again = insights.extract(root, side.task)
             assert (again.added, again.updated) == ((), ())
     merged(both)
     for side in both.sides:
-        assert insight.extract(both.root, side.task).updated == ()
+        assert insights.extract(both.root, side.task).updated == ()
         assert task_memory.finish(both.root, side.task).promotion is not None
     assert promoted(both) == sorted(LESSONS.values())
 

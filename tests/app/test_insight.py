@@ -9,7 +9,7 @@ from tests.capture.situations import NOTE, TEACHING, observed, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insight, journal, knowledge, on_record, review, task
+from ralph.app import insights, journal, knowledge, on_record, review, task
 from ralph.capture.insights import evidence, is_well_evidenced, places
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.formats.log import encode_record
@@ -60,7 +60,7 @@ def observe(root: Path, records: list[Record], session_id: str, task_id: str = "
 
 
 def stored(root: Path, name: str) -> list[Record]:
-    return [each.record for each in insight.list_(root, task_id=name)]
+    return [each.record for each in insights.list_(root, task_id=name)]
 
 
 def test_everything_on_record_of_a_task_is_looked_at(root: Path, name: str) -> None:
@@ -74,7 +74,7 @@ def test_everything_on_record_of_a_task_is_looked_at(root: Path, name: str) -> N
         "## 2026-10-01 - US-1\nThread: ralph://session/host-d1\n- **Learnings for future iterations:**\n"
         "  - csv.writer needs newline='' or Excel shows blank rows\n---\n",
     )
-    done = insight.extract(root, name)
+    done = insights.extract(root, name)
     assert sorted(each.text[:20] for each in done.added) == sorted(
         [
             "Run `make proto` bef",
@@ -97,9 +97,9 @@ def test_knowledge_belongs_to_the_iteration_that_gave_it(root: Path, name: str) 
     entry = JournalEntry("run-1a2b3c4d", 1, Outcome.DONE, name, session="h1", created_at="2999-01-01T00:00:00Z")
     journal.append(root, entry)
     journal.append(root, replace(entry, iteration=2, task=other, session="h2", created_at="2999-01-02T00:00:00Z"))
-    assert [each.tags for each in insight.extract(root, name).added] == [("db",)]
+    assert [each.tags for each in insights.extract(root, name).added] == [("db",)]
     assert places(stored(root, name)[0]) == ("run-1a2b3c4d#1",)
-    assert insight.extract(root, other).added == ()
+    assert insights.extract(root, other).added == ()
 
 
 def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -> None:
@@ -111,7 +111,7 @@ def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -
         created_at="2999-01-01T00:00:00Z", extra={on_record.KNOWN: said},
     )  # fmt: skip
     journal.append(root, entry)
-    insight.extract(root, name, run=entry.run, iteration=iteration)
+    insights.extract(root, name, run=entry.run, iteration=iteration)
 
 
 def test_the_same_knowledge_in_two_iterations_was_seen_twice(root: Path, name: str) -> None:
@@ -120,14 +120,14 @@ def test_the_same_knowledge_in_two_iterations_was_seen_twice(root: Path, name: s
     given(root, name, 2, RESET)
     found = stored(root, name)
     assert [(each.extra["count"], places(each)) for each in found] == [(2, ("run-1a2b3c4d#1", "run-1a2b3c4d#2"))]
-    insight.extract(root, name)
+    insights.extract(root, name)
     assert stored(root, name) == found
 
 
 def test_other_knowledge_under_the_same_title_was_seen_once(root: Path, name: str) -> None:
     given(root, name, 1, RESET)
     given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.")
-    insight.extract(root, name)
+    insights.extract(root, name)
     assert [(each.extra["count"], len(places(each))) for each in stored(root, name)] == [(1, 1), (1, 1)]
 
 
@@ -136,7 +136,7 @@ def test_knowledge_of_another_tasks_iteration_is_not_this_ones(root: Path, name:
     given(root, name, 1, RESET, other)
     given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.", other)
     note(root, name, 3, "")
-    assert insight.extract(root, name).added == ()
+    assert insights.extract(root, name).added == ()
 
 
 def test_what_hooks_observed_in_a_session_belongs_to_the_iteration_that_ended_after_it(root: Path, name: str) -> None:
@@ -148,24 +148,24 @@ def test_what_hooks_observed_in_a_session_belongs_to_the_iteration_that_ended_af
         journal.append(root, entry)
     said = observed(NOTE, f"Gotchas:\n- {PROTO}", by="agent")  # on the first day at ten
     observe(root, [said], "scripted")
-    insight.extract(root, name)
+    insights.extract(root, name)
     assert [(each.extra["count"], places(each)) for each in stored(root, name)] == [(1, ("run-1a2b3c4d#1",))]
     later = replace(said, id="obs-9", created_at="2026-10-02T10:00:00Z")
     observe(root, [later], "scripted")
-    insight.extract(root, name)
+    insights.extract(root, name)
     assert places(stored(root, name)[0]) == ("run-1a2b3c4d#1", "run-1a2b3c4d#2")
 
 
 def test_a_count_that_held_copies_and_sessions_as_places_is_put_right(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    insight.extract(root, name)
+    insights.extract(root, name)
     wrong = {"count": 7, "places": ["host-d1", "found-5b0519cc"], "repeats": {"host-d1": 5}}
-    insight.change(root, insight.list_(root)[0], lambda record: replace(record, extra={**record.extra, **wrong}))
+    insights.change(root, insights.list_(root)[0], lambda record: replace(record, extra={**record.extra, **wrong}))
     assert is_well_evidenced(stored(root, name)[0])
-    insight.extract(root, name)
+    insights.extract(root, name)
     after = stored(root, name)[0]
     assert (places(after), is_well_evidenced(after)) == (("run-1a2b3c4d#1",), False)
-    insight.extract(root, name)
+    insights.extract(root, name)
     assert stored(root, name)[0] == after
 
 
@@ -184,14 +184,14 @@ def test_a_damaged_file_is_told_with_its_line_and_never_written_over(
     files.write(path, text)
     note(root, name, 1, PROTO)
     shown = f".ralph/tasks/{name}/memory/insights.json"
-    assert insight.list_(root) == []
-    (told,) = insight.troubles(root, name)
+    assert insights.list_(root) == []
+    (told,) = insights.find_problems(root, name)
     assert told.startswith(f"{shown}:{line}: {what}")
-    assert insight.troubles(root) == [told]
+    assert insights.find_problems(root) == [told]
     with pytest.raises(Unreadable, match=f"{shown}: line {line}: {what}"):
-        insight.extract(root, name)
+        insights.extract(root, name)
     with pytest.raises(NotFound) as missing:
-        insight.find(root, "ins-1")
+        insights.find(root, "ins-1")
     assert shown in (missing.value.hint or "")
     assert path.read_text(encoding="utf-8") == text
 
@@ -199,18 +199,18 @@ def test_a_damaged_file_is_told_with_its_line_and_never_written_over(
 def test_an_insight_that_cannot_be_read_is_told_and_the_others_are_listed(root: Path, name: str) -> None:
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     files.write(path, '{"insights": [\n{"id": "a"},\n{"id": "b", "kind": "fix", "text": "One"}]}\n')
-    assert [each.record.id for each in insight.list_(root)] == ["b"]
-    assert [told.partition(";")[0] for told in insight.troubles(root)] == [
+    assert [each.record.id for each in insights.list_(root)] == ["b"]
+    assert [told.partition(";")[0] for told in insights.find_problems(root)] == [
         f".ralph/tasks/{name}/memory/insights.json:2: an insight without a text is not read"
     ]
 
 
 def test_a_second_extraction_changes_nothing(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    insight.extract(root, name)
+    insights.extract(root, name)
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     before = path.read_bytes()
-    again = insight.extract(root, name)
+    again = insights.extract(root, name)
     assert (again.added, again.updated) == ((), ())
     assert path.read_bytes() == before
 
@@ -220,8 +220,8 @@ def test_bit_by_bit_and_all_at_once_give_the_same(root: Path, name: str) -> None
     for number, words in enumerate((PROTO, "Did the form. All tests pass.", PROTO_AGAIN), 1):
         entry = note(root, name, number, words)
         note(root, other, number, words, run="run-9f8e7d6c")
-        insight.extract(root, name, run=entry.run, iteration=number)
-    insight.extract(root, other)
+        insights.extract(root, name, run=entry.run, iteration=number)
+    insights.extract(root, other)
     ours, theirs = stored(root, name), stored(root, other)
     assert [(each.text, each.extra["count"], len(places(each))) for each in ours] == [
         (each.text, each.extra["count"], len(places(each))) for each in theirs
@@ -235,20 +235,20 @@ def test_an_iteration_is_extracted_without_the_sessions_of_others(root: Path, na
     note(root, name, 2, "")
     observe(root, session(*TEACHING[BUILD]), "host-d1")
     observe(root, session(*TEACHING["a migration before the tests"], name="y"), "host-d2")
-    done = insight.extract(root, name, run="run-1a2b3c4d", iteration=2)
+    done = insights.extract(root, name, run="run-1a2b3c4d", iteration=2)
     assert [each.text[:11] for each in done.added] == ["`pytest -q`"]
 
 
 def test_what_a_person_said_of_an_insight_stays(root: Path, name: str) -> None:
     note(root, name, 1, f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.")
-    added = insight.extract(root, name).added
+    added = insights.extract(root, name).added
     review.reject(root, added[0].id)
     review.accept(root, added[1].id)
     note(root, name, 2, PROTO_AGAIN)
-    done = insight.extract(root, name)
+    done = insights.extract(root, name)
     assert done.added == ()
     assert [each.status for each in stored(root, name)] == [Status.RETIRED, Status.ACCEPTED]
-    assert [insight.status_word(each) for each in stored(root, name)] == ["rejected", "accepted"]
+    assert [insights.status_word(each) for each in stored(root, name)] == ["rejected", "accepted"]
     assert len(evidence(stored(root, name)[0])) == 2
 
 
@@ -260,7 +260,7 @@ def test_what_a_person_wrote_into_the_file_stays_byte_for_byte(root: Path, name:
     }
     files.write(path, json.dumps(mine, indent=3))
     note(root, name, 1, PROTO)
-    insight.extract(root, name)
+    insights.extract(root, name)
     text = path.read_text(encoding="utf-8")
     assert json.loads(text)["insights"][:1] == mine["insights"]
     assert '"x": 1' in text
@@ -268,10 +268,10 @@ def test_what_a_person_wrote_into_the_file_stays_byte_for_byte(root: Path, name:
 
 def test_an_insight_that_a_person_reworded_is_not_proposed_again(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    insight.extract(root, name)
-    found = insight.list_(root)[0]
-    insight.change(root, found, lambda record: replace(record, text="Protobuf first."))
-    insight.extract(root, name)
+    insights.extract(root, name)
+    found = insights.list_(root)[0]
+    insights.change(root, found, lambda record: replace(record, text="Protobuf first."))
+    insights.extract(root, name)
     assert [each.text for each in stored(root, name)] == ["Protobuf first."]
 
 
@@ -280,44 +280,44 @@ def test_a_secret_is_masked_before_it_is_written(root: Path, name: str) -> None:
         ("fail", "npm test", "Error: Cannot find module 'x'"), ("ok", f"export NPM_TOKEN={TOKEN}"), ("ok", "npm test")
     )
     observe(root, record, "host-d1", name)
-    insight.extract(root, name)
+    insights.extract(root, name)
     text = (paths.tasks_folder(root) / name / "memory" / "insights.json").read_text(encoding="utf-8")
     assert TOKEN not in text
     assert "export NPM_TOKEN=" in text
 
 
 def test_nothing_on_record_writes_nothing(root: Path, name: str) -> None:
-    assert insight.extract(root, name).added == ()
+    assert insights.extract(root, name).added == ()
     assert not (paths.tasks_folder(root) / name / "memory").exists()
     with pytest.raises(NotFound):
-        insight.extract(root, "t-000000")
+        insights.extract(root, "t-000000")
 
 
 def test_another_tasks_observations_are_not_this_ones(root: Path, name: str) -> None:
     observe(root, session(*TEACHING[BUILD]), "host-d1", "t-ffffff")
-    assert insight.extract(root, name).added == ()
+    assert insights.extract(root, name).added == ()
     note(root, name, 1, "")  # in the same session of the host
-    assert insight.extract(root, name).added == ()
+    assert insights.extract(root, name).added == ()
 
 
 def test_insights_are_listed_by_task_and_status_and_found_by_their_short_id(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    added = insight.extract(root, name).added[0]
-    assert [each.record.id for each in insight.list_(root)] == [added.id]
-    assert insight.list_(root, status=Status.ACCEPTED) == []
-    assert insight.find(root, f"ins-{added.id[-4:]}").task == name
+    added = insights.extract(root, name).added[0]
+    assert [each.record.id for each in insights.list_(root)] == [added.id]
+    assert insights.list_(root, status=Status.ACCEPTED) == []
+    assert insights.find(root, f"ins-{added.id[-4:]}").task == name
     with pytest.raises(NotFound):
-        insight.find(root, "ins-0")
+        insights.find(root, "ins-0")
     with pytest.raises(NotFound):
-        insight.list_(root, task_id="t-000000")
+        insights.list_(root, task_id="t-000000")
     with pytest.raises(UsageError):
-        insight.status_named("maybe")
+        insights.status_named("maybe")
 
 
 def test_what_is_written_reads_back(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    added = insight.extract(root, name).added
+    added = insights.extract(root, name).added
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     assert parse_insights(path.read_text(encoding="utf-8")).problems == ()
-    assert insight.shape(insight.list_(root)[0])["well_evidenced"] is False
-    assert insight.shape(insight.list_(root)[0])["id"] == added[0].id
+    assert insights.insight_json(insights.list_(root)[0])["well_evidenced"] is False
+    assert insights.insight_json(insights.list_(root)[0])["id"] == added[0].id

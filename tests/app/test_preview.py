@@ -7,7 +7,7 @@ import pytest
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, hook_state, insight, memory, preview, task, task_memory, usage
+from ralph.app import briefing, hook_state, insights, memory, preview, task, task_memory, usage
 from ralph.app.preview import Event, Preview
 from ralph.app.usage import Injection
 from ralph.errors import NotFound, UsageError
@@ -94,7 +94,7 @@ class TestPrompt:
         )  # fmt: skip
         path = root / ".ralph" / "tasks" / other / "memory" / "insights.json"
         files.write(path, str(parse_insights("").add(record)), root=root)
-        assert [each.record.id for each in insight.list_(root)] == [record.id]
+        assert [each.record.id for each in insights.list_(root)] == [record.id]
         assert [item.id for item in asked(root, task=other).items] == [record.id]
         found = asked(root, task=mine)
         assert found.items == ()

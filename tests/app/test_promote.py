@@ -9,7 +9,7 @@ from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insight, memory, promote, review, task
+from ralph.app import insights, memory, promote, review, task
 from ralph.app.promote import Target
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
@@ -32,7 +32,7 @@ def name(root: Path) -> str:
     note(root, made, 1, f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.")
     note(root, made, 2, PROTO_AGAIN)
     observe(root, session(*TEACHING[BUILD]), "host-d1")
-    insight.extract(root, made)
+    insights.extract(root, made)
     return made
 
 
@@ -80,9 +80,9 @@ LABELLED = "Gotcha: csv.writer needs newline='' or Excel shows blank rows betwee
 def test_a_name_that_the_heading_says_already_is_said_once(root: Path, name: str, named: str) -> None:
     note(root, name, 3, f"Did it.\n\n{LABELLED}")
     note(root, name, 4, f"Did more.\n\n{LABELLED}")
-    insight.extract(root, name)
-    found = insight.find(root, by_text(root, name, "csv.writer").id)
-    insight.change(root, found, lambda record: replace(record, text=named))
+    insights.extract(root, name)
+    found = insights.find(root, by_text(root, name, "csv.writer").id)
+    insights.change(root, found, lambda record: replace(record, text=named))
     promote.promote_task(root, name)
     assert f"\n- {LABELLED.removeprefix('Gotcha: ')}\n" in written(root)
     assert "Gotcha:" not in written(root)
@@ -94,14 +94,14 @@ def test_what_stands_there_with_its_name_is_not_said_again(root: Path, name: str
     files.write(root / ".ralph" / "global-patterns.md", f"## Gotchas\n\n- {LABELLED}\n")
     note(root, name, 3, LABELLED)
     note(root, name, 4, LABELLED)
-    insight.extract(root, name)
+    insights.extract(root, name)
     promote.promote_task(root, name)
     assert written(root).count("csv.writer") == 1
 
 
 def test_a_name_that_the_heading_does_not_say_stays(root: Path, name: str) -> None:
     note(root, name, 3, LABELLED)
-    insight.extract(root, name)
+    insights.extract(root, name)
     found = by_text(root, name, "csv.writer").id
     promote.promote(root, found, Target.PATTERNS, kind=MemoryKind.PATTERN)
     assert f"\n- {LABELLED}\n" in written(root)
@@ -124,24 +124,24 @@ def test_what_another_task_said_in_other_words_is_not_said_again(root: Path, nam
     other = task.add(root, "Another").task.id
     note(root, other, 1, PROTO_AGAIN + ", otherwise nothing works", run="run-00000001")
     note(root, other, 2, PROTO, run="run-00000001")
-    insight.extract(root, other)
+    insights.extract(root, other)
     before = written(root)
     done = promote.promote_task(root, other)
     assert (done.added, len(done.there)) == ((), 1)
     assert written(root) == before
-    assert insight.is_promoted(stored(root, other)[0])
+    assert insights.is_promoted(stored(root, other)[0])
 
 
 def test_a_crash_before_the_mark_is_made_good_by_the_next_try(root: Path, name: str) -> None:
     promote.promote_task(root, name)
-    for each in insight.list_(root, task_id=name):
-        insight.change(
+    for each in insights.list_(root, task_id=name):
+        insights.change(
             root, each, lambda record: replace(record, links=(), extra={**record.extra, "promoted_to": None})
         )
     before = written(root)
     assert promote.promote_task(root, name).added == ()
     assert written(root) == before
-    assert sum(insight.is_promoted(each) for each in stored(root, name)) == 2
+    assert sum(insights.is_promoted(each) for each in stored(root, name)) == 2
 
 
 def test_a_dry_run_shows_the_difference_and_writes_nothing(root: Path, name: str) -> None:
@@ -163,16 +163,16 @@ def test_what_people_wrote_into_the_patterns_stays(root: Path, name: str) -> Non
 
 
 def test_orders_from_outside_are_not_promoted_by_themselves(root: Path, name: str) -> None:
-    found = insight.find(root, by_text(root, name, "npm test").id)
-    insight.change(root, found, lambda record: replace(record, text=ORDER))
+    found = insights.find(root, by_text(root, name, "npm test").id)
+    insights.change(root, found, lambda record: replace(record, text=ORDER))
     done = promote.promote_task(root, name)
     assert [each.why for each in done.left] == ["it gives orders to its reader, and no person wrote it"]
     assert "evil" not in written(root)
 
 
 def test_orders_from_outside_are_promoted_by_hand_only_by_force(root: Path, name: str) -> None:
-    found = insight.find(root, by_text(root, name, "npm test").id)
-    insight.change(root, found, lambda record: replace(record, text=ORDER))
+    found = insights.find(root, by_text(root, name, "npm test").id)
+    insights.change(root, found, lambda record: replace(record, text=ORDER))
     with pytest.raises(Refused, match="gives orders"):
         promote.promote(root, found.record.id, Target.AGENTS)
     assert not (root / "AGENTS.md").exists()
@@ -180,8 +180,8 @@ def test_orders_from_outside_are_promoted_by_hand_only_by_force(root: Path, name
 
 
 def test_a_secret_goes_nowhere(root: Path, name: str) -> None:
-    found = insight.find(root, by_text(root, name, "npm test").id)
-    insight.change(root, found, lambda record: replace(record, text=f"Set NPM_TOKEN={TOKEN} before `npm test`."))
+    found = insights.find(root, by_text(root, name, "npm test").id)
+    insights.change(root, found, lambda record: replace(record, text=f"Set NPM_TOKEN={TOKEN} before `npm test`."))
     done = promote.promote_task(root, name)
     assert [each.why for each in done.left] == ["it looks like it holds a secret"]
     for target in Target:

@@ -7,7 +7,7 @@ import pytest
 from tests.app.test_summary import program
 
 from ralph.agents import process
-from ralph.app import insight, review, task
+from ralph.app import insights, review, task
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats.work import render_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status
@@ -33,23 +33,23 @@ def refined(root: Path, code: str, *, timeout: float = 30.0) -> review.RefinedIn
 def test_the_commands_words_take_the_place_of_the_first_ones_which_are_kept(root: Path) -> None:
     done = refined(root, "import sys; asked = sys.stdin.read(); print('Close the pool first.' * ('late' in asked))")
     assert done.changed
-    now = insight.find(root, NAME).record
-    assert (now.text, now.extra[insight.FIRST], now.status) == (
+    now = insights.find(root, NAME).record
+    assert (now.text, now.extra[insights.FIRST], now.status) == (
         "Close the pool first.", "pool closes late", Status.PROPOSED,
     )  # fmt: skip
 
 
 def test_what_was_refined_is_known_again_in_its_first_words(root: Path) -> None:
     refined(root, "print('Something else entirely, about the order of things.')")
-    there = [insight.find(root, NAME).record]
+    there = [insights.find(root, NAME).record]
     again = Record("ins-2-bbbbbb", MemoryKind.FIX, "Pool closes late", status=Status.PROPOSED, scope=Scope.TASK)
-    assert insight.merged(there, [again])[0] == []
+    assert insights.merge_insights(there, [again])[0] == []
 
 
 def test_refining_twice_keeps_the_first_words(root: Path) -> None:
     refined(root, "print('Second words.')")
     refined(root, "print('Third words.')")
-    assert insight.find(root, NAME).record.extra[insight.FIRST] == "pool closes late"
+    assert insights.find(root, NAME).record.extra[insights.FIRST] == "pool closes late"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_refining_twice_keeps_the_first_words(root: Path) -> None:
     ],
 )
 def test_an_answer_that_is_none_changes_nothing(root: Path, code: str, why: str) -> None:
-    file = insight.find(root, NAME).stored.path
+    file = insights.find(root, NAME).stored.path
     before = file.read_bytes()
     done = refined(root, code)
     assert not done.changed
@@ -75,23 +75,23 @@ def test_an_answer_that_is_none_changes_nothing(root: Path, code: str, why: str)
 
 def test_secrets_in_an_answer_are_masked(root: Path) -> None:
     refined(root, "print('Use the key ' + 'gh' + 'p_' + 'A1b2C3d4' * 4 + 'E5f6.')")
-    assert "A1b2C3d4" not in insight.find(root, NAME).stored.path.read_text(encoding="utf-8")
+    assert "A1b2C3d4" not in insights.find(root, NAME).stored.path.read_text(encoding="utf-8")
 
 
 def test_what_a_person_judged_keeps_its_words(root: Path) -> None:
     review.accept(root, NAME)
     assert "it is accepted" in refined(root, "print('New words.')").why
-    assert insight.find(root, NAME).record.text == "pool closes late"
+    assert insights.find(root, NAME).record.text == "pool closes late"
 
 
 def test_a_judgement_while_the_command_runs_wins(root: Path) -> None:
-    file = insight.find(root, NAME).stored.path
+    file = insights.find(root, NAME).stored.path
     code = f"import pathlib; p = pathlib.Path({str(file)!r}); p.write_text(p.read_text('utf-8')" + (
         ".replace('proposed', 'retired'), 'utf-8'); print('New words.')"
     )
     with pytest.raises(Conflict, match="was changed while the command ran"):
         refined(root, code)
-    assert insight.find(root, NAME).record.text == "pool closes late"
+    assert insights.find(root, NAME).record.text == "pool closes late"
 
 
 def test_no_command_and_no_insight_are_told(root: Path) -> None:

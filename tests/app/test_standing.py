@@ -6,7 +6,7 @@ import pytest
 from tests.app.test_insight import note
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
-from ralph.app import insight, memory, promote, task
+from ralph.app import insights, memory, promote, task
 from ralph.app.promote import PromotedCopy, Target, copies
 from ralph.model.record import Record
 
@@ -22,11 +22,11 @@ def name(root: Path) -> str:
     """The id of an insight."""
     made = task.add(root, "Make the cart add up").task.id
     note(root, made, 1, PROTO)
-    return insight.extract(root, made).added[0].id
+    return insights.extract(root, made).added[0].id
 
 
 def found(root: Path, name: str) -> Record:
-    return insight.find(root, name).record
+    return insights.find(root, name).record
 
 
 def only(root: Path, name: str) -> PromotedCopy:

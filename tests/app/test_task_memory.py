@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.app.looping import project, says_done
 
 from ralph import paths
-from ralph.app import index, insight, search, task, task_memory
+from ralph.app import index, insights, search, task, task_memory
 from ralph.app.loop import Wish
 from ralph.app.task_memory import Knowledge
 from ralph.capture.insights import places
@@ -241,7 +241,7 @@ def test_one_iteration_is_one_sighting_though_it_is_told_in_several_places(tmp_p
     known = f'<knowledge tags="ledger" title="Ledger">{LESSON}</knowledge>'
     run = shop.start(says_done(f"<journal>{noted()}</journal>{known}"), reads_only=False)
     assert not paths.global_patterns(shop.root).exists()
-    assert all(len(places(each.record)) == 1 for each in insight.list_(shop.root, task_id=run.done[0]))
+    assert all(len(places(each.record)) == 1 for each in insights.list_(shop.root, task_id=run.done[0]))
 
 
 # --- at the end --------------------------------------------------------------------------------

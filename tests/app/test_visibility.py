@@ -27,7 +27,7 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, chat_history, index, insight, journal, search, session, task
+from ralph.app import briefing, chat_history, index, insights, journal, search, session, task
 from ralph.app.search import SearchAnswer
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
@@ -163,9 +163,9 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
         look(here.root, "s-two", within=here.two)
     assert session.left_out(here.root, here.two).startswith("2 sessions of other tasks left out")
     assert session.left_out(here.root, "") == ""
-    assert [each.record.id for each in insight.list_(here.root, within=here.two)] == ["ins-2"]
+    assert [each.record.id for each in insights.list_(here.root, within=here.two)] == ["ins-2"]
     with pytest.raises(NotFound, match="that this task may see"):
-        insight.find(here.root, "ins-1", within=here.two)
+        insights.find(here.root, "ins-1", within=here.two)
     task.done(here.root, here.one)
     assert {each.id for each in session.list_(here.root, within=here.two)[0]} == every
 

@@ -34,7 +34,6 @@ from ralph.app import (
     citations,
     graph,
     index,
-    insight,
     knowledge,
     loop,
     memory,
@@ -44,6 +43,7 @@ from ralph.app import (
     task,
     task_memory,
 )
+from ralph.app import insights as insight
 from ralph.app.chat_log import Mode
 from ralph.hooks.handler import run_event
 from ralph.model import ids

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_state, index, logs, memory, usage, verified
+from ralph.app import citation_cache, hook_state, index, logs, memory, usage
 from ralph.capture import summarize
 from ralph.context import brief, budget, recall, render
 from ralph.context.brief import Brief, BriefCaps, SessionRecap
@@ -87,10 +87,10 @@ def at_start(root: Path, config: Config, session: str, *, resumed: bool = False,
     with_skill = _with_skill(config) and SKILL not in seen
     active = [line for line in active if _mark(line) not in seen]
     said = [line for line in notices(root) if _mark(line) not in seen]
-    stale = verified.marks(root, [*rules, *learned])
+    stale = citation_cache.citation_notes(root, [*rules, *learned])
     made = brief.session_brief(
-        verified.marked(root, [record for record in rules if record.id not in seen], stale),
-        verified.marked(root, [record for record in learned if record.id not in seen], stale),
+        citation_cache.add_citation_notes(root, [record for record in rules if record.id not in seen], stale),
+        citation_cache.add_citation_notes(root, [record for record in learned if record.id not in seen], stale),
         [each for each in recaps if each.id not in seen],
         active,
         said,
@@ -130,7 +130,7 @@ def _catch_up(root: Path, config: Config) -> None:
 def _verify(root: Path) -> None:
     """Look whether what records cite is still there, as far as a moment allows; nobody needs it to begin."""
     with suppress(RalphError, OSError):
-        if verified.is_due(root):
+        if citation_cache.is_due(root):
             from ralph.app import citations  # noqa: PLC0415 - mostly nothing has changed, and it takes its time to load
 
             citations.refresh_results(root, most=VERIFIED, patience=VERIFYING)
@@ -158,7 +158,7 @@ def for_prompt(root: Path, config: Config, prompt: str, *, session: str = "", ta
     wanted.since = since(today, choice.recent)
     wanted.task = rows.safe(task)
     wanted.budget = recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
-    wanted.stale = verified.known(root)
+    wanted.stale = citation_cache.load_citations(root)
 
     def question(connection: sqlite3.Connection) -> Context:
         told = recall.recall_for_prompt(connection, asked, wanted)

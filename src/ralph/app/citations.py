@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import verified
+from ralph.app import citation_cache
 from ralph.app.repository import GitHistory, RemovedFile
 from ralph.context import recall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
@@ -365,7 +365,8 @@ def _blob_id(path: Path, width: int) -> str:
     return digest.hexdigest()
 
 
-cache_file, known, marks, marked = verified.cache_file, verified.known, verified.marks, verified.marked
+cache_file, known = citation_cache.cache_file, citation_cache.load_citations
+marks, marked = citation_cache.citation_notes, citation_cache.add_citation_notes
 """What was found before, which others ask for without what looks for it."""
 _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 
@@ -420,7 +421,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
     With `most`, the newest so many records; with `patience`, as far as git answers in so many seconds: whoever starts
     a session should not wait for more. What is known of all else stays.
     """
-    due = verified.is_due(root)
+    due = citation_cache.is_due(root)
     found = sorted(_curated_records(root), key=lambda each: each.record.created_at, reverse=True) if due else []
     if not found:
         return False
@@ -433,7 +434,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         for looked in each.looked
         if git.late and looked.verdict is CitationState.UNVERIFIABLE
     }
-    held = verified.cached(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
+    held = citation_cache.read_cache(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
     lines = [line.split("\t") for line in held.split("\n")]
     kept = [line for line in lines if line[0] in rest or (line[0], *line[3:4]) in unsure]
     save_results(root, reports, ["\t".join(line) + "\n" for line in kept])

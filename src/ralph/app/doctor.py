@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_state, outdated
+from ralph.app import hook_state, superseded
 from ralph.app.memory import backup
 from ralph.app.project import not_ignored
 from ralph.app.worktrees import indexes, worktree
@@ -87,7 +87,7 @@ def examine(
     found += _not_folders(root)
     found += _tracked_by_git(root)
     found += _worktrees(root)
-    elsewhere = (*hook_state.find_problems(root, env or {}), *outdated.problems(root))
+    elsewhere = (*hook_state.find_problems(root, env or {}), *superseded.circle_problems(root))
     found += [Finding(path, each, each.code in FIXABLE) for path, each in elsewhere]
     if secrets:
         found += _secrets(root, custom)

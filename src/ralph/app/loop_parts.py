@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import process
-from ralph.app import insight, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory
+from ralph.app import insights, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory
 from ralph.app.task_claims import LEASE
 from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
@@ -290,7 +290,7 @@ class Workbench:
             if self.root != self.home:
                 worktree.record_learnings(self.root, new)
                 worktree.note_commit(self.root, task_file.find(self.root, entry.task).task, self._head)
-            insight.extract(
+            insights.extract(
                 self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
             )  # fmt: skip
         except RalphError as error:

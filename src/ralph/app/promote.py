@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import insight, memory
+from ralph.app import insights as insight
+from ralph.app import memory
 from ralph.app import search as searching
-from ralph.app.insight import Insight
+from ralph.app.insights import Insight
 from ralph.app.text_cleaning import clean_tags, clean_text
 from ralph.capture import privacy
 from ralph.capture.similarity import TextMatcher
@@ -118,7 +119,7 @@ def promote_task(root: Path, task_id: str, *, dry_run: bool = False, patterns: S
         path, lambda text: _with_patterns(text, good, task_id), root, dry_run=dry_run
     )
     for each in () if dry_run else (*added, *there):
-        insight.change(root, each, lambda record: insight.with_promotion(record, paths.shown(path, root)))
+        insight.change(root, each, lambda record: insight.add_promotion(record, paths.shown(path, root)))
     return Promotion(
         path, diff, tuple(each.record for each in added), tuple(each.record for each in there), (*skipped, *refused)
     )
@@ -334,7 +335,7 @@ def _mark(root: Path, record_id: str, place: str) -> None:
         found = insight.find(root, record_id)
     except NotFound:
         return
-    insight.change(root, found, lambda record: insight.with_promotion(record, place))
+    insight.change(root, found, lambda record: insight.add_promotion(record, place))
 
 
 def _edit_file(

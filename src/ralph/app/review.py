@@ -1,6 +1,6 @@
 """`ralph review`: one inbox of what a person should decide: proposed memories and stale citations.
 
-An insight is a memory that was proposed from the records (`app/insight.py`). To accept it means that it goes to the
+An insight is a memory that was proposed from the records (`app/insights.py`). To accept it means that it goes to the
 project's patterns when its task is done; to reject it keeps it from being proposed again. `refine` lets a command that
 the user has set (`summarize.command`) reword a proposed insight: it reads the insight and its evidence, fenced as data,
 and prints the new text or NONE. The first text is kept in `proposed_text`, so that the same find is recognised.
@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import citations, graph, index, insight
-from ralph.app.insight import FIRST, Insight
+from ralph.app import citations, graph, index
+from ralph.app import insights as insight
+from ralph.app.insights import FIRST, Insight
 from ralph.app.summary import SECONDS, Run, answer, refused, words
 from ralph.capture import privacy
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insight, promote, task, task_file, text_cleaning
+from ralph.app import graph_export, insights, promote, task, task_file, text_cleaning
 from ralph.app.promote import Promotion
 from ralph.app.task import Added, Moved
 from ralph.app.worktrees import worktree
@@ -393,10 +393,10 @@ def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[P
     """
     at = worktree.folder_of(root, work)
     try:
-        insight.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
+        insights.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
         done = promote.promote_task(paths.main_checkout(root), work.id, patterns=patterns)
         graph_export.export(root, task=work.id)
-        wrong = insight.troubles(root, work.id)
+        wrong = insights.find_problems(root, work.id)
         return done, f"not everything that {work.id} taught can be read: {wrong[0]}" if wrong else ""
     except RalphError as error:
         way_on = f"; {error.hint}" if error.hint else ""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from ralph import paths
-from ralph.app import insight, promote, review
+from ralph.app import insights, promote, review
 from ralph.app.promote import Promotion, Target
 from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli.context import Invocation, invocation, say, warn
@@ -46,12 +46,12 @@ def cli(ctx: click.Context, task: str, status: str, all_tasks: bool, form: str) 
     within = call.asking("", all_tasks)
     state = "" if status == "all" else status
     items = review.items(call.root, task_id=task, status=state, within=within)
-    hidden = [each.task for each in insight.list_(call.root, task_id=task) if within and each.task != within]
+    hidden = [each.task for each in insights.list_(call.root, task_id=task) if within and each.task != within]
     if hidden:
         from ralph.app import sight  # noqa: PLC0415  (only within a task)
 
         say(one_line(sight.note(f"{len(hidden)} insight{'s' * (len(hidden) > 1)}", hidden)))
-    problems = insight.troubles(call.root, task)
+    problems = insights.find_problems(call.root, task)
     for problem in problems:
         warn(one_line(problem))
     if form == "json":
@@ -60,7 +60,7 @@ def cli(ctx: click.Context, task: str, status: str, all_tasks: bool, form: str) 
         for each in items:
             click.echo(each.id)
     elif items:
-        short = ids.short_ids(each.record.id for each in insight.list_(call.root))
+        short = ids.short_ids(each.record.id for each in insights.list_(call.root))
         rows = [
             [
                 one_line(short.get(each.id, each.id)), each.task or "-", each.status, one_line(each.label),
@@ -86,12 +86,12 @@ def show(ctx: click.Context, name: str, all_tasks: bool, form: str) -> None:
       ralph review show ins-a231
     """
     call = invocation(ctx)
-    found = insight.find(call.root, name, within=call.asking("", all_tasks))
+    found = insights.find(call.root, name, within=call.asking("", all_tasks))
     if form == "json":
-        click.echo(json_text(insight.shape(found)))
+        click.echo(json_text(insights.insight_json(found)))
         return
     record, item = found.record, review.insight_item(found, call.root)
-    lines = [f"{record.id} ({record.label}, {insight.status_word(record)}) of {found.task}"]
+    lines = [f"{record.id} ({record.label}, {insights.status_word(record)}) of {found.task}"]
     for label, value in (
         ("tags", ", ".join(record.tags)),
         ("files", ", ".join(record.origin.files)),
@@ -133,7 +133,7 @@ def reject(ctx: click.Context, names: tuple[str, ...]) -> None:
     _decide(invocation(ctx), names, review.reject, "Rejected")
 
 
-def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insight.Insight], verb: str) -> None:
+def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insights.Insight], verb: str) -> None:
     for name in names:
         record = decide(call.root, name).record
         click.echo(f"{verb} {one_line(record.id)}")
@@ -223,7 +223,7 @@ def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bo
     call = invocation(ctx)
     command, patterns = call.config.summarize.command, call.config.privacy.patterns
     words(command)  # a wrong command is reported once
-    proposed = insight.list_(call.root, task_id=task, status=insight.STATUSES["proposed"])
+    proposed = insights.list_(call.root, task_id=task, status=insights.STATUSES["proposed"])
     chosen = names or tuple(each.record.id for each in proposed)
     unchanged = 0
     for name in chosen:
@@ -256,7 +256,7 @@ def extract(ctx: click.Context, task: str, form: str) -> None:
 
     call = invocation(ctx)
     names = [task] if task else [each.id for each in board.read(call.root).tasks]
-    done = [insight.extract(call.root, name, patterns=call.config.privacy.patterns) for name in names]
+    done = [insights.extract(call.root, name, patterns=call.config.privacy.patterns) for name in names]
     if form == "json":
         rows = [
             {

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import hook_state, insight, lists, preview
+from ralph.app import hook_state, insights, lists, preview
 from ralph.app.chat_history import ToolUse, Turn
 from ralph.app.lists import TaskList
 from ralph.app.pages import changes, detail, graph_view
@@ -210,13 +210,13 @@ def get_tags(asked: ApiRequest) -> Mapping[str, object]:
 def get_insights(asked: ApiRequest) -> Mapping[str, object]:
     """What tasks have taught, and how it was judged."""
     status, task = asked.word("status"), asked.word("task")
-    wanted = insight.status_named(status) if status else None
-    found = insight.list_(asked.root, task_id=task, status=wanted)
+    wanted = insights.status_named(status) if status else None
+    found = insights.list_(asked.root, task_id=task, status=wanted)
     found.sort(key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id), reverse=True)
     return page_json(found, asked, _insight_json)
 
 
-def _insight_json(each: insight.Insight) -> dict[str, object]:
+def _insight_json(each: insights.Insight) -> dict[str, object]:
     record = each.record
     return {
         "id": record.id,
@@ -224,12 +224,12 @@ def _insight_json(each: insight.Insight) -> dict[str, object]:
         "label": record.label,
         "text": record.text,
         "title": record.title or detail.record_title(record),
-        "status": insight.status_word(record),
+        "status": insights.status_word(record),
         "task": each.task,
         "seen": record.extra.get(COUNT, 1),
         "evidence": list(evidence(record)),
-        "due": insight.is_due(record),
-        "promoted": list(insight.promotions(record)),
+        "due": insights.is_due(record),
+        "promoted": list(insights.promotions(record)),
         "created_at": record.created_at,
         "updated_at": record.updated_at,
         "tags": record.tags,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.app import insight, knowledge, memory, project, task
+from ralph.app import insights, knowledge, memory, project, task
 from ralph.app.pages import changes as change
 from ralph.app.pages import changes as change_verbs
 from ralph.app.pages.changes import MAX_UNDO, ChangeHistory, ChangeRequest
@@ -70,7 +70,7 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
     changes = ChangeHistory(root)
     before = [read(root, each.name) for each in plan.files]
     undo = apply(root, changes, wanted)
-    assert insight.is_promoted(insight.find(root, one.id).record)
+    assert insights.is_promoted(insights.find(root, one.id).record)
     changes.undo(undo)
     assert [read(root, each.name) for each in plan.files] == before
 

@@ -8,7 +8,7 @@ from tests.web import sample
 from tests.web.sample_live import Live
 
 from ralph import paths
-from ralph.app import insight, knowledge, memory, project, review, runs, task
+from ralph.app import insights, knowledge, memory, project, review, runs, task
 from ralph.app.pages.watch import ChangedParts, Watcher
 
 
@@ -52,8 +52,8 @@ def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
     shop = sample.copied(tmp_path / "shop")
     watcher = Watcher(shop.root)
     watcher.look()
-    found = insight.list_(shop.root)[0]
-    judge = review.reject if found.record.status is not insight.REJECTED else review.accept
+    found = insights.list_(shop.root)[0]
+    judge = review.reject if found.record.status is not insights.REJECTED else review.accept
     judge(shop.root, found.record.id)
     assert watcher.look().changed == ("insights",)
     log = next((paths.log_folder(shop.root) / "sessions").glob("*.jsonl"))

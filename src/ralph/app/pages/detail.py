@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import chat_history, graph, index, insight, lists, outdated, task, task_memory, usage
+from ralph.app import chat_history, graph, index, insights, lists, superseded, task, task_memory, usage
 from ralph.app import citations as check
 from ralph.app import citations as check_look
 from ralph.app import session as sessions
@@ -137,7 +137,7 @@ def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
 def possible_actions(record: Record, form: Format) -> tuple[Action, ...]:
     """What can be done with a record that stands in such a file."""
     if form is Format.INSIGHTS:
-        judged = {Status.ACCEPTED: (Action.REJECT,), insight.REJECTED: (Action.ACCEPT,)}
+        judged = {Status.ACCEPTED: (Action.REJECT,), insights.REJECTED: (Action.ACCEPT,)}
         return (*judged.get(record.status, (Action.ACCEPT, Action.REJECT)), Action.PROMOTE)
     if form in (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE):
         if record.status is Status.RETIRED:
@@ -159,7 +159,7 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
     form = rows.source_format(connection, name)
     owner = record.origin.task or rows.tasks_of(connection, [key]).get(key, "")
     stale = check.marks(root, [record]).get(record.id, "")
-    past = outdated.notes(connection, [record]).get(record.id, "")
+    past = superseded.describe_outdated(connection, [record]).get(record.id, "")
     row = RecordRow(record, name, line, owner, tokens.estimate(record.text), stale=stale, past=past)
     newer = row.superseded_by
     links = tuple((link.relation, link.target, _title(connection, link.target)) for link in record.links)

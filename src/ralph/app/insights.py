@@ -59,7 +59,7 @@ class Insight:
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Extraction:
     """What an extraction did: insights that are new, and those that were found again."""
 
     task: str
@@ -72,20 +72,20 @@ class Extracted:
 
 def extract(
     root: Path, task_id: str, *, run: str = "", iteration: int | None = None, patterns: Sequence[str] = ()
-) -> Extracted:
+) -> Extraction:
     """Propose what a task has taught; with a run (and iteration), only what these have added."""
     place = task_file.find(root, task_id).path.parent
     held = on_record.of_task(root, task_id, place, run, iteration)
     proposed = [_clean(each, patterns) for each in proposing.propose(held.records)]
     if not proposed:
-        return Extracted(task_id)
+        return Extraction(task_id)
 
-    def edit(text: str) -> tuple[str, Extracted]:
+    def edit(text: str) -> tuple[str, Extraction]:
         document = parse_insights(text)
-        added, updated = merged([entry.record for entry in document.entries], proposed, held.places)
+        added, updated = merge_insights([entry.record for entry in document.entries], proposed, held.places)
         document = document.replace_all(updated)
         document = document.add(*added) if added else document
-        return str(document), Extracted(task_id, tuple(added), tuple(updated))
+        return str(document), Extraction(task_id, tuple(added), tuple(updated))
 
     return _update(root, place / "memory" / "insights.json", edit)
 
@@ -99,7 +99,7 @@ def _update(root: Path, path: Path, edit: Callable[[str], tuple[str, Result]]) -
         raise Unreadable(f"{paths.shown(path, root)}: {named}", hint=error.hint) from error
 
 
-def merged(
+def merge_insights(
     there: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Record], list[Record]]:
     """Which of these are new beside those that are there, and which of those have more evidence now.
@@ -194,7 +194,7 @@ def _in(task_id: str, path: Path) -> Iterator[Insight]:
         yield Insight(task_id, Stored(entry.record, path, entry.line))
 
 
-def troubles(root: Path, task_id: str = "") -> list[str]:
+def find_problems(root: Path, task_id: str = "") -> list[str]:
     """What cannot be read of the files of insights: file, line, what is wrong and what to do, a sentence each."""
     found: list[str] = []
     for _, path in _files(root, task_id):
@@ -217,7 +217,7 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
         owners = [each.task for each in list_(root) if ids.match_ids(name, [each.record.id])]
         if owners:
             raise sight.closed(f"insight {name}", owners)
-    wrong = troubles(root)
+    wrong = find_problems(root)
     hint = f"not everything can be read: {wrong[0]}" if wrong else "`ralph review --status all` shows the ids"
     full = ids.resolve(name, [each.record.id for each in everything], noun="insight", hint=hint)
     return next(each for each in everything if each.record.id == full)
@@ -243,7 +243,7 @@ def change(root: Path, insight: Insight, edit: Edit) -> Insight:
     return _update(root, path, edited)
 
 
-def with_promotion(record: Record, place: str) -> Record:
+def add_promotion(record: Record, place: str) -> Record:
     """An insight that stands at one more place now; to be promoted is to be accepted."""
     link = Link(PROMOTED, place)
     links = record.links if link in record.links else (*record.links, link)
@@ -284,7 +284,7 @@ def state(record: Record) -> str:
     return PROMOTED_WORD if is_promoted(record) and record.status is not REJECTED else status_word(record)
 
 
-def shape(insight: Insight) -> dict[str, object]:
+def insight_json(insight: Insight) -> dict[str, object]:
     """An insight as machines read it."""
     record = insight.record
     return {

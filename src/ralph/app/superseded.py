@@ -31,7 +31,7 @@ _NAMED = 5
 _SUPERSEDES = Relation.SUPERSEDES
 
 
-def notes(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
+def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
     """What is to be told about those of some records that no longer hold, by id."""
     memories = [record for record in records if record.family is Family.MEMORY]
     replaced = lookup.superseded(connection) if memories else {}
@@ -45,7 +45,7 @@ def notes(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[
     return found
 
 
-def ranked(hits: Sequence[Hit], told: Mapping[str, str]) -> tuple[Hit, ...]:
+def demote_outdated(hits: Sequence[Hit], told: Mapping[str, str]) -> tuple[Hit, ...]:
     """Hits with those that no longer hold behind: they score less, less than what took their place, and say why."""
     scores = {hit.record.id: hit.score for hit in hits}
     lowered: list[Hit] = []
@@ -59,13 +59,13 @@ def ranked(hits: Sequence[Hit], told: Mapping[str, str]) -> tuple[Hit, ...]:
     return tuple(sorted(lowered, key=lambda hit: -hit.score))
 
 
-def circling(pairs: Iterable[tuple[str, str]]) -> list[str]:
+def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Of pairs (a new record, an old one) those that supersede each other in a circle."""
     known = lookup.newer(pairs)
     return sorted(old for old, all_new in known.items() if any(lookup.leads(known, new, old) for new in all_new))
 
 
-def problems(root: Path) -> Iterator[tuple[Path, Problem]]:
+def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
     """The records that supersede each other in a circle, as their files have them."""
     held: dict[str, tuple[Path, int]] = {}
     pairs: list[tuple[str, str]] = []
@@ -76,7 +76,7 @@ def problems(root: Path) -> Iterator[tuple[Path, Problem]]:
                     record = placed.record
                     held[record.id] = (source.path, placed.line)
                     pairs += ((record.id, each.target) for each in stated_edges(record) if each.relation is _SUPERSEDES)
-    circle = circling(pairs)
+    circle = find_circles(pairs)
     what = f"superseded in a circle ({', '.join(circle[:_NAMED])}), so that none of them is taken to be outdated"
     hint = "`ralph graph link --remove` takes one of these edges away"
     for name in circle:

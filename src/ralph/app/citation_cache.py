@@ -29,7 +29,7 @@ def is_due(root: Path) -> bool:
         with contextlib.suppress(OSError):
             if place.stat().st_mtime_ns > last:
                 return True
-    return not cached(root).startswith(recall.CITATIONS_HEAD)
+    return not read_cache(root).startswith(recall.CITATIONS_HEAD)
 
 
 def cache_file(root: Path) -> Path:
@@ -38,26 +38,26 @@ def cache_file(root: Path) -> Path:
     return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / recall.CITATIONS_FILE
 
 
-def known(root: Path) -> recall.CitationCache:
+def load_citations(root: Path) -> recall.CitationCache:
     """What was verified here, to be asked for single records."""
-    return recall.CitationCache(str(root), cached(root))
+    return recall.CitationCache(str(root), read_cache(root))
 
 
-def marks(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
+def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
     """What is to be told about records that are handed over, by id; only of those with something to tell."""
-    held = known(root)
+    held = load_citations(root)
     found = ((each.id, held.note(each.id, f"{each.title}\n{each.text}", each.origin.files)) for each in records)
     return {name: note for name, note in found if note}
 
 
-def marked(root: Path, records: Sequence[Record], told: Mapping[str, str] | None = None) -> list[Record]:
+def add_citation_notes(root: Path, records: Sequence[Record], told: Mapping[str, str] | None = None) -> list[Record]:
     """Records that are handed over, those with something to tell about (`marks`) with that below their text."""
     if told is None:
-        told = marks(root, records)
+        told = citation_notes(root, records)
     return [replace(each, text=f"{each.text}\n({told[each.id]})") if each.id in told else each for each in records]
 
 
-def cached(root: Path) -> bytes:
+def read_cache(root: Path) -> bytes:
     """All that is kept of what was verified here."""
     try:
         path = cache_file(root)
