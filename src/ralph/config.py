@@ -290,7 +290,7 @@ class _Loading:
         for name, node in parse_shell(text):
             place = replace(file, line=node.line)
             if name in names and isinstance(node.value, str):
-                self.words(names[name], node.value, place)
+                self.put_text(names[name], node.value, place)
             elif name in names:
                 self.complaints.append(Complaint(place, f"{name} is ignored: not a literal, and nothing is executed"))
             elif name.startswith("MEMORIES_"):
@@ -300,11 +300,11 @@ class _Loading:
         names = {key.variable: key for key in KEYS}
         for name, value in env.items():
             if name in names:
-                self.words(names[name], value, Place(Layer.ENVIRONMENT, name))
+                self.put_text(names[name], value, Place(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
                 self.complaints.append(Complaint(Place(Layer.ENVIRONMENT), _unknown(name, names)))
 
-    def words(self, key: ConfigKey, text: str, place: Place) -> None:
+    def put_text(self, key: ConfigKey, text: str, place: Place) -> None:
         """A value in words; an empty one says nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self.put(key, from_text(key, text), place)

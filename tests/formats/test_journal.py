@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.formats.test_jsonl import lists, names, values, words
+from tests.formats.test_log import lists, names, values, words
 
 from ralph.formats.log import decode_record, encode_record, is_journal_entry, journal_entry, journal_id, journal_record
 from ralph.model.record import Family, MemoryKind, Origin, Outcome, Record, Scope

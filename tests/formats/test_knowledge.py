@@ -243,6 +243,7 @@ def test_odd_scalars_are_read_in_their_own_words() -> None:
     assert record.extra == {"a": "x", "b": "007", "c": ".nan"}
 
 
+@pytest.mark.soak
 def test_large_files_are_read() -> None:
     body = "word [[x]] `[[y]]` " * 100_000
     record = parse_knowledge(f"---\ntitle: a\ntags: b\n---\n{body}\n{body}").entries[0].record

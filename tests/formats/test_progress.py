@@ -317,6 +317,7 @@ def test_other_records_are_refused() -> None:
             parse_progress("").add(record)
 
 
+@pytest.mark.soak
 def test_large_logs_are_read() -> None:
     count = 3_000
     text = "## Codebase Patterns\n" + "- p\n" * count + "---\n" + "## a\n- Learnings:\n  - x\n---\n" * count

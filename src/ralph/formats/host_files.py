@@ -205,7 +205,7 @@ def ralph_hooks(text: str | None, *, comments: bool = False) -> tuple[HookEntry,
     if text is None or is_empty_file(text, comments=comments):
         return ()
     page = _HookFile(text, comments=comments)
-    return tuple(HookEntry(page.hooks().members[at[1]].key, group.value) for at, group, _ in page.found())
+    return tuple(HookEntry(page.hooks().members[at[1]].key, group.value) for at, group, _ in page.ralph_hooks())
 
 
 def has_current_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> bool:
@@ -229,7 +229,7 @@ def without_hooks(text: str, *, comments: bool = False) -> str | None:
     left: str | None = text
     while left is not None and not is_empty_file(left, comments=comments):
         page = _HookFile(left, comments=comments)
-        cut = next(page.found(), None)
+        cut = next(page.ralph_hooks(), None)
         if cut is None:
             return left
         left = page.without(cut[0])
@@ -252,7 +252,7 @@ class _HookFile(HostFile):
         found = self.hooks().get(name)
         return None if found is None else self.checked(found, list, f"`hooks.{name}`")
 
-    def found(self) -> Iterator[tuple[tuple[int, ...], JsonNode, JsonNode]]:
+    def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], JsonNode, JsonNode]]:
         """Each hook of ours: its path of positions from the root, its group and itself.
 
         The path ends at the group when nobody else's hook stands in it, else at the hook.

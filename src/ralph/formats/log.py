@@ -282,13 +282,13 @@ class _Log:
         self.torn: list[tuple[int, int]] = []
         self.seen: set[str] = set()
 
-    def tell(self, number: int, what: str, hint: str, level: str, code: str) -> None:
+    def report(self, number: int, what: str, hint: str, level: str, code: str) -> None:
         self.problems.append(Problem(number, what, hint, level, code))
 
-    def once(self, name: str, number: int) -> None:
+    def report_duplicate(self, name: str, number: int) -> None:
         if name in self.seen:
             hint = "both are read; `forget` removes both"
-            self.tell(number, f"a second record has the id {name}", hint, "warning", "duplicate-id")
+            self.report(number, f"a second record has the id {name}", hint, "warning", "duplicate-id")
         self.seen.add(name)
 
     def take(self, value: Value, start: int, end: int, number: int) -> None:
@@ -301,17 +301,17 @@ class _Log:
             odd.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
         elif version > LOG_VERSION:
             what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
-            self.tell(number, what, "update Ralph to read this line", "note", "newer-version")
+            self.report(number, what, "update Ralph to read this line", "note", "newer-version")
         elif family is not None:
             record = _record(value, family, odd)
             if record is not None:
                 self.entries.append(Entry(record, start, end, number))
                 for code, what in odd:
-                    self.tell(number, what, "the value is kept but not used", "warning", code)
-                self.once(record.id, number)
+                    self.report(number, what, "the value is kept but not used", "warning", code)
+                self.report_duplicate(record.id, number)
                 return
         for code, what in odd:
-            self.tell(number, what, "the line is kept but not read", "error", code)
+            self.report(number, what, "the line is kept but not read", "error", code)
         self.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, start, end, number))
 
     def take_pieces(self, line: str, at: int, number: int) -> None:
@@ -325,10 +325,10 @@ class _Log:
             self.torn.append((at + start, at + end))
             what = f"half a line, or no JSON object: {line[start : min(end, start + 40)]!r}"
             hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
-            self.tell(number, what, hint, "error", "torn-line")
+            self.report(number, what, hint, "error", "torn-line")
         if objects > 1:
             hint = "both are read; a line end got lost between them"
-            self.tell(number, f"{objects} objects on one line", hint, "warning", "torn-line")
+            self.report(number, f"{objects} objects on one line", hint, "warning", "torn-line")
 
 
 @dataclass(frozen=True, slots=True)

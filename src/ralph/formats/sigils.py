@@ -100,7 +100,7 @@ def read_sigils(text: str, *, echo: str = "") -> Sigils:
     tags = list(_tags(text))
     if not tags:
         return Sigils()
-    said = list(_outermost(_paired(text, _shown(text, tags))))
+    said = list(_outermost(_paired(text, _visible_tags(text, tags))))
     if said and echo:
         known = _Prompt(echo)
         said = [each for each in said if not known.has(text, each)]
@@ -148,7 +148,7 @@ def _tags(text: str) -> Iterator[_Tag]:
         yield _Tag(name, start, found.end(), bool(found["close"]), bool(found["void"]), leads, found["attributes"])
 
 
-def _shown(text: str, tags: list[_Tag]) -> list[_Tag]:
+def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
     """The tags that are said, without those in fences, comments, inline code and quotes."""
     if not any(sign in text for sign in ("`", "~~~", "<!--")) and not _QUOTE.search(text):
         return tags
@@ -259,12 +259,12 @@ def _tasks(sigil: _Sigil) -> list[str]:
     named = _values(sigil.attributes).get("id", "") or sigil.body
     parts = [part.split() for part in named.split(",") if part.strip()]
     if any(len(part) > 1 for part in parts):
-        first = _bare(parts[0][0])
+        first = _inner_text(parts[0][0])
         return [first] if _TASK.fullmatch(first) and _SIGN.search(first) else []
-    return [word for part in parts if _TASK.fullmatch(word := _bare(part[0]))]
+    return [word for part in parts if _TASK.fullmatch(word := _inner_text(part[0]))]
 
 
-def _bare(word: str) -> str:
+def _inner_text(word: str) -> str:
     return word.strip("`*\"':;.()")
 
 
@@ -310,30 +310,30 @@ class _Prompt:
         self._lines: set[str] = set()
         self._beside: set[tuple[str, str]] = set()
         for each in _paired(prompt, _tags(prompt), _CANDIDATES):
-            words = _plain(prompt[each.start : each.end])
-            line, above, below = _place(prompt, each)
+            words = _plain_text(prompt[each.start : each.end])
+            line, above, below = _echo_position(prompt, each)
             self._words.add(words)
             self._lines.add(line)
             self._beside.update(((words, above), (words, below)))
 
     def has(self, text: str, sigil: _Sigil) -> bool:
         """Whether a sigil of an answer repeats the prompt."""
-        words = _plain(text[sigil.start : sigil.end])
+        words = _plain_text(text[sigil.start : sigil.end])
         if words not in self._words:
             return False
         if sigil.name in _LONG and sigil.body:
             return True
-        line, *beside = _place(text, sigil)
+        line, *beside = _echo_position(text, sigil)
         if line != words:
             return line in self._lines
         return any(near and (words, near) in self._beside for near in beside)
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return " ".join(text.split())
 
 
-def _place(text: str, sigil: _Sigil) -> tuple[str, str, str]:
+def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
     """The line on which a sigil stands, and the nearest words above and below it; all only as far as they are near."""
     low, high = max(0, sigil.start - _BESIDE), sigil.end + _BESIDE
     first = text.rfind("\n", low, sigil.start) + 1 or low
@@ -341,7 +341,7 @@ def _place(text: str, sigil: _Sigil) -> tuple[str, str, str]:
     end = min(high, len(text)) if last < 0 else last
     above = _near(text[max(0, first - _BESIDE) : first].split("\n"))
     below = _near(text[end : end + _BESIDE].split("\n"))
-    return _plain(text[first:end]), above[-1] if above else "", below[0] if below else ""
+    return _plain_text(text[first:end]), above[-1] if above else "", below[0] if below else ""
 
 
 def _near(rows: Iterable[str]) -> list[str]:

@@ -212,6 +212,7 @@ def test_texts_say_the_same_when_case_spacing_and_final_marks_alone_differ(left:
     assert (normalise_text(left) == normalise_text(right)) is same
 
 
+@pytest.mark.soak
 def test_long_lines_and_many_marks_are_read_in_one_pass() -> None:
     for text in (
         "`" * 1_000_000,

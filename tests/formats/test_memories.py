@@ -1,8 +1,8 @@
 """memories.md and guardrails.md: the golden files, and the cases that people's files and bug reports call for.
 
 Each test is one sentence about the format; the laws that hold for every text are in
-`test_sections_laws.py`, the legacy Signs in `test_signs.py`, what is torn, hidden or not read in
-`test_sections_torn.py`, size and real files in `test_sections_files.py`.
+`test_memories_laws.py`, the legacy Signs in `test_memories_signs.py`, what is torn, hidden or not read in
+`test_memories_problems.py`, size and real files in `test_memories_files.py`.
 """
 
 from dataclasses import replace

@@ -289,6 +289,7 @@ def test_a_number_that_is_none_does_not_lose_its_line() -> None:
     assert document.lines[0].value["payload"] == {"score": None, "low": None, "prompt": "x"}
 
 
+@pytest.mark.soak
 def test_a_long_line_of_openings_is_read_in_linear_time() -> None:
     text = '{"v":1,"type":"' * 100_000 + "\n" + encode_record(observation("a", "x" * 1_000_000))
     assert ids(parse_log(text)) == ["a"]
