@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 
 from ralph.app.config import template
-from ralph.config import BY_NAME, KEYS, Layer, Loaded, Place, as_json, load
+from ralph.config import BY_NAME, KEYS, ConfigSource, Layer, Loaded, as_json, load
 from ralph.errors import ConfigError, UsageError
 from ralph.formats.config_files import parse_yaml
 from ralph.model.record import MemoryKind
@@ -47,7 +47,7 @@ class TestLayers:
         found = load(None, env=NO_ENV)
         assert found.config == Config()
         assert found.warnings == ()
-        assert set(found.origins.values()) == {Place(Layer.DEFAULT)}
+        assert set(found.origins.values()) == {ConfigSource(Layer.DEFAULT)}
 
     def test_each_layer_wins_over_the_ones_below(self, tmp_path: Path) -> None:
         steps = [

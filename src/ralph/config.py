@@ -97,7 +97,7 @@ TRUST = "`ralph trust` shows what it is and records that you trust it"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfigSource:
     """Where a value was set: the layer, the file or variable, and the line (0: none)."""
 
     layer: Layer
@@ -108,21 +108,21 @@ class Place:
         return f"{self.where}:{self.line}" if self.line else self.where or self.layer.value
 
 
-class Complaint(ConfigError):
+class ConfigProblem(ConfigError):
     """What is wrong at a place of the config: raised when nothing can be made of it, else kept to be told."""
 
-    def __init__(self, place: Place, what: str, *, hint: str = "") -> None:
+    def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
         super().__init__(f"{place}: {what}", hint=hint)
         self.place, self.what = place, what
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TrustedValue:
     """What a file of the project names to be run or sent to, and whether its user trusts that value."""
 
     key: str
     value: object
-    place: Place
+    place: ConfigSource
     trusted: bool
 
     @property
@@ -150,9 +150,9 @@ class Loaded:
 
     config: Config
     values: Mapping[str, object]
-    origins: Mapping[str, Place]
-    complaints: tuple[Complaint, ...]
-    named: tuple[Named, ...] = ()
+    origins: Mapping[str, ConfigSource]
+    complaints: tuple[ConfigProblem, ...]
+    named: tuple[TrustedValue, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,12 +160,12 @@ class Loaded:
         return tuple(each.message for each in self.complaints)
 
 
-def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[Place, Path], ...]:
+def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
     """The files that `load` reads, lowest layer first; each with how messages name it."""
     user = paths.user_config_file(env)
-    users = () if user is None else ((Place(Layer.USER, str(user)), user),)
+    users = () if user is None else ((ConfigSource(Layer.USER, str(user)), user),)
     found = zip(_FILES, paths.settings_files(root) if root is not None else (), strict=root is not None)
-    return users + tuple((Place(layer, layer.value), file) for layer, file in found)
+    return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in found)
 
 
 def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
@@ -182,7 +182,7 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
         if value is not None:
             key = key_named(name)
             node = from_text(key, value) if isinstance(value, str) else config_node(value)
-            loading.put(key, node, Place(Layer.FLAG))
+            loading.put(key, node, ConfigSource(Layer.FLAG))
     config: Config = _build(Config(), loading.values)
     loading.complaints += _too_much(loading)
     return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.named))
@@ -213,30 +213,30 @@ class _Loading:
 
     def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
         self.root, self.trust_file = root, trust_file(env)
-        self.named: list[Named] = []
+        self.named: list[TrustedValue] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
-        self.origins = dict.fromkeys(self.values, Place(Layer.DEFAULT))
-        self.complaints: list[Complaint] = []
+        self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
+        self.complaints: list[ConfigProblem] = []
 
-    def put(self, key: ConfigKey, node: ConfigNode, place: Place) -> None:
+    def put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
         if key.name in TRUSTED and place.layer in _FILES:
             value = checked(key, node, place)
             if TRUSTED[key.name](value) and not self.name(key, value, place).trusted:
                 what = f"{key.name} is ignored here: what a project names is not used until you trust it"
-                self.complaints.append(Complaint(place, what, hint=TRUST))
+                self.complaints.append(ConfigProblem(place, what, hint=TRUST))
                 return
         elif key.personal and place.layer in _FILES:
             what = f"{key.name} is ignored here: a project must not decide this for its users"
-            self.complaints.append(Complaint(place, what, hint=PERSONAL))
+            self.complaints.append(ConfigProblem(place, what, hint=PERSONAL))
             return
         if not key.ignored:
             self.values[key.name] = checked(key, node, place)
             self.origins[key.name] = place
 
-    def name(self, key: ConfigKey, value: object, place: Place) -> Named:
+    def name(self, key: ConfigKey, value: object, place: ConfigSource) -> TrustedValue:
         """What the project's file names here, with whether it is trusted; the trust file is read only for this."""
-        text = _read(self.trust_file, Place(Layer.USER, str(self.trust_file))) if self.trust_file else None
-        named = Named(key.name, value, place, trusted=False)
+        text = _read(self.trust_file, ConfigSource(Layer.USER, str(self.trust_file))) if self.trust_file else None
+        named = TrustedValue(key.name, value, place, trusted=False)
         held = {(one.root, one.key, one.digest) for one in trusted(text or "")}
         roots = set() if self.root is None else {real_root(self.root), real_root(paths.main_checkout(self.root))}
         if any((root, key.name, named.digest) in held for root in roots):
@@ -247,18 +247,18 @@ class _Loading:
     def keep_private(self, files: Iterable[Path], env: Mapping[str, str]) -> None:
         """Add what these files of the main checkout call private."""
         above = _Loading(None, env)
-        above.read((Place(layer, str(path)), path) for layer, path in zip(_FILES, files, strict=True))
+        above.read((ConfigSource(layer, str(path)), path) for layer, path in zip(_FILES, files, strict=True))
         for name in ("privacy.patterns", "privacy.paths"):
             held, more = self.values[name], above.values[name]
             if isinstance(held, tuple) and isinstance(more, tuple) and not set(more) <= set(held):
                 self.values[name], self.origins[name] = tuple(dict.fromkeys((*held, *more))), above.origins[name]
 
-    def read(self, files: Iterable[tuple[Place, Path]]) -> None:
+    def read(self, files: Iterable[tuple[ConfigSource, Path]]) -> None:
         for place, path in files:
             if (text := _read(path, place)) is not None:
                 self.file(place, text)
 
-    def file(self, place: Place, text: str) -> None:
+    def file(self, place: ConfigSource, text: str) -> None:
         if place.layer is Layer.SHELL:
             return self.shell(place, text)
         parse = parse_toml if place.layer is Layer.TOML else parse_yaml
@@ -266,57 +266,59 @@ class _Loading:
             parsed = parse(text, place.where)
         except ConfigError as error:
             line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
-            raise Complaint(replace(place, line=int(line)), what, hint=error.hint) from error
+            raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
         for problem in parsed.problems:
             if problem.level == "warning":
-                self.complaints.append(Complaint(replace(place, line=problem.line), _printable(problem.what)))
+                self.complaints.append(ConfigProblem(replace(place, line=problem.line), _printable(problem.what)))
         return self.table(place, parsed.entries, "")
 
-    def table(self, file: Place, entries: Mapping[str, ConfigNode], prefix: str) -> None:
+    def table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
             if name in BY_NAME:
                 if node.value is not None:
                     self.put(BY_NAME[name], node, place)
             elif name not in _SECTIONS:
-                self.complaints.append(Complaint(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS)))))
+                self.complaints.append(ConfigProblem(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS)))))
             elif isinstance(node.value, Mapping):
                 self.table(file, node.value, name + ".")
             elif node.value is not None:
                 raise _wrong(name, ValueMismatch("a section of `key: value` lines", node), place)
 
-    def shell(self, file: Place, text: str) -> None:
+    def shell(self, file: ConfigSource, text: str) -> None:
         names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
         for name, node in parse_shell(text):
             place = replace(file, line=node.line)
             if name in names and isinstance(node.value, str):
                 self.put_text(names[name], node.value, place)
             elif name in names:
-                self.complaints.append(Complaint(place, f"{name} is ignored: not a literal, and nothing is executed"))
+                self.complaints.append(
+                    ConfigProblem(place, f"{name} is ignored: not a literal, and nothing is executed")
+                )
             elif name.startswith("MEMORIES_"):
-                self.complaints.append(Complaint(place, _unknown(name, names)))
+                self.complaints.append(ConfigProblem(place, _unknown(name, names)))
 
     def environment(self, env: Mapping[str, str]) -> None:
         names = {key.variable: key for key in KEYS}
         for name, value in env.items():
             if name in names:
-                self.put_text(names[name], value, Place(Layer.ENVIRONMENT, name))
+                self.put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
-                self.complaints.append(Complaint(Place(Layer.ENVIRONMENT), _unknown(name, names)))
+                self.complaints.append(ConfigProblem(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names)))
 
-    def put_text(self, key: ConfigKey, text: str, place: Place) -> None:
+    def put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
         """A value in words; an empty one says nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self.put(key, from_text(key, text), place)
 
 
-def _too_much(loading: _Loading) -> Iterator[Complaint]:
+def _too_much(loading: _Loading) -> Iterator[ConfigProblem]:
     """What the shares of the window have to be told when they add up to more than there is."""
     names = [name for name in loading.values if name.startswith("context.shares.")]
     total = sum(float(str(loading.values[name])) for name in names)
     said = [loading.origins[name] for name in names if loading.origins[name].layer is not Layer.DEFAULT]
     if total > 1 + 1e-9 and said:
-        yield Complaint(said[-1], f"context.shares add up to {total:g}: the window has no more than 1")
+        yield ConfigProblem(said[-1], f"context.shares add up to {total:g}: the window has no more than 1")
 
 
 def from_text(key: ConfigKey, text: str) -> ConfigNode:
@@ -332,7 +334,7 @@ def from_text(key: ConfigKey, text: str) -> ConfigNode:
     return ConfigNode(text if key.kind is ValueType.TEXT else parse_scalar(word), source=text)
 
 
-def checked(key: ConfigKey, node: ConfigNode, place: Place) -> object:
+def checked(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
     """The value for a key; ConfigError that says where it is wrong."""
     try:
         value = check_value(key, node)
@@ -344,12 +346,12 @@ def checked(key: ConfigKey, node: ConfigNode, place: Place) -> object:
     return value
 
 
-def _wrong(name: str, error: ValueMismatch, place: Place) -> Complaint:
+def _wrong(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
     hint = "correct the value; `ralph config show --files` lists the files that are read"
-    return Complaint(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
+    return ConfigProblem(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
 
 
-def _read(path: Path, place: Place) -> str | None:
+def _read(path: Path, place: ConfigSource) -> str | None:
     """The file's text, or None when there is none."""
     try:
         return path.read_bytes().decode("utf-8")
@@ -357,10 +359,10 @@ def _read(path: Path, place: Place) -> str | None:
         return None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise Complaint(replace(place, line=line), "not UTF-8 text", hint="save the file as UTF-8") from error
+        raise ConfigProblem(replace(place, line=line), "not UTF-8 text", hint="save the file as UTF-8") from error
     except OSError as error:
         hint = "check its type and permissions"
-        raise Complaint(replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint) from error
+        raise ConfigProblem(replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint) from error
 
 
 def key_named(name: str) -> ConfigKey:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import config, paths
-from ralph.config import Layer, Loaded, Place
+from ralph.config import ConfigSource, Layer, Loaded
 from ralph.errors import ConfigError, Refused, UsageError
 from ralph.formats.config_files import BOM, FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
 from ralph.formats.text import newline_of
@@ -33,7 +33,7 @@ class Shown:
 
     name: str
     value: object
-    place: Place
+    place: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,9 @@ def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:
 def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> Change:
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
-    value = config.as_json(config.checked(key, config.from_text(key, text), Place(Layer.FLAG, "ralph config set")))
+    value = config.as_json(
+        config.checked(key, config.from_text(key, text), ConfigSource(Layer.FLAG, "ralph config set"))
+    )
     if key.personal and name not in config.TRUSTED and layer is not Layer.USER:
         raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):

@@ -18,7 +18,7 @@ from ralph.app.memory import backup
 from ralph.app.project import not_ignored
 from ralph.app.worktrees import indexes, worktree
 from ralph.capture import privacy
-from ralph.config import Complaint
+from ralph.config import ConfigProblem
 from ralph.errors import RalphError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
@@ -368,7 +368,7 @@ def _unique_files(places: Iterable[Path]) -> list[Path]:
     return list({os.path.realpath(place): place for place in reversed(list(places))}.values())[::-1]
 
 
-def config_finding(root: Path, complaint: Complaint, level: str = "warning") -> Finding:
+def config_finding(root: Path, complaint: ConfigProblem, level: str = "warning") -> Finding:
     """A complaint about the config as a finding; one about a variable stands at the project's settings."""
     place = complaint.place
     if not place.line:

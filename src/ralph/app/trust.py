@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ralph import config, paths
-from ralph.config import Named, Trusted
+from ralph.config import Trusted, TrustedValue
 from ralph.errors import Unreadable, UsageError
 from ralph.model import ids
 from ralph.store import files
@@ -21,7 +21,7 @@ from ralph.store import files
 Change = Callable[[Sequence[Trusted]], list[Trusted]]
 
 
-def record(root: Path, named: Sequence[Named], env: Mapping[str, str]) -> tuple[Named, ...]:
+def record(root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
     """Trust these values in this project, and nothing else there; gives those that are new."""
     here, at = config.real_root(root), ids.timestamp()
     wanted = {Trusted(here, each.key, each.digest) for each in named}

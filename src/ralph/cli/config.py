@@ -13,7 +13,7 @@ from ralph.app import config as verbs
 from ralph.cli.context import invocation, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import cut, json_text, one_line, table
-from ralph.config import Layer, Loaded, Place, load
+from ralph.config import ConfigSource, Layer, Loaded, load
 from ralph.errors import ConfigError, UsageError
 
 _VALUE_COLUMNS = 60
@@ -142,5 +142,5 @@ def _words(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _place(place: Place) -> dict[str, object]:
+def _place(place: ConfigSource) -> dict[str, object]:
     return {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}

@@ -12,7 +12,7 @@ from ralph.app.doctor import Finding
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import json_text, one_line, visible
-from ralph.config import Complaint, load
+from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
 from ralph.search.citations import STALE, CheckedCitation, CitationState
 
@@ -76,7 +76,7 @@ def _config(call: Invocation) -> tuple[tuple[str, ...], list[Finding]]:
     """Return the user's secret patterns, and the problems of the config itself."""
     try:
         loaded = load(call.root, env=os.environ)
-    except Complaint as error:
+    except ConfigProblem as error:
         return (), [doctor.config_finding(call.root, error, "error")]
     return tuple(loaded.config.privacy.patterns), [doctor.config_finding(call.root, each) for each in loaded.complaints]
 

@@ -16,7 +16,7 @@ from ralph.app.hosts import servers
 from ralph.cli.context import Invocation, invocation
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import ago, json_text, table
-from ralph.config import Named, as_json, load
+from ralph.config import TrustedValue, as_json, load
 from ralph.errors import UsageError
 
 
@@ -77,7 +77,7 @@ def _asked(call: Invocation) -> bool:
     return click.confirm(f"Let this count for you in {call.root}?", default=False, err=True)
 
 
-def _show(named: Sequence[Named], *, err: bool) -> None:
+def _show(named: Sequence[TrustedValue], *, err: bool) -> None:
     """Every named value, whole."""
     for each in named:
         note = "  (trusted already)" if each.trusted else ""
@@ -92,7 +92,7 @@ def _spelt(value: object) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in words)
 
 
-def _shape(named: Named) -> dict[str, object]:
+def _shape(named: TrustedValue) -> dict[str, object]:
     place = named.place
     return {"key": named.key, "value": as_json(named.value), "file": place.where, "line": place.line}
 

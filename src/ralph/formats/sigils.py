@@ -346,5 +346,5 @@ def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
 
 def _near(rows: Iterable[str]) -> list[str]:
     """The rows with words of their own: no fences, no tags alone."""
-    plain = map(_plain, rows)
-    return [row for row in plain if row and not row.startswith(("```", "~~~")) and not _TAG.fullmatch(row)]
+    texts = map(_plain_text, rows)
+    return [row for row in texts if row and not row.startswith(("```", "~~~")) and not _TAG.fullmatch(row)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from ralph import config, paths
 from ralph.agents.client import get_object, parse_object
 from ralph.capture.privacy import redact
-from ralph.config import Layer, Named, Place, Trusted
+from ralph.config import ConfigSource, Layer, Trusted, TrustedValue
 from ralph.errors import Conflict, Refused, Unreadable, UsageError, WriteFailed
 from ralph.model.work import UNUSABLE, McpServer, ServerAnswer, ServerScope, ServerStatus, Transport
 from ralph.store import files
@@ -76,7 +76,7 @@ def list_servers(root: Path, env: Mapping[str, str]) -> ServerList:
     return ServerList(tuple(servers.values()), tuple(dict.fromkeys(reader.problems)))
 
 
-def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[Named, ...]:
+def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
     """Return the servers of the project's own file, for `ralph trust`."""
     reader = _ServerReader(root, env)
     return tuple(reader.trust_candidate(name, spec) for name, spec in reader.servers(_project_file(root)))
@@ -197,12 +197,12 @@ class _ServerReader:
                 return True
         return False
 
-    def trust_candidate(self, name: str, spec: Mapping[str, object]) -> Named:
+    def trust_candidate(self, name: str, spec: Mapping[str, object]) -> TrustedValue:
         """Return a server of the project's file as `ralph trust` shows it."""
         if self._trusted is None:
             path = config.trust_file(self._env)
             self._trusted = frozenset(config.trusted((files.read(path) if path is not None else None) or ""))
-        value = Named(f"{KEY}.{name}", dict(spec), Place(Layer.PROJECT, PROJECT_FILE), trusted=False)
+        value = TrustedValue(f"{KEY}.{name}", dict(spec), ConfigSource(Layer.PROJECT, PROJECT_FILE), trusted=False)
         key = (config.real_root(self._root), value.key, value.digest)
         return replace(value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in self._trusted))
 
