@@ -1,36 +1,313 @@
 """What each hook event costs, in turns with a bare interpreter and `true`; and another tool's hook, if given.
 
-`python bench/hooks.py [rounds [records]] [-- command of another hook ...]`. Another tool has to be installed first,
-into a folder of its own; its command gets the payload of a PostToolUse on stdin like ours.
+`python bench/hooks.py [rounds [records]] [-- command of another hook ...]`. Everything is started in turns, because a
+machine is never equally busy: only ratios of CPU time (user and system) mean something. Events go through a sh
+launcher into a made-up project, with payloads as Claude Code sends them; with `records` it has that many
+observations and a few hundred memories. Another tool's command gets the payload of a PostToolUse on standard input.
 """
 
+import json
+import resource
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.sessions import Words
+
 import ralph.hooks
-from ralph.app import bench_hooks
+from bench import speed
+from ralph import paths
+from ralph.app import check, hook_state, index, task
+from ralph.config import Loaded
+from ralph.formats.log import encode_line
+from ralph.settings import Config, Privacy
+from ralph.store import files
+
+Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
+"""Runs a command with this stdin and environment to its end; returns the CPU seconds it took."""
+
+BARE, NOTHING = "python -I -S -c pass", "true"
+SESSION = "00000000-0000-4000-8000-000000000000"
+ANSWERING = 3.5
+"""The bar of events that are answered, on up to so MANY records; on more it is 5."""
+MANY = 20_000
+_MEMORIES, _QUESTIONS, _TASKS = 300, 50, 25
+_SOME, _MOST = 0.2, 0.9
+"""The part of the sessions that belongs to tasks of others."""
+SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
+
+
+class Where(StrEnum):
+    """In which checkout an event runs: the main one, one of its worktrees, another project, or none."""
+
+    MAIN = "project"
+    WORKTREE = "worktree"
+    RULES = "rules"
+    VARIABLES = "variables"
+    TASK = "task"
+    BARE = "bare"
+    CROWDED = "crowded"
+    NONE = "none"
+
+
+_TREES = (Where.WORKTREE, Where.RULES, Where.VARIABLES, Where.TASK, Where.BARE)
+_SETTINGS = {Where.RULES: Config(privacy=Privacy((r"ACME-\d{6}", r"(?i)project falcon"), ("secrets/**", "*.pem")))}
+_VARIABLES = {
+    Where.VARIABLES: {"RALPH_MEMORIES_BUDGET": "2000", "RALPH_RUN_ID": "1"},
+    Where.TASK: {"RALPH_TASK": "t-000000"},
+    Where.CROWDED: {"RALPH_TASK": "t-000000"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One event: what it is called in the table, the most it may take as a multiple of the bare interpreter, where."""
+
+    name: str
+    event: str
+    members: Mapping[str, object]
+    at_most: float
+    where: Where = Where.MAIN
+
+
+_BASH: Mapping[str, object] = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "pytest -q", "description": "Run the tests"},
+    "tool_response": {"stdout": "40 passed in 2.31s\n" * 20, "stderr": "", "interrupted": False, "isImage": False},
+    "tool_use_id": "toolu_0000",
+    "duration_ms": 2310,
+}
+
+_READ: Mapping[str, object] = {
+    "tool_name": "Read",
+    "tool_input": {"file_path": "/home/user/project/src/cart.py"},
+    "tool_response": {"type": "text", "file": {"content": "def total(items):\n    return sum(items)\n" * 900}},
+}
+_LONG = "tests/test_cart.py::test_total PASSED\n" * 1_600
+"""What a test run prints that names each of its tests."""
+
+_ASKED: Mapping[str, object] = {"prompt": "fix the failing test in the cart"}
+
+CASES = (
+    Case("PostToolUse", "PostToolUse", _BASH, 1.5),
+    Case("PostToolUse, 6 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:5_500]}}, 1.5),
+    Case("PostToolUse, 16 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:15_500]}}, 1.6),
+    Case("rules must run, 6 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:5_500] + SECRET}}, 3),
+    Case("rules must run, 16 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:15_000] + SECRET}}, 3.5),
+    Case("PostToolUse of a Read", "PostToolUse", {**_BASH, **_READ}, 1.5),
+    Case("SubagentStop", "SubagentStop", {"agent_id": "a1", "agent_type": "general-purpose"}, 1.5),
+    Case("SessionEnd", "SessionEnd", {"reason": "other"}, 1.5),
+    Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
+    Case("PostToolUse, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3.5),
+    Case("PostToolUse in a worktree", "PostToolUse", _BASH, 1.5, Where.WORKTREE),
+    Case("PostToolUse in a bare worktree", "PostToolUse", _BASH, 1.5, Where.BARE),
+    Case("PostToolUse without Ralph", "PostToolUse", _BASH, 1.5, Where.NONE),
+    Case("PostToolUse, variables set", "PostToolUse", _BASH, 1.5, Where.VARIABLES),
+    Case("PostToolUse, patterns and globs", "PostToolUse", _BASH, 3, Where.RULES),
+    Case("the same, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3, Where.RULES),
+    Case("UserPromptSubmit", "UserPromptSubmit", _ASKED, ANSWERING),
+    Case("UserPromptSubmit, rules must run", "UserPromptSubmit", {"prompt": f"fix the cart {SECRET}"}, ANSWERING),
+    Case("UserPromptSubmit in a worktree", "UserPromptSubmit", _ASKED, ANSWERING, Where.WORKTREE),
+    Case("UserPromptSubmit, variables set", "UserPromptSubmit", _ASKED, ANSWERING, Where.VARIABLES),
+    Case("UserPromptSubmit, patterns", "UserPromptSubmit", _ASKED, ANSWERING, Where.RULES),
+    Case("UserPromptSubmit in a task", "UserPromptSubmit", _ASKED, ANSWERING, Where.TASK),
+    Case("UserPromptSubmit, 90 % of others", "UserPromptSubmit", _ASKED, ANSWERING, Where.CROWDED),
+    Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
+    Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),
+    Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
+    Case("SessionStart", "SessionStart", {"source": "startup"}, 0),
+)
+"""What is measured; 0 for no bar of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one command took, in milliseconds, and as multiples of the bare interpreter."""
+
+    name: str
+    median: float
+    p99: float
+    ratio: float
+    at_most: float = 0
+
+    @property
+    def kept(self) -> bool:
+        """Whether its bar holds; without one it does."""
+        return not self.at_most or self.ratio <= self.at_most
+
+
+def measure(
+    folder: Path,
+    start: Start,
+    *,
+    interpreter: str,
+    stub: Path,
+    rounds: int = 101,
+    records: int = 0,
+    others: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Cost, ...]:
+    """Every event and what it is compared with, in turns; `folder` is an empty one for the made-up project.
+
+    `others` are further commands by name, such as another tool's hook: they get the first case's payload.
+    """
+    root = folder / Where.MAIN
+    envs = {where: made_project(folder / where, where) for where in Where}
+    asked = _filled(folder, records) if records else []
+    first = payload(CASES[0], root)
+    launcher = folder / "hook"
+    launcher.write_text(f'#!/bin/sh\n[ -x {interpreter} ] && exec {interpreter} -I -S {stub} "$@"\nexit 0\n')
+    launcher.chmod(0o755)
+    commands: dict[str, tuple[Sequence[str], bytes | Case]] = {
+        BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
+        NOTHING: (["true"], b""),
+    }
+    for case in CASES:
+        commands[case.name] = ([str(launcher), "claude", case.event], case)
+    commands.update({name: (command, first) for name, command in (others or {}).items()})
+    taken: dict[str, list[float]] = {name: [] for name in commands}
+    for turn in range(rounds):
+        for number, (name, (command, given)) in enumerate(commands.items()):
+            if isinstance(given, bytes):
+                taken[name].append(start(command, given, envs[Where.MAIN]) * 1000)
+            else:
+                stdin = payload(_asking(given, asked, turn), folder / given.where, turn, number)
+                taken[name].append(start(command, stdin, envs[given.where]) * 1000)
+    many = 5.0 if records > MANY else ANSWERING
+    bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in CASES}
+    return costs(taken, bars)
+
+
+def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
+    """The case with another question in every turn."""
+    if not asked or case.at_most != ANSWERING:
+        return case
+    words = asked[turn % len(asked)]
+    if case.event == "UserPromptSubmit":
+        secret = f" {SECRET}" if SECRET in str(case.members) else ""
+        return replace(case, members={"prompt": words + secret})
+    return replace(case, members={**case.members, "tool_input": {"command": words}})
+
+
+def _filled(folder: Path, records: int) -> list[str]:
+    """Fill the projects with sessions and memories, index them, and give questions about them."""
+    asked = _told(folder / Where.MAIN, records, _SOME)
+    _told(folder / Where.CROWDED, records, _MOST)
+    for where in (Where.MAIN, Where.CROWDED, *_TREES):
+        if where is not Where.BARE and where in _TREES:
+            memories = files.read(paths.memories_files(folder / Where.MAIN)[0]) or ""
+            files.write(paths.memories_files(folder / where)[0], memories)
+        index.sync(folder / where)  # every checkout has its own
+        check.refresh(folder / where)
+    return asked
+
+
+def _told(root: Path, records: int, others: float) -> list[str]:
+    """Write the sessions and memories of a project, and give questions about them."""
+    words = Words(records)
+    speed.write(root, records, words)
+    entries = [
+        f"### mem-{1_700_000_000 + number}-{number % 65536:04x}\n> {words.prose(25)} ({_cited(number)})\n"
+        f"<!-- tags: {words.prose(2).split()[0]} | created: 2026-01-0{number % 9 + 1} -->\n"
+        for number in range(_MEMORIES)
+    ]
+    half = len(entries) // 2
+    text = "# Memories\n\n## Decisions\n\n" + "\n".join(entries[:half]) + "\n## Fixes\n\n" + "\n".join(entries[half:])
+    files.write(paths.memories_files(root)[0], text)
+    for number in range(0, _MEMORIES, 2):
+        files.write(root / _cited(number), "# what a memory cites\n")
+    _work_beside(root, others)
+    return [words.question() for _ in range(_QUESTIONS)]
+
+
+def _cited(number: int) -> str:
+    """The file that a memory cites; every second one is there, in the main checkout."""
+    return f"src/part{number}.py"
+
+
+def _work_beside(root: Path, others: float) -> None:
+    """Tasks that others are at, with this part of the sessions."""
+    names = [task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)]
+    for number, log in enumerate(sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))):
+        if int(number * others) < int((number + 1) * others):
+            line = encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
+            files.append(log, line, root=root)
+
+
+def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tuple[Cost, ...]:
+    """Medians, 99th percentiles and ratios of the times in milliseconds."""
+    medians = {name: _share(times, 0.5) for name, times in taken.items()}
+    return tuple(
+        Cost(name, medians[name], _share(times, 0.99), medians[name] / medians[BARE], bars.get(name, 0))
+        for name, times in taken.items()
+    )
+
+
+def _share(times: Sequence[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+
+
+def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
+    """A project, or a worktree of the main one beside it, with its settings cache; gives the environment for it."""
+    env = {"HOME": str(root.parent), "CLAUDE_PROJECT_DIR": str(root), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    env |= _VARIABLES.get(where, {})
+    if where not in _TREES:
+        files.make_folder(root / ".git")
+    else:
+        own = root.parent / Where.MAIN / ".git" / "worktrees" / where
+        files.write(own / "HEAD", "ref: refs/heads/side\n")
+        files.write(own / "commondir", "../..\n")
+        files.write(root / ".git", f"gitdir: {own}\n")
+    if where is Where.NONE:
+        return env
+    if where is not Where.BARE:
+        files.write(root / "ralph.yml", "# made for a measurement\n")
+    hook_state.write_settings(root, Loaded(_SETTINGS.get(where, Config()), {}, {}, ()), env=env)
+    return env
+
+
+def payload(case: Case, root: Path, turn: int = 0, number: int = 0) -> bytes:
+    """The case's event as Claude Code sends it, each case and turn in a session of its own."""
+    said = {
+        "session_id": f"{turn:08x}-{number:04x}{SESSION[13:]}",
+        "transcript_path": f"{root.parent}/.claude/projects/x/{SESSION}.jsonl",
+        "cwd": str(root),
+        "permission_mode": "default",
+        "hook_event_name": case.event,
+        **case.members,
+    }
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def report(found: Sequence[Cost]) -> list[str]:
+    """The table, a line each."""
+    lines = [f"{'':<32} {'median ms':>10} {'p99 ms':>9} {'ratio':>7}"]
+    for cost in found:
+        bar = "" if not cost.at_most else f"  at most {cost.at_most:g}: {'ok' if cost.kept else 'BROKEN'}"
+        lines.append(f"{cost.name:<32} {cost.median:10.2f} {cost.p99:9.2f} {cost.ratio:7.2f}{bar}")
+    return lines
 
 
 def started(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> float:
-    """The seconds that a command took, started as a host starts it."""
-    begun = time.perf_counter()
+    """Return the CPU seconds that a command took, started as a host starts it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         command, input=stdin, env=dict(env), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
     )
-    return time.perf_counter() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> list[str]:
     """The table."""
     stub = Path(ralph.hooks.__file__).with_name("run.py")
     with tempfile.TemporaryDirectory() as folder:
-        found = bench_hooks.measure(
+        found = measure(
             Path(folder),
             started,
             interpreter=sys.executable,
@@ -39,7 +316,7 @@ def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> 
             records=records,
             others={"other hook": other} if other else None,
         )
-    return bench_hooks.report(found)
+    return report(found)
 
 
 if __name__ == "__main__":
