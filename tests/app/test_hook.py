@@ -12,7 +12,7 @@ from tests.hooks.world import SESSION, World, world
 
 from ralph import paths
 from ralph.app import hook, hook_state, index, usage
-from ralph.capture.event import Happening
+from ralph.capture.events import Happening
 from ralph.context import render
 from ralph.errors import Unreadable
 from ralph.formats.log import parse_log

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import bash, event
 
-from ralph.capture.classify import failure_line, verdict
 from ralph.capture.commands import Check, check_of, parts
-from ralph.capture.event import Event
+from ralph.capture.events import Event
+from ralph.capture.pipeline import failure_line, verdict
 from ralph.model.record import ObservationKind
 
 CHECKS = """

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, bash, event, recorded
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
 
-from ralph.capture.event import Event
-from ralph.capture.hosts import event_of
-from ralph.capture.pipeline import interpret, observe, without_injected
-from ralph.capture.trim import LIMIT
+from ralph.capture.events import Event, event_of
+from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
 from ralph.formats.log import decode_record, encode_line, encode_record
 from ralph.model import ids
 from ralph.model.marks import INJECTED, NOTE

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS
 
+from ralph.capture.pipeline import LIMIT, first_line, squeeze, trim
 from ralph.capture.privacy import find_secrets, redact
-from ralph.capture.trim import LIMIT, first_line, squeeze, trim
 
 TEXTS = st.lists(st.sampled_from(["a", "word ", "\n", "[redacted: api key]", "x" * 90, "é", "line of text\n"])).map(
     "".join

@@ -11,7 +11,7 @@ from tests.cli.runner import Block, page
 from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
-from ralph.capture.event import Event, Happening
+from ralph.capture.events import Event, Happening
 from ralph.capture.pipeline import Rules, no_machine_prompts
 from ralph.context import recall, render
 from ralph.context.recall import CitationCache, Recalled, RecallOptions

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import citation_cache, hook_state, index, logs, memory, usage
-from ralph.capture import summarize
+from ralph.capture import summary as summaries
 from ralph.context import brief, budget, recall, render
 from ralph.context.brief import Brief, BriefCaps, SessionRecap
 from ralph.context.tokens import estimate
@@ -233,9 +233,9 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
 def _came_to_its_end(connection: sqlite3.Connection, name: str) -> bool:
     """Whether the last thing that is known of a session is what the agent said at its end."""
     last = "session_id = ? ORDER BY seq DESC LIMIT 1"
-    return all(summarize.is_message(each) for _, each in rows.stored(connection, Family.OBSERVATION, last, (name,)))
+    return all(summaries.is_message(each) for _, each in rows.stored(connection, Family.OBSERVATION, last, (name,)))
 
 
 def _summed_up(connection: sqlite3.Connection, name: str) -> str:
     found = rows.of_session(connection, name, most=_MOST_OBSERVATIONS)
-    return summarize.text(summarize.summary(found), summarize.TOKENS, estimate)
+    return summaries.text(summaries.summary(found), summaries.TOKENS, estimate)

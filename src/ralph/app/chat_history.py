@@ -14,8 +14,8 @@ from pathlib import Path
 from ralph.app import session as sessions
 from ralph.app.logs import log_file, moment
 from ralph.app.session import Session
-from ralph.capture import summarize
-from ralph.capture.trim import first_line
+from ralph.capture import summary as summaries
+from ralph.capture.pipeline import first_line
 from ralph.formats.log import parse_log
 from ralph.model.record import ObservationKind, Record
 from ralph.store import files
@@ -95,9 +95,9 @@ def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) 
 def _iterate_turns(records: Sequence[Record], texts: Mapping[str, str]) -> Iterator[Turn]:
     tools: list[ToolUse] = []
     for record in records:
-        if summarize.is_message(record):
+        if summaries.is_message(record):
             yield Turn(Speaker.ASSISTANT, record.created_at, texts.get(record.id, record.text), tuple(tools))
-        elif summarize.is_prompt(record):
+        elif summaries.is_prompt(record):
             if tools:
                 yield Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools))
             yield Turn(Speaker.USER, record.created_at, texts.get(record.id, record.text))

@@ -16,8 +16,8 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import index
 from ralph.app.logs import log_file, moment
-from ralph.capture import summarize
-from ralph.capture.event import Action, Event, Happening
+from ralph.capture import summary as summaries
+from ralph.capture.events import Action, Event, Happening
 from ralph.capture.pipeline import observe, of_loop, without_injected
 from ralph.capture.privacy import Redactor, redact
 from ralph.formats.log import encode_line, encode_record, parse_log
@@ -36,7 +36,7 @@ PREFIX = "chat"
 _CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
 _LONGEST = 200_000
 """Characters of one text that are stored."""
-_TEXT_EVENTS = {Happening.USER_PROMPT_SUBMIT: summarize.is_prompt, Happening.STOP: summarize.is_message}
+_TEXT_EVENTS = {Happening.USER_PROMPT_SUBMIT: summaries.is_prompt, Happening.STOP: summaries.is_message}
 
 
 class Mode(StrEnum):
@@ -208,6 +208,6 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
     lines = [encode_record(each) for each in missing]
     if full_texts:
         lines.append(encode_line("session", {"id": chat.id, "messages": full_texts}))
-    count = sum(summarize.is_prompt(each) or summarize.is_message(each) for each in (*recorded, *missing))
+    count = sum(summaries.is_prompt(each) or summaries.is_message(each) for each in (*recorded, *missing))
     first = next(filter(None, (each.created_at for each in recorded)), began)
     append_chat(root, chat, lines, at=event_time(), began=first, messages=count, patterns=privacy.patterns)

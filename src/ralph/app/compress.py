@@ -17,7 +17,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import index, logs
 from ralph.app.summary import Improved
-from ralph.capture import summarize
+from ralph.capture import summary as summaries
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict
 from ralph.formats.log import LOG_VERSION, LogLine, encode_line, encode_record, parse_log
@@ -224,8 +224,8 @@ def _told(name: str, own: Sequence[_Piece], records: Sequence[Record], last: str
 
 def _summed_up(own: Sequence[_Piece], records: Sequence[Record]) -> dict[str, object]:
     """The stored summary where it stands behind all that happened, else one that is made now."""
-    found = summarize.summary(records)
-    made: dict[str, object] = {"summary": summarize.text(found, SUMMARY, estimate), "tags": list(found.tags)}
+    found = summaries.summary(records)
+    made: dict[str, object] = {"summary": summaries.text(found, SUMMARY, estimate), "tags": list(found.tags)}
     for piece in reversed(own):
         if piece.records:
             break
@@ -278,10 +278,10 @@ def choose_observations(records: Sequence[Record]) -> list[Record]:
 
 def _first_and_last(records: Sequence[Record]) -> Iterator[int]:
     """What was asked first, what was said of a decision, and the last answer."""
-    asked = [number for number, record in enumerate(records) if summarize.is_prompt(record)]
+    asked = [number for number, record in enumerate(records) if summaries.is_prompt(record)]
     real = [number for number in asked if not records[number].text.lstrip().startswith("/")]
     yield from (real or asked)[:1]
-    answers = [number for number, record in enumerate(records) if summarize.is_message(record)]
+    answers = [number for number, record in enumerate(records) if summaries.is_message(record)]
     yield from answers[-1:]
     seen: set[str] = set()
     for number, record in enumerate(records):

@@ -16,9 +16,8 @@ from ralph import paths
 from ralph.app import hook_state, index, sight, usage
 from ralph.app.logs import log_file
 from ralph.app.usage import Injection
-from ralph.capture import summarize
-from ralph.capture.event import Event, Happening
-from ralph.capture.hosts import event_of
+from ralph.capture import summary as summaries
+from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe, of_loop, session_of
 from ralph.context import render
 from ralph.context.tokens import estimate
@@ -168,8 +167,8 @@ def _context_json(name: str, text: str) -> str:
 def _summarize_session(root: Path, event: Event, config: Config) -> None:
     """A summary of the session so far, in place of the one before, and which of the injected records it used."""
     happened, stored = _happened(root, event, config)
-    found = summarize.summary(happened)
-    text = summarize.text(found, summarize.TOKENS, estimate)
+    found = summaries.summary(happened)
+    text = summaries.text(found, summaries.TOKENS, estimate)
     if text and text != stored:
         said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
         files.append(log_file(root, event.session), encode_line("session", said), root=paths.state_boundary(root))

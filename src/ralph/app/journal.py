@@ -15,8 +15,8 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import index, sight
 from ralph.capture.invisible_characters import clean_text
+from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
-from ralph.capture.trim import trim
 from ralph.context import brief as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
 from ralph.formats.log import (

@@ -16,9 +16,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ralph.app import chat_log, index, sight
-from ralph.app.search import SearchAnswer, ShownHit
-from ralph.capture import summarize
-from ralph.context import render, tokens
+from ralph.capture import summary as summaries
+from ralph.context import tokens
 from ralph.errors import Conflict, NotFound, NothingYet
 from ralph.model.query import Detail, Hit, SearchResult
 from ralph.model.record import Family, Record
@@ -181,8 +180,8 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY, within: 
         session = _with_prompt(connection, _found(connection, session_id, within))
         if session.summary:
             return Summarized(session, session.summary, stored=True)
-        made = summarize.summary(observations(connection, session.id))
-        return Summarized(session, summarize.text(made, budget, tokens.estimate), stored=False)
+        made = summaries.summary(observations(connection, session.id))
+        return Summarized(session, summaries.text(made, budget, tokens.estimate), stored=False)
 
     return index.ask(root, question)
 
@@ -204,9 +203,9 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
     """The session with what was asked first, how much was said, and its task; only the notes are read for it."""
     where = "session_id = ? AND type = 'note' ORDER BY seq"
     notes = [record for _, record in rows.stored(connection, Family.OBSERVATION, where, (rows.safe(session.id),))]
-    said = [record for record in notes if summarize.is_prompt(record) or summarize.is_message(record)]
+    said = [record for record in notes if summaries.is_prompt(record) or summaries.is_message(record)]
     task = session.task or next((record.origin.task for record in notes if record.origin.task), "")
-    return replace(session, prompt=summarize.goal(notes), messages=len(said), task=task)
+    return replace(session, prompt=summaries.goal(notes), messages=len(said), task=task)
 
 
 def _found(connection: sqlite3.Connection, session_id: str, within: str = "") -> Session:

@@ -12,8 +12,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ralph.capture.secret_values import words_of
-
 
 class Check(StrEnum):
     """What a command makes sure of."""
@@ -71,15 +69,21 @@ def parts(command: str) -> list[Part]:
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-_STARTERS = words_of(
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_STARTERS = _word_set(
     """if then else elif do while until ! { time exec command builtin nohup sudo doas nice ionice stdbuf unbuffer
     setsid xvfb-run timeout gtimeout env dotenv chronic caffeinate"""
 )
-_STARTER_VALUES = words_of(
+_STARTER_VALUES = _word_set(
     """-n -u -k -s -p -C --signal --kill-after --project --directory --package --python --with --extra --group
     --only-group --env-file --name"""
 )
-_SCRIPT_VALUES = words_of("-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t")
+_SCRIPT_VALUES = _word_set("-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t")
 """Options that take the next word with them."""
 _RUNNERS: Mapping[str, Words] = {
     **dict.fromkeys("uv poetry pipenv pdm hatch rye pixi conda micromamba pipx coverage".split(), ("run",)),
@@ -89,7 +93,7 @@ _RUNNERS: Mapping[str, Words] = {
 }
 """Programs that run another one, after one of these words."""
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
-_SHELLS = words_of("bash sh zsh dash ksh")
+_SHELLS = _word_set("bash sh zsh dash ksh")
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 
 
@@ -197,12 +201,12 @@ build | hugo mkdocs jekyll | build
 """
 """Kind, programs, and the first words that make it one (`*`: any, `-`: none at all)."""
 
-_NO_RUN = words_of(
+_NO_RUN = _word_set(
     """--watch --watchAll --help -h --version -V --list --collect-only --co --listTests --list-tests --init --showConfig
     --dry-run -N"""
 )
-_FORMATTERS = words_of("prettier black isort rustfmt gofmt shfmt yapf autopep8 clang-format dprint")
-_FORMATS = words_of("cargo ruff mix dart dotnet deno terraform tofu")
+_FORMATTERS = _word_set("prettier black isort rustfmt gofmt shfmt yapf autopep8 clang-format dprint")
+_FORMATS = _word_set("cargo ruff mix dart dotnet deno terraform tofu")
 _ASKS = ("--check", "-check", "--list-different", "-l", "--diff", "--verify-no-changes", "--set-exit-if-changed", "-c")
 """With these a formatter only says what it would change."""
 
@@ -212,7 +216,7 @@ def _rows() -> Mapping[str, tuple[tuple[Check, frozenset[str]], ...]]:
     for row in _TABLE.strip().splitlines():
         kind, names, verbs = (cell.strip() for cell in row.split("|"))
         for name in names.split():
-            rows[name] = (*rows.get(name, ()), (Check(kind), words_of(verbs)))
+            rows[name] = (*rows.get(name, ()), (Check(kind), _word_set(verbs)))
     return rows
 
 
@@ -235,14 +239,14 @@ def kind_of(program: str, arguments: Words) -> Check | None:
 
 # --- targets of npm, make and their like --------------------------------------------------------
 
-_PACKAGED = words_of("npm yarn pnpm bun turbo lerna deno composer mise nx rush")
+_PACKAGED = _word_set("npm yarn pnpm bun turbo lerna deno composer mise nx rush")
 """Where only the first word is the script's name; the others are its arguments."""
-_TARGETED = _PACKAGED | words_of(
+_TARGETED = _PACKAGED | _word_set(
     "make gmake just task rake invoke inv gradle gradlew mvn mvnw ant grunt gulp doit poe earthly lake waf hatch"
 )
-_BY_DEFAULT = words_of("make gmake ant mvn mvnw ninja")
+_BY_DEFAULT = _word_set("make gmake ant mvn mvnw ninja")
 """Programs that build when they are given no target."""
-_VERBS = words_of("run run-script run-many workspaces foreach task recursive affected")
+_VERBS = _word_set("run run-script run-many workspaces foreach task recursive affected")
 _ENDS = r"(?:[:\-_./]\S*)?"
 _TARGETS = tuple(
     (kind, re.compile(f"(?:{names}){_ENDS}|\\S*[:\\-_](?:{last})"))

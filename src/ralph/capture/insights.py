@@ -18,9 +18,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import Check, Words, check_of, parts, programs
-from ralph.capture.observation import when
+from ralph.capture.pipeline import first_line, trim, when
 from ralph.capture.similarity import TextMatcher
-from ralph.capture.trim import first_line, trim
 from ralph.formats.text import normalise_text
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
 

@@ -1,26 +1,25 @@
-"""From an Event to the observation that may be kept: a list of plain functions, each of which may say no.
+"""Make the observation of an Event that may be stored: a list of plain functions, each of which may drop it.
 
-The order is the safety. Files that nobody may know of are looked for first, in the event as it came. Then
-every text of the event is redacted, in the order in which the host told it, so that a private part that is
-opened in one member and never closed hides those after it. Only then is anything cut, judged or rendered,
-and what was rendered is redacted once more (`observation`), because there key and value stand together.
-The same functions read the raw lines of the log (`interpret`), so that a line that the screen let pass by
-mistake still does not reach the index.
-`tests/capture/test_pipeline.py` puts secrets and private parts everywhere and looks for them in every field.
+The order is the safety. Private paths are searched first, in the event as it came. Then every text is redacted in the
+order of the payload, so that a private part that one member opens hides those after it. Only then is anything cut,
+classified or rendered, and what was rendered is redacted once more, because key and value meet only there. The same
+functions read the raw lines of the log (`interpret`). The id of an observation is derived from what is stored.
 """
 
+import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
 
-from ralph.capture.commands import programs
-from ralph.capture.event import Action, Change, Event, Happening, outline, whole_number
-from ralph.capture.hosts import event_of
+from ralph.capture.commands import Check, check_of, programs
+from ralph.capture.events import Action, Change, Event, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
-from ralph.capture.observation import record_of, when
 from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
+from ralph.capture.secret_values import MARKER
 from ralph.model.marks import INJECTED, NOTE, human_prompt
-from ralph.model.record import Record
+from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +243,298 @@ def _block_end(text: str, start: int) -> int:
         return line + 1 if line >= 0 else len(text)
     closing = re.compile(rf"{_BREAK}{opening['fence']}(?!`){_BREAK}?").search(text, opening.end())
     return closing.end() if closing else len(text)
+
+
+# --- the kind of an event -----------------------------------------------------------------------
+
+_REACH = 40_000
+"""How much of either end of an output is read."""
+_FAILURE = r"""(?mx)
+    \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?(?:failed|failures?|failing|fails|errored)\b
+    |^(?:FAILED|FAIL|ERRORS!|FAILURES!)(?:[ ]\(|\b[:!]|[ \t]+\S|$)|^ERROR[ ]\S+(?:::|\.py)
+    |^[ ]*---[ ]FAIL:|\btest[ ]result:[ ]FAILED
+    |\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed):?[ =]{1,8}[1-9]|\bFailed!
+    |=[ ][^=\n]{0,80}\b[1-9]\d{0,6}[ ]errors?\b
+    |\bFound[ ][1-9]\d{0,6}[ ]errors?\b(?![ ]\(\d+[ ]fixed,[ ]0[ ]remaining)
+    |\([1-9]\d{0,6}[ ]errors?[,)]|^[ ]*[1-9]\d{0,6}[ ]errors?(?:,|$|[ ]generated)
+    |\berror[ ]?(?:TS|CS|FS|BC|MSB|NU|LNK|C)\d{2,6}\b
+    |^[ ]*error(?:\[E\d{4}\])?:[ ]
+    |^[^\s:][^\n:]{0,300}:\d{1,7}:(?:\d{1,7}:)?[ ](?:fatal[ ])?error\b
+    |^[^\s:]{1,300}:\d{1,7}:\d{1,7}:[ ][A-Z]{1,4}\d{1,4}\b
+    |^(?:\./)?[^\s:]{1,300}\.go:\d{1,7}:\d{1,7}:[ ]
+    |^npm[ ](?:ERR!|error\b)|^error[ ]Command[ ]failed|^[ ]?(?:ERR_PNPM|ELIFECYCLE)|\bMissing[ ]script:
+    |^g?make(?:\[\d+\])?:[ ]\*\*\*|^ninja:[ ]build[ ]stopped|^CMake[ ]Error|\bexited[ ]with[ ]code[ ][1-9]
+    |\bBUILD[ ]FAIL(?:ED|URE)\b|\bBuild[ ]FAILED\b|\*\*[ ](?:BUILD|TEST)[ ]FAILED|\bFAILED[ ]TO[ ]BUILD\b
+    |\bdid[ ]NOT[ ]complete[ ]successfully|\bThe[ ]following[ ]tests[ ]FAILED|\bFAILED[ ]\|
+    |\bwould[ ]reformat\b|\bCode[ ]style[ ]issues\b|^[ ]*✖[ ]|^not[ ]ok[ ]\d|^\#[ ]fail[ ][1-9]|^\#\#\[error\]
+    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\)|^(?:Uncaught[ ])?(?:Syntax|Reference|ModuleNotFound|Import)Error:[ ]
+    |^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$
+"""
+_PLAIN_FAILURE = r"""(?mx)
+    ^npm[ ](?:ERR!|error[ ]code)|^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$|^fatal:[ ]
+    |^error:[ ](?:failed|could[ ]not|cannot|unable)\b|^ERROR:[ ](?:Could[ ]not|Failed|No[ ]matching)
+    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
+"""
+"""What also other commands say only when they fail."""
+_VIEWERS = frozenset(
+    """cat bat less more head tail grep rg ag sed awk jq yq echo printf ls find fd tree diff git gh journalctl docker
+    kubectl wc sort uniq cut strings xxd curl wget history man""".split()
+)
+
+
+def failure_line(output: str, *, check: bool = True) -> str:
+    """The first line with which an output says that something failed, or ""."""
+    text = output if len(output) <= 2 * _REACH else f"{output[:_REACH]}\n{output[-_REACH:]}"
+    found = re.compile(_FAILURE if check else _PLAIN_FAILURE).search(text)
+    if found is None:
+        return ""
+    start = text.rfind("\n", 0, found.start()) + 1
+    end = text.find("\n", found.end())
+    return text[start : end if end >= 0 else len(text)].strip()
+
+
+def _views(command: str) -> bool:
+    """Whether a command shows something that was written before: what it says did not happen now."""
+    return any(program[0] in _VIEWERS for program in programs(command))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The kind of an event, what was checked, and the line that says what went wrong."""
+
+    kind: ObservationKind
+    check: Check | None = None
+    sign: str = ""
+
+
+def verdict(event: Event) -> Verdict:
+    """What an event was."""
+    if event.happening in (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP):
+        return Verdict(ObservationKind.NOTE)
+    command = event.parameters.get("command")
+    checking = check_of(command) if event.action is Action.SHELL and isinstance(command, str) else None
+    check = checking.kind if checking else None
+    output = event.error or event.response
+    if event.failed or event.exit_code:
+        return Verdict(ObservationKind.ERROR, check, failure_line(output) if check else "")
+    if event.action is not Action.SHELL or not isinstance(command, str) or _in_background(event):
+        return Verdict(ObservationKind.TOOL_USE)
+    if checking is None:
+        sign = "" if event.exit_code == 0 or _views(command) else failure_line(output, check=False)
+        return Verdict(ObservationKind.ERROR if sign else ObservationKind.TOOL_USE, None, sign)
+    sign = "" if event.exit_code == 0 and checking.last else failure_line(output)
+    return Verdict(ObservationKind.ERROR if sign else ObservationKind.SUCCESS, check, sign)
+
+
+def _in_background(event: Event) -> bool:
+    """Whether the command was only started."""
+    return any(event.parameters.get(key) is True for key in ("run_in_background", "is_background"))
+
+
+# --- the record ---------------------------------------------------------------------------------
+
+_TITLE = 120
+_COMMAND = 1_000
+_ERROR = 200
+_ASKED = 800
+_DIFF = 1_200
+_SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url", "pattern", "file_path", "path")
+"""What a call is about, the best first."""
+
+
+def record_of(event: Event, patterns: Sequence[str] = ()) -> Record | None:
+    """The observation of a redacted event, or None when nothing is left of it."""
+    seen = verdict(event)
+    title, asked, told = _title_and_texts(event)
+    if not (asked.strip() or told.strip()) or not title:
+        return None
+    asked, told = (redact(squeeze(part), patterns).text.strip("\n") for part in (asked, told))
+    asked = trim(asked, _ASKED if told else LIMIT)
+    text = redact(f"{asked}\n{trim(told, LIMIT - len(asked) - 1)}".strip("\n"), patterns).text
+    title = redact(first_line(title, _TITLE), patterns).text
+    extra = {
+        key: _redact_value(value, patterns) for key, value in _extra(event, seen).items() if value not in ("", None)
+    }
+    moment = when(event.at)
+    origin = Origin(
+        by=_BY.get(event.happening, "tool"),
+        session=event.session,
+        agent=event.host,
+        files=tuple(path for path in event.files if path),
+    )
+    record = Record(
+        id="",
+        kind=seen.kind,
+        text=trim(text),
+        family=Family.OBSERVATION,
+        title=title,
+        status=Status.RAW,
+        scope=Scope.SESSION,
+        origin=origin,
+        created_at=event.at if moment is not None else "",
+        extra=extra,
+    )
+    return _identified(record, moment, event.call)
+
+
+_BY = {
+    Happening.USER_PROMPT_SUBMIT: "human",
+    Happening.STOP: "agent",
+    Happening.SUBAGENT_STOP: "agent",
+}
+
+
+def when(at: str) -> datetime | None:
+    """The moment that a timestamp means, or None."""
+    try:
+        moment = datetime.fromisoformat(at)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _identified(record: Record, moment: datetime | None, call: str) -> Record:
+    """The record with the id that its content gives it."""
+    extra = sorted((key, str(value)) for key, value in record.extra.items())
+    parts = (record.created_at, call, record.origin, record.kind.value, record.title, record.text, extra)
+    digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    unix = max(0, int(moment.timestamp())) if moment else 0
+    return Record(**{**record.__dict__, "id": f"obs-{unix}-{digest[:6]}"})
+
+
+def _redact_value(value: object, patterns: Sequence[str]) -> object:
+    return redact(value, patterns).text if isinstance(value, str) else value
+
+
+def _extra(event: Event, seen: Verdict) -> Mapping[str, object]:
+    """What later readers ask for by name."""
+    command = _parameter(event, "command") if event.action is Action.SHELL else ""
+    error = ""
+    if seen.kind is ObservationKind.ERROR:
+        error = first_line(seen.sign or event.error or event.response, _ERROR)
+    return {
+        "tool": event.tool,
+        "command": trim(command, _COMMAND),
+        "check": seen.check.value if seen.check else "",
+        "exit_code": event.exit_code,
+        "error": error,
+        "agent_id": event.agent,
+    }
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def _title_and_texts(event: Event) -> tuple[str, str, str]:
+    """The title, what was asked, and what came of it."""
+    if event.happening is Happening.USER_PROMPT_SUBMIT:
+        return "prompt", event.prompt, ""
+    if event.happening in (Happening.STOP, Happening.SUBAGENT_STOP):
+        return "answer", event.message, ""
+    tool = first_line(event.tool, 100)
+    code = f"exit code {event.exit_code}" if event.exit_code is not None else ""
+    told = "\n".join(dict.fromkeys(part for part in (code, event.error, event.response) if part))
+    places = "\n".join(event.files) or _listed(event.parameters)
+    if event.action is Action.SHELL:
+        said, description = _parameter(event, "command"), _parameter(event, "description")
+        asked = [f"$ {said}" if said else "", f"# {description}" if description else ""]
+        return f"{tool}: {first_line(said, _TITLE)}" if said else tool, "\n".join(filter(None, asked)), told
+    if event.action is Action.CHANGE:
+        return f"{tool} {', '.join(event.files[:3])}".strip(), places, _diff(event.changes, told)
+    if event.action is Action.READ:
+        return f"{tool} {', '.join(event.files[:3])}".strip(), places, told
+    subject = next(filter(None, (_parameter(event, key) for key in _SUBJECTS)), "")
+    return f"{tool}: {first_line(subject, _TITLE)}" if subject else tool, _listed(event.parameters), told
+
+
+def _parameter(event: Event, key: str) -> str:
+    found = event.parameters.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _listed(parameters: Mapping[str, object]) -> str:
+    return "\n".join(f"{key}: {outline(value)}" for key, value in parameters.items() if value not in (None, "", [], {}))
+
+
+def _diff(changes: Sequence[Change], told: str) -> str:
+    """The lines that differ, short: where the change was made is known from the file."""
+    several = len({change.path for change in changes}) > 1
+    lines = [line for change in changes for line in (*([change.path] if several else []), *_differing(change))]
+    return "\n".join(part for part in (trim("\n".join(lines), _DIFF), told) if part)
+
+
+def _differing(change: Change) -> Iterator[str]:
+    before, after = change.before.split("\n"), change.after.split("\n")
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    before, after = before[same:], after[same:]
+    while before and after and before[-1] == after[-1]:
+        before.pop()
+        after.pop()
+    yield from (f"- {line}" for line in before if line.strip())
+    yield from (f"+ {line}" for line in after if line.strip())
+
+
+# --- short texts --------------------------------------------------------------------------------
+
+LIMIT = 2_000
+"""Characters of text in one observation."""
+_HEAD_SHARE = 0.55
+_NOTE_ROOM = 48
+_FEWEST_REPEATS = 3
+
+
+def trim(text: str, limit: int = LIMIT) -> str:
+    """The text when it is at most `limit` characters, else its head and tail around a note."""
+    if len(text) <= limit:
+        return text
+    room = limit - _NOTE_ROOM
+    if room < 2:
+        return text[: _outside_marker(text, max(limit, 0), last=False)]
+    head = _head(text, int(room * _HEAD_SHARE))
+    tail = _tail(text, len(text) - (room - int(room * _HEAD_SHARE)))
+    note = f"[... {tail - head:,} characters left out ...]"
+    before = "" if not head or text[head - 1] == "\n" else "\n"
+    after = "" if text[tail : tail + 1] in ("", "\n") else "\n"
+    return f"{text[:head]}{before}{note}{after}{text[tail:]}"
+
+
+def first_line(text: str, limit: int) -> str:
+    """The first line that says something, cut to `limit` characters."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    line = " ".join(line.split())
+    return line if len(line) <= limit else line[: _outside_marker(line, limit - 3, last=False)].rstrip() + "..."
+
+
+def squeeze(text: str) -> str:
+    """The text with each line that repeats itself said once, and how often."""
+    said: list[str] = []
+    for line, group in groupby(text.split("\n")):
+        times = sum(1 for _ in group)
+        note = f"[the line above, {times - 1:,} more times]"
+        if times >= _FEWEST_REPEATS and (times - 1) * (len(line) + 1) > len(note) + 1:
+            said += [line, note]
+        else:
+            said += [line] * times
+    return "\n".join(said)
+
+
+def _head(text: str, end: int) -> int:
+    """Where the head ends: behind a whole line, unless that would cost more than half of it."""
+    line = text.rfind("\n", 0, end) + 1
+    return line if line >= end // 2 else _outside_marker(text, end, last=False)
+
+
+def _tail(text: str, start: int) -> int:
+    """Where the tail begins, by the same rule."""
+    line = text.find("\n", start) + 1
+    return line if 0 < line <= start + (len(text) - start) // 2 else _outside_marker(text, start, last=True)
+
+
+def _outside_marker(text: str, at: int, *, last: bool) -> int:
+    """A place to cut that is in no marker: in front of it, or behind it."""
+    for marker in re.compile(MARKER).finditer(text, max(0, at - 64), at + 64):
+        if marker.start() < at < marker.end():
+            return marker.end() if last else marker.start()
+    return at

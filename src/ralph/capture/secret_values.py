@@ -294,8 +294,3 @@ def meets(condition: str, value: str) -> bool:
     if condition == "any":
         return True
     return (condition == "random" or grade(value) >= GRADES[condition]) and is_random(value)
-
-
-def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
-    return frozenset(text.split())

@@ -76,7 +76,7 @@ def _question(host: str, payload: Payload) -> str:
 
     prompt = payload.text("prompt")
     if host == "gemini" and prompt.lstrip().startswith(("<hook_context>", "<session_context>")):
-        from ralph.capture.hosts.gemini import asked as without_context  # for one host
+        from ralph.capture.events import without_context  # for one host
 
         prompt = without_context(prompt)
     first, *rest = prompt.split(_REDACTED)

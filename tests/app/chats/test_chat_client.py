@@ -11,7 +11,7 @@ from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook
 from ralph.app.chat_log import Mode, event_time
 from ralph.app.chats import ChatRequest
-from ralph.capture.event import Event, Happening
+from ralph.capture.events import Event, Happening
 from ralph.errors import UsageError
 from ralph.settings import Config
 

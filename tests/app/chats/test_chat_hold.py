@@ -13,7 +13,7 @@ from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook, session
 from ralph.app.chat_log import Mode, event_time
 from ralph.app.chats import ChatRequest
-from ralph.capture.event import Event, Happening
+from ralph.capture.events import Event, Happening
 from ralph.errors import Conflict, RalphError
 from ralph.model.work import Ask, Reply, StopReason
 from ralph.settings import Config

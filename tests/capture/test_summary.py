@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.capture import summarize
-from ralph.capture.event import Event, Happening
-from ralph.capture.hosts import event_of
+from ralph.capture import summary as summaries
+from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe
-from ralph.capture.summarize import Failure, Summary, compressed, summary, text
+from ralph.capture.summary import Failure, Summary, compressed, summary, text
 from ralph.context import tokens
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
@@ -252,4 +251,4 @@ class TestCompressed:
 
     def test_nothing_gives_nothing(self) -> None:
         assert compressed([], 100, tokens.estimate) == ""
-        assert summarize.goal([]) == ""
+        assert summaries.goal([]) == ""

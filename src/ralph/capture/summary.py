@@ -6,7 +6,6 @@ edited in between is how. Commands are compared without what does not change the
 variables in front, `2>&1`, a pipe into `tail`). `text` keeps whole lines within a budget, the most telling
 first, in a fixed order; `compressed` does the same for many old sessions (spec 3, "Compression"). The
 estimate of tokens is an argument, since `context` stands beside this folder and not below it.
-`tests/capture/test_summarize.py` proves it.
 """
 
 import re

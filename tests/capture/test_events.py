@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, event, recorded
 
-from ralph.capture.event import Action, Change, Event, Happening, files_of, outline, within, words_of
-from ralph.capture.hosts import event_of
-from ralph.capture.hosts.gemini import asked
+from ralph.capture.events import Action, Change, Event, Happening, event_of, files_of, outline, within, words_of
+from ralph.capture.events import without_context as asked
 
 IGNORED = {
     *"claude.InstructionsLoaded-session_start claude.PostCompact-auto claude.PostToolBatch claude.StopFailure".split(),
