@@ -8,6 +8,7 @@ from tests.app.chatting import HOST, Place, answers, place
 
 from ralph.app import chat_history, compress, forget, hook, index, session
 from ralph.app.chat_log import event_time
+from ralph.app.forget import ForgetRequest
 from ralph.capture.events import Event, Happening
 from ralph.model.query import Detail
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
