@@ -16,8 +16,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ralph.app import chat_log, index, sight
+from ralph.app.search import SearchAnswer, ShownHit
 from ralph.capture import summary as summaries
-from ralph.context import tokens
+from ralph.context import render, tokens
 from ralph.errors import Conflict, NotFound, NothingYet
 from ralph.model.query import Detail, Hit, SearchResult
 from ralph.model.record import Family, Record
