@@ -23,7 +23,8 @@ from bench.sessions import Words
 import ralph.hooks
 from bench import speed
 from ralph import paths
-from ralph.app import citations, hook_state, index, task
+from ralph.app import citations, hook_state, index
+from ralph.app.tasks import task
 from ralph.config import Loaded
 from ralph.formats.log import encode_line
 from ralph.settings import Config, Privacy

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 
 from ralph.app import json_shapes as shapes
-from ralph.app.feature import Listed as ListedFeature
+from ralph.app.feature import FeatureProgress as ListedFeature
 from ralph.app.session import Session
-from ralph.app.task import Listed as ListedTask
+from ralph.app.tasks.task import ListedTask
 from ralph.cli.loop import codes
 from ralph.cli.main import cli
 from ralph.config import KEYS, TRUSTED, as_json

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ralph.app import chat_history, chats, task
+from ralph.app import chat_history, chats
 from ralph.app.chat_log import Mode
 from ralph.app.chats import ChatReply, ChatRequest, TurnListener
 from ralph.app.logs import log_file
+from ralph.app.tasks import task
 from ralph.model.work import Ask, Reply, ToolCall
 from ralph.settings import Config
 from ralph.testing import ScriptedAgent

@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import index, journal, task
+from ralph.app import index, journal
+from ralph.app.tasks import task
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import render_insights
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import feature, task
+from ralph.app import feature
+from ralph.app.tasks import task
 from ralph.errors import NotFound, Refused
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -16,8 +16,10 @@ import pytest
 from tests.app.looping import Workshop, done, git, project
 
 from ralph import paths
-from ralph.app import insights, search, task_file, task_memory
+from ralph.app import insights, search
 from ralph.app.loop import Wish
+from ralph.app.tasks import board
+from ralph.app.tasks import task as progress
 from ralph.app.worktrees import drop, merge, worktree
 from ralph.capture.insights import places
 from ralph.formats.pages import parse_patterns, parse_region
@@ -99,7 +101,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
     shop.put("AGENTS.md", "# Working here\n\nBe kind.\n")
     git(shop.root, "add", "-A")
     git(shop.root, "commit", "-q", "-m", "agents")
-    names = [task_memory.add(shop.root, title, in_worktree=True).task.id for title in LESSONS]
+    names = [progress.add(shop.root, title, in_worktree=True).task.id for title in LESSONS]
     sides = (Side("refunds", names[0]), Side("dark mode", names[1]))
     barrier = threading.Barrier(2, timeout=120)
     seen: list[tuple[str, str]] = []
@@ -194,7 +196,7 @@ def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_not
     merged(both)
     for side in both.sides:
         assert insights.extract(both.root, side.task).updated == ()
-        assert task_memory.finish(both.root, side.task).promotion is not None
+        assert progress.complete(both.root, side.task).promotion is not None
     assert promoted(both) == sorted(LESSONS.values())
 
 
@@ -218,8 +220,8 @@ def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> No
     for side in both.sides:
         drop.drop(both.root, side.task)
         assert not worktree.checkout_folder(both.root, side.task).exists()
-        assert task_file.find(both.root, side.task).task.worktree is None
-    third = task_memory.add(both.root, "refunds in dark mode", in_worktree=True).task
+        assert board.find(both.root, side.task).task.worktree is None
+    third = progress.add(both.root, "refunds in dark mode", in_worktree=True).task
     own = Workshop(both.root)
     asks: list[Ask] = []
 

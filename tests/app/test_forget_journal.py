@@ -7,9 +7,10 @@ from tests.app.looping import PASSES, Workshop, project, says_done
 from tests.app.test_forget import SECRET
 
 from ralph import paths
-from ralph.app import forget, journal, task
+from ralph.app import forget, journal
 from ralph.app.forget import ForgetRequest
 from ralph.app.loop import Wish
+from ralph.app.tasks import task
 from ralph.errors import NotFound
 from ralph.formats.progress import parse_progress
 from ralph.testing import Step

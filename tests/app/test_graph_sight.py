@@ -8,7 +8,8 @@ from tests.app import side_by_side
 from tests.app.side_by_side import ONE_INSIGHT, TWO_INSIGHT, Both, entry, insight, observed, write
 
 from ralph import paths
-from ralph.app import graph, journal, task
+from ralph.app import graph, journal
+from ralph.app.tasks import task
 from ralph.errors import NotFound
 from ralph.formats.log import encode_record
 from ralph.formats.work import render_insights

@@ -9,7 +9,8 @@ from tests.capture.situations import NOTE, TEACHING, observed, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insights, journal, knowledge, on_record, review, task
+from ralph.app import insights, journal, knowledge, review
+from ralph.app.tasks import task
 from ralph.capture.insights import evidence, is_well_evidenced, places
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.formats.log import encode_record
@@ -105,10 +106,10 @@ def test_knowledge_belongs_to_the_iteration_that_gave_it(root: Path, name: str) 
 def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -> None:
     """An iteration that gave this as knowledge under one title, and ended within the same second as all others."""
     learned = knowledge.learn(root, [KnowledgeSigil("Nightly reset", ("db",), text)], run="run-1a2b3c4d")
-    said = on_record.known([(each.slug, each.change) for each in learned])
+    said = insights.knowledge_members([(each.slug, each.change) for each in learned])
     entry = JournalEntry(
         "run-1a2b3c4d", iteration, Outcome.DONE, task_id or name, session="scripted",
-        created_at="2999-01-01T00:00:00Z", extra={on_record.KNOWN: said},
+        created_at="2999-01-01T00:00:00Z", extra={insights.KNOWLEDGE_MEMBER: said},
     )  # fmt: skip
     journal.append(root, entry)
     insights.extract(root, name, run=entry.run, iteration=iteration)

@@ -6,9 +6,10 @@ import pytest
 from tests.app.looping import GOAL, PASSES, Workshop, ends, git, project, says_done, texts
 
 from ralph import paths
-from ralph.app import board, feature, index, loop, runs, scratchpad, search, task
-from ralph.app.board import status_of
+from ralph.app import feature, index, loop, runs, scratchpad, search
 from ralph.app.loop import Wish, apply_wish
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.query import Query

@@ -7,9 +7,10 @@ import pytest
 from tests.app.looping import GOAL, PASSES, Workshop, ends, project, says_done
 
 from ralph import paths
-from ralph.app import board, runs, task
-from ralph.app.board import status_of
+from ralph.app import runs
 from ralph.app.loop import Wish
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, Refused, UsageError
 from ralph.loop.state import EndReason, Run, exit_code
 from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus

@@ -7,7 +7,8 @@ import pytest
 from tests.app.looping import Workshop, project
 
 from ralph import paths
-from ralph.app import feature, knowledge, loop_prompt, memory, scratchpad, task
+from ralph.app import feature, knowledge, loop_prompt, memory, scratchpad
+from ralph.app.tasks import task
 from ralph.context.tokens import estimate
 from ralph.formats.sigils import read_sigils
 from ralph.loop.state import Run

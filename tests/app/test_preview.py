@@ -7,8 +7,9 @@ import pytest
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, hook_state, insights, memory, preview, task, task_memory, usage
+from ralph.app import briefing, hook_state, insights, memory, preview, usage
 from ralph.app.preview import Event, Preview
+from ralph.app.tasks import task
 from ralph.app.usage import Injection
 from ralph.errors import NotFound, UsageError
 from ralph.formats.work import parse_insights
@@ -162,7 +163,7 @@ class TestLoop:
 
     def test_a_finished_story_is_no_record(self, root: Path) -> None:
         prd = '{"userStories": [{"id": "US-001", "title": "Pay on one page", "priority": 1, "passes": true}]}'
-        name = task_memory.add(root, "checkout", prd=prd).task.id
+        name = task.add(root, "checkout", prd=prd).task.id
         found = preview.show(root, CONFIG, Event.LOOP, task=name)
         assert "- [x] US-001" in found.text
         assert not [each.id for each in found.items if each.id == "x"]

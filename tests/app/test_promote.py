@@ -9,8 +9,9 @@ from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insights, memory, promote, review, task
+from ralph.app import insights, memory, promote, review
 from ralph.app.promote import Target
+from ralph.app.tasks import task
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
 from ralph.model.record import MemoryKind, Record, Status

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import memory, promote, task
+from ralph.app import memory, promote
 from ralph.app.promote import Target
+from ralph.app.tasks import task
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
 from ralph.formats.work import render_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status

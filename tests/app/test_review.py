@@ -7,7 +7,8 @@ import pytest
 from tests.app.test_summary import program
 
 from ralph.agents import process
-from ralph.app import insights, review, task
+from ralph.app import insights, review
+from ralph.app.tasks import task
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats.work import render_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status

@@ -14,8 +14,9 @@ from tests.app.looping import GOAL, PASSES, Workshop, project, says_done
 
 from ralph import paths
 from ralph.agents import process
-from ralph.app import board, journal, knowledge, runs, task
-from ralph.app.board import status_of
+from ralph.app import journal, knowledge, runs
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.loop.state import Run
 from ralph.model import ids

@@ -6,8 +6,9 @@ import pytest
 from tests.app.test_insight import note
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
-from ralph.app import insights, memory, promote, task
+from ralph.app import insights, memory, promote
 from ralph.app.promote import PromotedCopy, Target, copies
+from ralph.app.tasks import task
 from ralph.model.record import Record
 
 

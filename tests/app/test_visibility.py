@@ -27,8 +27,9 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, chat_history, index, insights, journal, search, session, task
+from ralph.app import briefing, chat_history, index, insights, journal, search, session
 from ralph.app.search import SearchAnswer
+from ralph.app.tasks import task
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Detail, Query

@@ -19,7 +19,8 @@ from tests.cli.runner import Project, executable, terminal
 
 from ralph import paths
 from ralph.agents.process import is_alive, started_at
-from ralph.app import board, runs
+from ralph.app import runs
+from ralph.app.tasks import board
 from ralph.loop.state import Run
 from ralph.model.work import RunStatus
 

@@ -7,7 +7,7 @@ from tests.capture.test_insights import PROTO
 from tests.cli.runner import Project
 from tests.cli.test_init import git, repository
 
-from ralph.app import task
+from ralph.app.tasks import task
 
 __all__ = ["repository"]
 

@@ -11,7 +11,8 @@ from tests.hooks.test_answer import text_of
 from tests.hooks.world import World, hook, payload, world
 
 from ralph import paths
-from ralph.app import index, task
+from ralph.app import index
+from ralph.app.tasks import task
 from ralph.formats.work import render_insights
 
 LESSON = "EFROBSTUCK in src/frob.py goes away with `frobctl grease`."

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tests.app.test_session import about, line, put
 
-from ralph.app import journal, memory, task
+from ralph.app import journal, memory
+from ralph.app.tasks import task
 from ralph.model.record import MemoryKind, ObservationKind, Outcome
 from ralph.model.work import JournalEntry
 

@@ -7,7 +7,8 @@ from tests.app.test_session import line, put
 from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
-from ralph.app import memory, task
+from ralph.app import memory
+from ralph.app.tasks import task
 from ralph.context.tokens import estimate
 from ralph.model.record import ObservationKind
 

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Project
 from tests.mcp_server.talking import ERAS, Talk, talk
 
-from ralph.app import task
+from ralph.app.tasks import task
 from ralph.mcp.tools import TASKS
 
 

@@ -21,8 +21,9 @@ import pytest
 
 from ralph import paths
 from ralph.agents import process
-from ralph.app import board, runs, task
-from ralph.app.board import status_of
+from ralph.app import runs
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import status_of
 from ralph.formats.log import parse_log
 from ralph.model.work import RunStatus, TaskStatus
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.test_index import index_of, put
 
-from ralph.app import board
+from ralph.app.tasks import board
 from ralph.formats.log import encode_record
 from ralph.formats.work import render_insights, render_task
 from ralph.model.query import Query

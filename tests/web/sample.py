@@ -29,22 +29,10 @@ from tests.web.sample_live import quiet
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import (
-    chats,
-    citations,
-    graph,
-    index,
-    knowledge,
-    loop,
-    memory,
-    project,
-    promote,
-    review,
-    task,
-    task_memory,
-)
+from ralph.app import chats, citations, graph, index, knowledge, loop, memory, project, promote, review
 from ralph.app import insights as insight
 from ralph.app.chat_log import Mode
+from ralph.app.tasks import task
 from ralph.hooks.handler import run_event
 from ralph.model import ids
 from ralph.model.record import MemoryKind
@@ -218,7 +206,7 @@ class Maker:
             parent = tasks.get("checkout") if name in texts.PARTS_OF_CHECKOUT else None
             blocked = [tasks["invoice"]] if name == "mail" else []
             prd = texts.PRD if name == "checkout" else None
-            added = task_memory.add(
+            added = task.add(
                 self.root, title, description, priority=priority, parent=parent, blocked_by=blocked, prd=prd
             )
             tasks[name] = added.task.id

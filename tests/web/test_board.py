@@ -7,7 +7,8 @@ from tests.web.asking import Site, tags
 from tests.web.sample_live import Live
 from tests.web.sample_texts import SECRET
 
-from ralph.app import project, task
+from ralph.app import project
+from ralph.app.tasks import task
 from ralph.web.markdown import TAGS
 
 

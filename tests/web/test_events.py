@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.web.serving import Served, served
 
-from ralph.app import memory, project, task
+from ralph.app import memory, project
+from ralph.app.tasks import task
 
 
 @pytest.fixture

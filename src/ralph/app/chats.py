@@ -18,12 +18,13 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
-from ralph.app import agents, chat_log, task_file
+from ralph.app import agents, chat_log
 from ralph.app import session as sessions
 from ralph.app.chat_history import ChatHistory, read_history
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
 from ralph.app.hosts import servers
 from ralph.app.logs import log_file
+from ralph.app.tasks import board
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
@@ -100,7 +101,7 @@ def new(
 
 def _prepare(root: Path, config: Config, request: ChatRequest, agent: Agent | None = None) -> tuple[Chat, Agent, Task]:
     """Return a new chat with its agent and its task; nothing is written."""
-    work = task_file.find(root, request.task).task
+    work = board.find(root, request.task).task
     worker = agent or choose_agent(root, config, request)
     model = request.model or config.loop.model
     folder = relative_folder(root, _workplace(root, work))
@@ -157,7 +158,7 @@ def fork(
     )
     _check_mode(chat.mode, worker)
     try:
-        about = _render_task(task_file.find(root, old.task).task) if old.task else ""
+        about = _render_task(board.find(root, old.task).task) if old.task else ""
     except NotFound:  # it was dropped; the conversation about it still exists
         about = ""
     earlier = _render_history(read_history(root, old.id))

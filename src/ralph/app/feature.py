@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, task_file, text_cleaning
-from ralph.app.board import Unread, moment
+from ralph.app import text_cleaning
+from ralph.app.tasks import board
+from ralph.app.tasks.board import UnreadableFile, parse_time
 from ralph.capture import privacy
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, render_feature
@@ -23,7 +24,7 @@ from ralph.store import files
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class FeatureLocation:
     """A feature and the file that holds it."""
 
     feature: Feature
@@ -31,7 +32,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedFeature:
     """A new feature, its folder, and how many private parts were left out of its words."""
 
     feature: Feature
@@ -40,7 +41,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class FeatureProgress:
     """A feature, and how far its tasks are."""
 
     feature: Feature
@@ -49,10 +50,10 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FeatureView:
     """One feature with its tasks, its spec and its plan."""
 
-    listed: Listed
+    listed: FeatureProgress
     folder: Path
     tasks: tuple[Task, ...] = ()
     spec: str = ""
@@ -61,27 +62,27 @@ class Shown:
 
 def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
-) -> Added:
+) -> AddedFeature:
     """Make a new feature, with a spec.md and a plan.md to fill in."""
     named = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
     told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
-    task_file.keep_out_of_git(root)
+    board.keep_out_of_git(root)
     with files.lock(folder / "feature.json"):
         taken = {each.feature.id for each in _read(root)[0]}
         while (minted := ids.short("f")) in taken or (folder / minted).exists():
             pass
-        now = task_file.stamp()
+        now = board.stamp()
         feature = Feature(minted, named.text, told.text, created_at=now, updated_at=now)
         files.write(folder / minted / "feature.json", render_feature(feature), root=state, expect="")
         for name, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
             with contextlib.suppress(Conflict):  # somebody has written it already
                 files.write(folder / minted / name, text, root=state, expect="")
-    return Added(feature, folder / minted, named.private + told.private)
+    return AddedFeature(feature, folder / minted, named.private + told.private)
 
 
-def list_(root: Path) -> tuple[list[Listed], tuple[Unread, ...]]:
+def list_(root: Path) -> tuple[list[FeatureProgress], tuple[UnreadableFile, ...]]:
     """Every feature, the oldest first, and the files that could not be read."""
     found, unread = _read(root)
     everything = board.read(root)
@@ -89,12 +90,13 @@ def list_(root: Path) -> tuple[list[Listed], tuple[Unread, ...]]:
     for task in everything.tasks:
         done.setdefault(task.feature or "", []).append(task.id in everything.done)
     listed = [
-        Listed(each.feature, sum(done.get(each.feature.id, ())), len(done.get(each.feature.id, ()))) for each in found
+        FeatureProgress(each.feature, sum(done.get(each.feature.id, ())), len(done.get(each.feature.id, ())))
+        for each in found
     ]
     return listed, unread
 
 
-def find(root: Path, feature_id: str) -> Placed:
+def find(root: Path, feature_id: str) -> FeatureLocation:
     """The feature with this id; NotFound when there is none."""
     for each in _read(root)[0]:
         if each.feature.id == feature_id:
@@ -111,7 +113,7 @@ def names(root: Path, *given: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*wanted, *both)))
 
 
-def known(root: Path, name: str) -> str:
+def resolve_name(root: Path, name: str) -> str:
     """The id or title of a feature, as it is spelled; UsageError names those that there are when it is none.
 
     Where a project keeps no features, a name is a label of its own; what has the form of an id never is.
@@ -133,15 +135,15 @@ _ID = re.compile(r"f-[0-9a-f]{6}")
 _NAMED = 10
 
 
-def show(root: Path, feature_id: str) -> Shown:
+def show(root: Path, feature_id: str) -> FeatureView:
     """One feature with its tasks, its spec and its plan."""
     place = find(root, feature_id)
     everything = board.read(root)
     tasks = tuple(task for task in everything.tasks if task.feature == feature_id)
     count = sum(task.id in everything.done for task in tasks)
     folder = place.path.parent
-    listed = Listed(place.feature, count, len(tasks))
-    return Shown(listed, folder, tasks, _words(folder / "spec.md"), _words(folder / "plan.md"))
+    listed = FeatureProgress(place.feature, count, len(tasks))
+    return FeatureView(listed, folder, tasks, _words(folder / "spec.md"), _words(folder / "plan.md"))
 
 
 def spec(root: Path, feature_id: str) -> str:
@@ -160,23 +162,23 @@ def _words(path: Path) -> str:
     return "" if is_unwritten(bare) else bare
 
 
-def _read(root: Path) -> tuple[list[Placed], tuple[Unread, ...]]:
+def _read(root: Path) -> tuple[list[FeatureLocation], tuple[UnreadableFile, ...]]:
     """Every feature, the oldest first; of two with one id the first counts."""
-    placed: dict[str, Placed] = {}
-    unread: list[Unread] = []
+    placed: dict[str, FeatureLocation] = {}
+    unread: list[UnreadableFile] = []
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
         try:
             document = parse_feature(files.read(path) or "")
         except RalphError as error:
-            unread.append(Unread(path, error.message.removeprefix(f"{path}: ")))
+            unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
         feature = document.feature
         if feature is None:
             first = document.problems[0] if document.problems else None
-            unread.append(Unread(path, f"line {first.line}: {first.what}" if first else "it holds no feature"))
+            unread.append(UnreadableFile(path, f"line {first.line}: {first.what}" if first else "it holds no feature"))
         elif feature.id in placed:
-            unread.append(Unread(path, f"a second feature has the id {feature.id}"))
+            unread.append(UnreadableFile(path, f"a second feature has the id {feature.id}"))
         else:
-            placed[feature.id] = Placed(feature, path)
-    ordered = sorted(placed.values(), key=lambda each: (moment(each.feature.created_at), each.feature.id))
+            placed[feature.id] = FeatureLocation(feature, path)
+    ordered = sorted(placed.values(), key=lambda each: (parse_time(each.feature.created_at), each.feature.id))
     return ordered, tuple(unread)

@@ -4,7 +4,7 @@ The graph is a cache beside the index, brought up to date by whoever asks (`aske
 is made in memory for one question. People name a node by its id, by a record's title, or by the bare path, task or
 tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true up to now, and say what no longer
 is; what is stated from a later day on is not told before that day;
-`search` answers with what holds now. Within a task, what is another task's own is not there (`app/graph_sight.py`).
+`search` answers with what holds now. Within a task, what is another task's own is not there (`app/visibility.py`).
 A search looks for words and meaning with the engine of `ralph search`, and then
 walks from the hits. `tests/app/test_graph.py` proves it.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
-from ralph.app import graph_sight, index, meaning, superseded
+from ralph.app import index, meaning, superseded, visibility
 from ralph.app.text_cleaning import clean_text
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
@@ -154,7 +154,7 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphOverview:
         if task:
-            return _visible_overview(graph, graph_sight.of(graph, connection, task))
+            return _visible_overview(graph, visibility.graph_visibility(graph, connection, task))
         busiest = stored.busiest(graph, _MAX_BUSIEST)
         nodes = stored.nodes(graph, [key for key, _ in busiest])
         return GraphOverview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
@@ -178,7 +178,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """A node with all that is said of it, edges that somebody stated first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> NodeView:
-        sight = graph_sight.of(graph, connection, task)
+        sight = visibility.graph_visibility(graph, connection, task)
         key = find_node(graph, name, sight)
         rows_there = sorted({row for row in stored.around(graph, [key]) if sight.allows(row.source, row.target)})
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
@@ -187,9 +187,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
         ]
         today = ids.today()
         held = [
-            (edge, other)
-            for edge, other in edges
-            if (edge.holds(at) and other.holds(at) if at else edge.has_begun(today))
+            (edge, other) for edge, other in edges if (edge.holds(at) and other.holds(at) if at else edge.begun(today))
         ]
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
         return NodeView(nodes[key], _record(connection, nodes[key]), tuple(held))
@@ -210,7 +208,7 @@ def neighbors(
     """What is within some hops of a node, the nearest first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[ReachedNode]:
-        sight = graph_sight.of(graph, connection, task)
+        sight = visibility.graph_visibility(graph, connection, task)
         key = find_node(graph, name, sight)
         return walking.neighbours(
             graph, key, hops=hops, types=types, relations=relations, at=at, visibility=sight, by=ids.today()
@@ -223,7 +221,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> G
     """A shortest way between two nodes."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphPath:
-        sight = graph_sight.of(graph, connection, task)
+        sight = visibility.graph_visibility(graph, connection, task)
         keys = find_node(graph, start, sight), find_node(graph, end, sight)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, at=at, visibility=sight, by=ids.today())
@@ -256,7 +254,7 @@ def search(
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
         seeds = _seeds(graph, connection, ranked) | _named_nodes(graph, words)
         known = stored.nodes(graph, seeds)
-        sight = graph_sight.of(graph, connection, task)
+        sight = visibility.graph_visibility(graph, connection, task)
         kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
         hits = walking.walk(graph, kept, hops=hops, at=when, visibility=sight, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.app import board, graph, meaning
+from ralph.app import graph, meaning
+from ralph.app.tasks import board
 from ralph.errors import NotFound, RalphError
 from ralph.formats.graphiti import Embeddings, edges_text, embeddings_bytes, nodes_text, sort_nodes
 from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import hook_state, index, sight, usage
+from ralph.app import hook_state, index, usage, visibility
 from ralph.app.logs import log_file
 from ralph.app.usage import Injection
 from ralph.capture import summary as summaries
@@ -64,7 +64,7 @@ def handle_event(
             with _counted(root, event):
                 _note_loop_prompt(root, happened, _loop_members(root, env))
             return ""
-        return _start_session(root, happened, loaded.config, event, task=sight.own(root, env))
+        return _start_session(root, happened, loaded.config, event, task=visibility.current_task(root, env))
     if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _summarize_session(root, happened, loaded.config)
     return ""
@@ -117,7 +117,7 @@ def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
     """The run, iteration and task that the loop tells its agents, or the worktree's task, as a raw line has them."""
     number = env.get("RALPH_ITERATION", "")
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
-    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": sight.own(root, env) or None}
+    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": visibility.current_task(root, env) or None}
 
 
 def _note_loop_prompt(root: Path, event: Event, loop: Mapping[str, object]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, sight
+from ralph.app import index, visibility
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
@@ -284,7 +284,7 @@ def left_out(root: Path, which: JournalFilter, words: str | None = None, *, limi
     visible = {(entry.run, entry.iteration) for entry in list_(root, which, limit=None)[0]}
     hidden = [entry for entry in entries if (entry.run, entry.iteration) not in visible]
     count = "1 entry" if len(hidden) == 1 else f"{len(hidden)} entries"
-    return sight.note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
+    return visibility.hidden_note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
 
 
 def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, ...]:
@@ -326,7 +326,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
     if found is None and within:
         theirs = next((entry for entry in show(root, entries[0].run) if entry.iteration == iteration), None)
         if theirs is not None:
-            raise sight.closed(f"iteration {iteration} of {theirs.run}", filter(None, [theirs.task]))
+            raise visibility.hidden_error(f"iteration {iteration} of {theirs.run}", filter(None, [theirs.task]))
     if found is None:
         there = f"{entries[0].iteration} to {entries[-1].iteration}"
         raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {there}")

@@ -12,10 +12,10 @@ from ralph.model.work import JournalEntry, RunStatus
 
 if TYPE_CHECKING:
     from ralph.app.chat_history import ChatHistory
-    from ralph.app.feature import Listed as ListedFeature
+    from ralph.app.feature import FeatureProgress as ListedFeature
     from ralph.app.search import ShownHit
     from ralph.app.session import Session
-    from ralph.app.task import Listed as ListedTask
+    from ralph.app.tasks.task import ListedTask
     from ralph.loop.state import Run
     from ralph.model.graph import Edge, Node
 

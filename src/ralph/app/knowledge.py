@@ -121,7 +121,7 @@ def add(
     patterns: Sequence[str] = (),
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject."""
-    feature = features.known(root, feature)
+    feature = features.resolve_name(root, feature)
     text, private = clean_text(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
         private += clean_text(words, allow_secret=allow_secret, patterns=patterns)[1]

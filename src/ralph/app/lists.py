@@ -13,11 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, runs, task, usage
+from ralph.app import index, runs, usage
 from ralph.app import session as sessions
-from ralph.app.board import status_of
 from ralph.app.session import Session
-from ralph.app.task import Listed
+from ralph.app.tasks import task
+from ralph.app.tasks.board import status_of
+from ralph.app.tasks.task import ListedTask
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
 from ralph.loop.state import Run
@@ -138,11 +139,11 @@ def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort:
     return TaskList(tuple(_sort_rows(kept, sort)), by_state, notes)
 
 
-def _searched_text(listed: Listed) -> str:
+def _searched_text(listed: ListedTask) -> str:
     return f"{listed.task.id}\n{listed.task.title}\n{listed.task.description}".casefold()
 
 
-def task_state(listed: Listed) -> str:
+def task_state(listed: ListedTask) -> str:
     """A task's state as everybody calls it; somebody's own word where nobody knows it."""
     known = status_of(listed.task)
     return known.value if known is not None else listed.task.status
@@ -160,7 +161,7 @@ def _sort_rows(found: list[TaskRow], sort: str) -> list[TaskRow]:
     return found
 
 
-def task_row(listed: Listed) -> TaskRow:
+def task_row(listed: ListedTask) -> TaskRow:
     """A task as a row."""
     held = listed.task
     return TaskRow(

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, board, citations, feature, runs, scratchpad, task, task_file
-from ralph.app.board import is_live, status_of
+from ralph.app import agents, citations, feature, runs, scratchpad
 from ralph.app.loop_parts import LoopPlan, Teller, Workbench, count_noun
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import is_live, status_of
 from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
@@ -113,7 +114,7 @@ def prepare(
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
     """Refuse a task that is done, whose worktree is missing, or that another run works on."""
-    work = task_file.find(root, name).task
+    work = board.find(root, name).task
     worktree.working_folder(root, work)
     if status_of(work) is TaskStatus.DONE:
         raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
@@ -330,7 +331,7 @@ def _open_task(root: Path, goal: str) -> str:
 
 def _default_goal(root: Path, wish: Wish) -> str:
     if wish.task:
-        return task_file.find(root, wish.task).task.title
+        return board.find(root, wish.task).task.title
     return f"the ready tasks of {wish.feature}" if wish.feature else "the ready tasks"
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.agents import process
-from ralph.app import insights, journal, knowledge, loop_prompt, on_record, runs, task, task_file, task_memory
-from ralph.app.task_claims import LEASE
+from ralph.app import insights, journal, knowledge, loop_prompt, runs
+from ralph.app.tasks import board, progress, task
+from ralph.app.tasks.task import LEASE
 from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
@@ -70,7 +71,7 @@ class Workbench:
         self._renewed = 0.0
         self.disk = changes.ChangeTracker(root, process.run, run.base)
         self._prompt = self._story = self._head = ""
-        self._known: list[task_memory.Knowledge] = []
+        self._known: list[progress.GivenKnowledge] = []
         self._learned: list[dict[str, str]] = []
         self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
@@ -101,7 +102,7 @@ class Workbench:
 
     def go_to(self, name: str, base: str = "") -> None:
         """Work in a task's worktree if it has one, else in the project."""
-        at = worktree.working_folder(self.home, task_file.find(self.home, name).task) if name else self.home
+        at = worktree.working_folder(self.home, board.find(self.home, name).task) if name else self.home
         if at != self.root:
             self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run, base), None
             self.teller.tell(f"works in {at}")
@@ -110,9 +111,9 @@ class Workbench:
         """Return the current task, else the next one that can be claimed."""
         ended = {*run.done, *run.failed}
         if run.only:
-            candidates = [task_file.find(self.root, name).task for name in run.only if name not in ended]
+            candidates = [board.find(self.root, name).task for name in run.only if name not in ended]
         elif run.task and run.task not in ended:
-            candidates = [task_file.find(self.root, run.task).task]
+            candidates = [board.find(self.root, run.task).task]
         else:
             candidates = []
         current = self._claim_first(run, candidates)
@@ -143,7 +144,7 @@ class Workbench:
         if verdict.stopped:
             return replace(run, task="", step="")
         self.teller.tell(f"task {work.id}: {work.title}")
-        if (archive := task_memory.begin(self.root, work.id)) is not None:
+        if (archive := progress.begin(self.root, work.id)) is not None:
             self.teller.tell(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
         return replace(run, failing=not verdict.passed, base=self.disk.base)
 
@@ -156,7 +157,7 @@ class Workbench:
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
-        attempts = task.attempted(
+        attempts = task.count_attempt(
             self.root, work.id, run.id, iteration=run.iterations + 1, note=judgement.reason, patterns=self._patterns
         )
         if attempts <= self.config.execution.max_retries:
@@ -166,7 +167,7 @@ class Workbench:
         return replace(run, failed=(*run.failed, work.id), task="")
 
     def _promote(self, work: Task) -> None:
-        promotion, why = task_memory.promoted(self.home, work, patterns=self._patterns)
+        promotion, why = progress.promote_insights(self.home, work, patterns=self._patterns)
         if promotion is not None and promotion.added:
             self.teller.tell(
                 f"promoted {count_noun(len(promotion.added), 'insight')} of {work.id} to {promotion.path.name}"
@@ -181,7 +182,7 @@ class Workbench:
         iteration = run.iterations + 1
         checks = [each.label for each in self.plan.criteria]
         text = loop_prompt.build(self.root, self.config, run, work, checks, self.plan.limits.max_iterations)
-        self._prompt, self._story = text, task_memory.current(self.root, work.id)
+        self._prompt, self._story = text, progress.current_story(self.root, work.id)
         self._known, self._learned = [], []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
@@ -227,8 +228,8 @@ class Workbench:
             self.root, worked.sigils.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
         both = zip(worked.sigils.knowledge, learned, strict=True)
-        self._known = [task_memory.Knowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
-        self._learned = on_record.known([(each.slug, each.change) for each in learned])
+        self._known = [progress.GivenKnowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
+        self._learned = insights.knowledge_members([(each.slug, each.change) for each in learned])
         for each in learned:
             self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
         for name in (*worked.sigils.done, *worked.sigils.failed):
@@ -273,7 +274,7 @@ class Workbench:
 
     def journal(self, entry: JournalEntry) -> None:
         """Append the entry of an iteration, with its checks, and update the task's memory."""
-        members, self._checks = {CHECKS: self._checks, on_record.KNOWN: self._learned}, []
+        members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: self._learned}, []
         entry = replace(entry, extra={**entry.extra, **{name: value for name, value in members.items() if value}})
         journal.append(self.root, entry, self._patterns)
         self._update_memory(entry)
@@ -284,12 +285,12 @@ class Workbench:
     def _update_memory(self, entry: JournalEntry) -> None:
         """The task's progress, insights and (in a worktree) AGENTS.md; that failing is no reason to end the run."""
         try:
-            new = task_memory.append(
+            new = progress.append_iteration(
                 self.root, entry, self._known, story=self._story, patterns=self._patterns
             )  # fmt: skip
             if self.root != self.home:
                 worktree.record_learnings(self.root, new)
-                worktree.note_commit(self.root, task_file.find(self.root, entry.task).task, self._head)
+                worktree.note_commit(self.root, board.find(self.root, entry.task).task, self._head)
             insights.extract(
                 self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
             )  # fmt: skip

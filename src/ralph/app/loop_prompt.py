@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import citations, feature, index, journal, knowledge, memory, scratchpad, task, task_memory
+from ralph.app import citations, feature, index, journal, knowledge, memory, scratchpad
+from ralph.app.tasks import progress, task
 from ralph.context import brief, render
 from ralph.context import brief as rendering
 from ralph.context.budget import useful_order
@@ -45,13 +46,13 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
     texts = {
         "rules": prompt.render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": prompt.render_task(work, task.prerequisites(root, work)),
-        "stories": prompt.render_section("Stories", _or_empty(lambda: task_memory.told_stories(root, work.id))),
+        "stories": prompt.render_section("Stories", _or_empty(lambda: progress.stories_section(root, work.id))),
         "spec": prompt.render_section("Specification", feature.spec(root, work.feature)) if work.feature else "",
         "plan": prompt.render_section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": retry,
         "guardrails": _guardrails(root, config),
         "journal": rendering.render_journal(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
-        "progress": prompt.render_section("Task Progress", _or_empty(lambda: task_memory.section(root, work.id))),
+        "progress": prompt.render_section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE
         ),
@@ -62,7 +63,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "memory": prompt.MEMORY,
     }
     limits = {
-        "guardrails": GUARDRAILS, "journal": JOURNAL + 50, "progress": task_memory.BUDGET + 50,
+        "guardrails": GUARDRAILS, "journal": JOURNAL + 50, "progress": progress.BUDGET + 50,
         "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS,
     }  # fmt: skip
     sections = [PromptSection(name, section, _rank(name), limits.get(name, 0)) for name, section in texts.items()]

@@ -14,7 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import briefing, hook_state, index, loop_prompt, memory, task_file, usage
+from ralph.app import briefing, hook_state, index, loop_prompt, memory, usage
+from ralph.app.tasks import board
 from ralph.context import brief, recall, render
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
@@ -110,7 +111,7 @@ def show(
 ) -> Preview:  # fmt: skip
     """What an event would bring (within a task, to a session); nothing is recorded."""
     if task:
-        task_file.find(root, task)
+        board.find(root, task)
     if event is Event.START:
         found = _at_start(root, config, task, session)
     elif event is Event.LOOP:
@@ -366,7 +367,7 @@ def _in_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
     if not task and not prompt.strip():
         raise UsageError("there is nothing to work on", hint="name a task, or type a goal")
     title, _, rest = prompt.strip().partition("\n")
-    work = task_file.find(root, task).task if task else Task("t-000000", title, rest)
+    work = board.find(root, task).task if task else Task("t-000000", title, rest)
     run = Run("run-00000000", work.title)
     text = loop_prompt.build(root, config, run, work, (), config.loop.max_iterations)
     rules, learned = _kept(root)

@@ -231,7 +231,7 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
 
 def _mark_dead(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
     """Mark a dead run as died; None when it is alive or marked already."""
-    from ralph.app import task  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app.tasks import task  # noqa: PLC0415  (looking at runs does without it)
 
     with _ownership_lock(root, run_id):
         before = read(root, run_id)
@@ -300,7 +300,7 @@ DOING = {
 
 def _reconcile(root: Path, run: Run) -> Run:
     """Return the run as its journal says: it may have been killed between an entry and the state after it."""
-    from ralph.app import task  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app.tasks import task  # noqa: PLC0415  (looking at runs does without it)
     from ralph.loop.engine import FEEDBACK  # noqa: PLC0415  (looking at runs does without it)
 
     for entry in iterations(root, run.id):
@@ -322,7 +322,7 @@ def _reconcile(root: Path, run: Run) -> Run:
             run = replace(run, done=(*run.done, entry.task), task="", failure="")
         elif entry.outcome in (Outcome.RETRIED, Outcome.FAILED) and entry.task not in run.failed:
             with suppress(NotFound, Unreadable):
-                task.attempted(root, entry.task, run.id, iteration=entry.iteration, note=entry.notes)
+                task.count_attempt(root, entry.task, run.id, iteration=entry.iteration, note=entry.notes)
     return run
 
 

@@ -18,29 +18,29 @@ from ralph.store import files
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ScratchpadView:
     """The scratchpad, or its tail within a budget below a note of the headings that were left out."""
 
     text: str
     left_out: tuple[str, ...] = ()
 
 
-def show(root: Path, *, budget: int = 0) -> Shown:
+def show(root: Path, *, budget: int = 0) -> ScratchpadView:
     """The text; within a budget its tail, since the newest notes stand last."""
     text = files.read(paths.scratchpad(root)) or ""
     if budget <= 0 or estimate(text) <= budget:
-        return Shown(text)
+        return ScratchpadView(text)
     safe = _cut(text, budget, budget // 4)
     better = _cut(text, budget, estimate(_note(safe.left_out, budget // 4)))  # a short note leaves room for more
     return better if estimate(better.text) <= budget else safe
 
 
-def _cut(text: str, budget: int, for_note: int) -> Shown:
+def _cut(text: str, budget: int, for_note: int) -> ScratchpadView:
     """The tail of a text that is too long, with so many tokens of the budget kept for the note and the line's end."""
     kept, left_out = budgets.fit_tail(text, max(1, budget - for_note - 1))
     shown = _note(left_out, budget // 4) + kept
     ended = shown.rstrip("\n") + "\n"
-    return Shown(ended if estimate(ended) <= budget else shown, left_out)
+    return ScratchpadView(ended if estimate(ended) <= budget else shown, left_out)
 
 
 def _note(titles: Sequence[str], most: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import citations, graph, index, meaning, sight, superseded
+from ralph.app import citations, graph, index, meaning, superseded, visibility
 from ralph.context import render, tokens
 from ralph.context.render import (
     HIT_TOKENS,
@@ -111,7 +111,7 @@ def search(
             _render_hit(connection, hit, query.layer, repeats, room=room, task=query.task, past=past)
             for hit, repeats in single
         )
-        notes = tuple(sight.left_out(connection, wider))
+        notes = tuple(visibility.hidden_notes(connection, wider))
         instead = found.instead if found.hits or not notes else ()  # they may be words of another task
         return SearchAnswer(
             replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(warnings), notes
@@ -233,7 +233,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     """A record between its neighbours that a task may see: those of its session, else those nearest in time."""
     key = rows.key_of(connection, record.id)
     near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
-    near = sight.seen(connection, near, task)
+    near = visibility.visible_keys(connection, near, task)
     if not near and key is not None:
         near = rows.beside(connection, key, record, reach, task)
     everything = {**rows.records(connection, near), key or 0: record}
@@ -244,7 +244,7 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
     """Yield a line for each of the first records that a record links to; only the id when the task may not see it."""
     for link in record.links[:_RELATED]:
         target = rows.key_of(connection, link.target)
-        key = next(iter(sight.seen(connection, [target] if target is not None else [], task)), None)
+        key = next(iter(visibility.visible_keys(connection, [target] if target is not None else [], task)), None)
         other = rows.records(connection, [key]).get(key) if key is not None else None
         head = f"{link.relation.replace('_', ' ')}:"
         yield (
@@ -254,7 +254,7 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
 
 def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
     """The record with an id that a task may see."""
-    key = sight.found(connection, record_id, task)
+    key = visibility.find_visible(connection, record_id, task)
     found = rows.records(connection, [key]) if key is not None else {}
     if key is None or key not in found:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ralph.app import chat_log, index, sight
+from ralph.app import chat_log, index, visibility
 from ralph.app.search import SearchAnswer, ShownHit
 from ralph.capture import summary as summaries
 from ralph.context import render, tokens
@@ -105,7 +105,11 @@ def left_out(root: Path, within: str, *, since: str = "", task: str = "") -> str
     every = {each.id: each.task for each in list_(root, limit=None, since=since, task=task)[0]}
     seen = {each.id for each in list_(root, limit=None, since=since, task=task, within=within)[0]}
     hidden = [owner for name, owner in every.items() if name not in seen]
-    return sight.note(f"{len(hidden)} session{'s' * (len(hidden) > 1)}", filter(None, hidden)) if hidden else ""
+    return (
+        visibility.hidden_note(f"{len(hidden)} session{'s' * (len(hidden) > 1)}", filter(None, hidden))
+        if hidden
+        else ""
+    )
 
 
 def _as_begun(root: Path, session: Session) -> Session:
@@ -213,7 +217,7 @@ def _found(connection: sqlite3.Connection, session_id: str, within: str = "") ->
     exact = stored_sessions.session(connection, session_id) if session_id else None
     if exact is not None:
         if not rows.sees_session(connection, session_id, within):
-            raise sight.closed(f"session {session_id}", filter(None, [exact.task]))
+            raise visibility.hidden_error(f"session {session_id}", filter(None, [exact.task]))
         return Session(**exact._asdict())
     everything = _sessions(connection, within)
     if not session_id:
@@ -223,7 +227,7 @@ def _found(connection: sqlite3.Connection, session_id: str, within: str = "") ->
     near = [each for each in everything if each.id.startswith(session_id)]
     if not near:
         if within and any(each.id.startswith(session_id) for each in _sessions(connection)):
-            raise sight.closed(f"session {session_id}")
+            raise visibility.hidden_error(f"session {session_id}")
         raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
     if len(near) > 1:
         names = ", ".join(each.id for each in near[:_CANDIDATES])

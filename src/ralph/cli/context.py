@@ -31,7 +31,7 @@ class Invocation:
         """The project's folder; state of earlier versions is moved out of its work tree first."""
         root = paths.project_root(Path.cwd(), self.explicit_root, os.environ)
         if paths.has_old_state(root):
-            from ralph.app.project import move_old_state
+            from ralph.app.project import move_old_state  # noqa: PLC0415  (once in a project's life)
 
             with contextlib.suppress(OSError):
                 for note in move_old_state(root):
@@ -41,9 +41,9 @@ class Invocation:
     @cached_property
     def task(self) -> str:
         """The task that one works on here: RALPH_TASK names it, else the worktree one stands in; "" for none."""
-        from ralph.app import sight
+        from ralph.app import visibility  # noqa: PLC0415  (only who looks things up asks)
 
-        return sight.own(self.root, os.environ)
+        return visibility.current_task(self.root, os.environ)
 
     def asking(self, task: str, all_tasks: bool) -> str:
         """The task from within which somebody asks; nothing for whoever has none, or wants to see all of them."""
@@ -54,7 +54,7 @@ class Invocation:
     @cached_property
     def config(self) -> "Config":
         """The effective config; its warnings are said once, on stderr."""
-        from ralph.config import load
+        from ralph.config import load  # noqa: PLC0415  (commands that only read memories do without)
 
         loaded = load(self.root, env=os.environ)
         for warning in loaded.warnings:
@@ -65,7 +65,7 @@ class Invocation:
         """After a command in a worktree: note its commit, by which a rewritten branch is found."""
         if "root" not in self.__dict__ or not paths.worktree_name(self.root):
             return
-        from ralph.app.worktrees import worktree
+        from ralph.app.worktrees import worktree  # noqa: PLC0415  (only worktrees pay for it)
 
         with contextlib.suppress(RalphError, OSError):  # what the command did is done
             worktree.note_current_commit(self.root)

@@ -6,7 +6,7 @@ import click
 
 from ralph import paths
 from ralph.app import feature as verbs
-from ralph.app.feature import Listed, Shown
+from ralph.app.feature import FeatureProgress, FeatureView
 from ralph.app.json_shapes import feature_json
 from ralph.cli.context import Invocation, invocation, print_private
 from ralph.cli.options import Group, format_option, text_argument
@@ -48,9 +48,9 @@ def add(ctx: click.Context, title: str, description: str, allow_secret: bool, fo
     if form == "quiet":
         click.echo(added.feature.id)
     elif form == "json":
-        click.echo(json_text({**feature_json(Listed(added.feature)), "folder": str(added.folder)}))
+        click.echo(json_text({**feature_json(FeatureProgress(added.feature)), "folder": str(added.folder)}))
     else:
-        click.echo(f"Added {added.feature.id}; write into {_relative(added.folder, call)}/spec.md and plan.md")
+        click.echo(f"Added {added.feature.id}; write into {_shown(added.folder, call)}/spec.md and plan.md")
 
 
 @cli.command("list")
@@ -104,14 +104,14 @@ def show(ctx: click.Context, feature_id: str, form: str) -> None:
         _print_one(shown, call)
 
 
-def _print_one(shown: Shown, call: Invocation) -> None:
+def _print_one(shown: FeatureView, call: Invocation) -> None:
     feature = shown.listed.feature
     click.echo(click.style(one_line(feature.title) or feature.id, bold=True))
     for name, value in (
         ("id", feature.id),
         ("status", feature.status),
         ("created", ago(feature.created_at)),
-        ("folder", _relative(shown.folder, call)),
+        ("folder", _shown(shown.folder, call)),
     ):
         click.echo(f"  {name + ':':12} {one_line(value)}")
     if feature.description:
@@ -123,5 +123,5 @@ def _print_one(shown: Shown, call: Invocation) -> None:
         click.echo(f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet")
 
 
-def _relative(folder: Path, call: Invocation) -> str:
+def _shown(folder: Path, call: Invocation) -> str:
     return paths.shown(folder, call.root)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.app import chat_history, chat_log, task_file
+from ralph.app import chat_history, chat_log
 from ralph.app import session as verbs
 from ralph.app.asking import when
 from ralph.app.json_shapes import history_json, session_json
 from ralph.app.session import Session
+from ralph.app.tasks import board
 from ralph.cli import session_turns
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, all_tasks_option, format_option
@@ -72,7 +73,7 @@ def list_(ctx: click.Context, limit: int, since: str, task: str, all_tasks: bool
     if note := verbs.left_out(root, within, since=when(since), task=task):
         say(one_line(note))
     if task and not total:
-        task_file.find(root, task)  # NotFound, where the task is not there either
+        board.find(root, task)  # NotFound, where the task is not there either
     if form == "json":
         click.echo(json_text(list(map(session_json, found))))
         return
@@ -124,7 +125,7 @@ def show(
     try:
         name = verbs.find(root, session_id, within=within).id  # NotFound for another task's
     except NothingYet:
-        _print_no_session(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
+        _nothing(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
         return
     if layer is None and (history or (form != "json" and _is_chat(root, name))):
         _show_history(root, name, limit, when(since), form)
@@ -137,7 +138,7 @@ def show(
     show_answer(answer, form)
 
 
-def _print_no_session(form: str, shape: object) -> None:
+def _nothing(form: str, shape: object) -> None:
     """That there is no session yet."""
     click.echo(json_text(shape) if form == "json" else "No session is recorded here.")
 
@@ -199,13 +200,13 @@ def summary(
     except NothingYet:
         if improve:
             raise
-        _print_no_session(form, None)
+        _nothing(form, None)
         return 0
     failed: list[str] = []
     if improve:
         better = _improving(call)
         chosen = [each.id for each in verbs.list_(call.root, limit=last, within=within)[0]] if last else chosen
-        failed = [name for name in chosen if not _report_improved(better(name))]
+        failed = [name for name in chosen if not _told(better(name))]
     shown = [verbs.summary(call.root, name, budget=budget) for name in chosen]
     if form == "json":
         shapes = [
@@ -223,8 +224,8 @@ def summary(
 
 def _improving(call: Invocation) -> "Callable[[str], Improved]":
     """What lets the configured command write a session's summary anew."""
-    from ralph.agents import process
-    from ralph.app import summary as summaries
+    from ralph.agents import process  # noqa: PLC0415  (only who asks for it starts anything)
+    from ralph.app import summary as summaries  # noqa: PLC0415  (the same)
 
     config = call.config
     summaries.words(config.summarize.command)  # a command that is none is told once
@@ -237,7 +238,7 @@ def _improving(call: Invocation) -> "Callable[[str], Improved]":
     return better
 
 
-def _report_improved(done: "Improved") -> bool:
+def _told(done: "Improved") -> bool:
     """Say what came of it, on one line; whether it is better now."""
     if done.changed:
         say(f"{one_line(done.session)}: the summary is the command's now")
@@ -267,7 +268,7 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
       ralph session compress --older-than 90d --yes
       ralph session compress --before 2026-01-01 --improve --yes
     """
-    from ralph.app import compress as compressing
+    from ralph.app import compress as compressing  # noqa: PLC0415  (nobody who lists sessions needs it)
 
     if before and age:
         raise UsageError("both --before and --older-than were given", hint="give one of them")
@@ -281,10 +282,7 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
         left_out = [{"id": each.id, "why": each.why} for each in done.left]
         click.echo(
             json_text(
-                {
-                    "compressed" if really else "would_compress": list(map(_compressed_json, done.sessions)),
-                    "left": left_out,
-                }
+                {"compressed" if really else "would_compress": list(map(_shape, done.sessions)), "left": left_out}
             )
         )
     else:
@@ -292,7 +290,7 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
     return int(bool(done.left))
 
 
-def _compressed_json(each: "Compressed") -> dict[str, object]:
+def _shape(each: "Compressed") -> dict[str, object]:
     return {
         "id": each.id, "file": str(each.path), "last": each.last, "observations": each.observations, "kept": each.kept,
         "bytes_before": each.before, "bytes_after": each.after, "summary": each.summary,

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from ralph import paths
-from ralph.app import task as verbs
 from ralph.app.json_shapes import task_json
-from ralph.app.task import Listed
+from ralph.app.tasks import task as verbs
+from ralph.app.tasks.task import ListedTask
 from ralph.cli import task_output as printing
 from ralph.cli.context import Invocation, invocation, print_private, say, warn
 from ralph.cli.options import Group, format_option, text_argument
@@ -63,10 +63,8 @@ def add(
       ralph task add "Show refunds" --blocked-by t-1a2b3c --feature f-0c0ffe
       cat notes.md | ralph task add "Migrate the ledger" --description -
     """
-    from ralph.app import task_memory
-
     call = invocation(ctx)
-    added = task_memory.add(
+    added = verbs.add(
         call.root, title, text_argument("-", None) if description == "-" else description,
         prd=text_argument(None, prd) if prd is not None else None, in_worktree=in_worktree, tell=say,
         priority=priority, blocked_by=_ids(blocked_by), parent=parent, feature_id=feature_id,
@@ -76,7 +74,7 @@ def add(
     if form == "quiet":
         click.echo(added.task.id)
     elif form == "json":
-        click.echo(json_text({**task_json(Listed(added.task)), "file": str(added.path)}))
+        click.echo(json_text({**task_json(ListedTask(added.task)), "file": str(added.path)}))
     else:
         click.echo(f"Added {added.task.id} ({paths.shown(added.path, call.root)})")
         if added.task.worktree:
@@ -128,7 +126,7 @@ def show(ctx: click.Context, task_id: str, log: bool, form: str) -> None:
         return
     shown = verbs.show(call.root, task_id)
     if form == "json":
-        from ralph.app.worktrees import worktree
+        from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
 
         parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
         stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
@@ -157,9 +155,9 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     if not in_worktree:
         printing.print_moved(verbs.start(root, task_id))
         return
-    from ralph.app import task_memory
+    from ralph.app.tasks import progress  # noqa: PLC0415  (listing tasks does without it)
 
-    made = task_memory.place(root, task_id, tell=say)
+    made = progress.start_in_worktree(root, task_id, tell=say)
     new = "made" if made.new else "there already"
     click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
 
@@ -167,7 +165,7 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
 @cli.command("done")
 @click.argument("task_id", metavar="ID")
 @click.pass_context
-def finish(ctx: click.Context, task_id: str) -> None:
+def done(ctx: click.Context, task_id: str) -> None:
     """Say that a task is done; what waited for it can be begun, and what it taught is promoted.
 
     Insights that were accepted or are well-evidenced go to .ralph/global-patterns.md.
@@ -176,10 +174,8 @@ def finish(ctx: click.Context, task_id: str) -> None:
     Examples:
       ralph task done t-1a2b3c
     """
-    from ralph.app import task_memory
-
     call = invocation(ctx)
-    after = task_memory.finish(call.root, task_id, patterns=call.config.privacy.patterns)
+    after = verbs.complete(call.root, task_id, patterns=call.config.privacy.patterns)
     printing.print_moved(after.moved)
     printing.print_promoted(after, call)
 
@@ -204,7 +200,7 @@ def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_r
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
-    from ralph.app.worktrees import merge as merging
+    from ralph.app.worktrees import merge as merging  # noqa: PLC0415  (listing tasks does without it)
 
     root, verify = invocation(ctx).root, not no_verify
     done = merging.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
@@ -231,7 +227,7 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
       ralph task drop t-1a2b3c
       ralph task drop t-1a2b3c --yes --format json
     """
-    from ralph.app.worktrees import drop as dropping
+    from ralph.app.worktrees import drop as dropping  # noqa: PLC0415  (listing tasks does without it)
 
     root = invocation(ctx).root
     lost = dropping.losses(root, task_id)
@@ -326,10 +322,10 @@ def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_s
             raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
         _set_prd(call, task_id, file, allow_secret=allow_secret)
         return 0
-    from ralph.app import task_import
+    from ralph.app.tasks import transfer  # noqa: PLC0415  (listing tasks does without it)
 
     text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
-    done = task_import.import_(
+    done = transfer.import_(
         call.root, text, "standard input" if str(file) == "-" else file.name,
         partial=partial, allow_secret=allow_secret, patterns=call.config.privacy.patterns,
     )  # fmt: skip
@@ -346,12 +342,12 @@ def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_s
 
 def _set_prd(call: Invocation, task_id: str, file: Path, *, allow_secret: bool) -> None:
     """Give a task a prd.json, and print where the old one is."""
-    from ralph.app import task_memory
-    from ralph.app.worktrees import worktree
+    from ralph.app.tasks import progress  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
 
     patterns = call.config.privacy.patterns
     text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
-    after, archived = task_memory.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
+    after, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
     old = f"; the old one is in {paths.shown(archived, call.root)}" if archived else ""
     click.echo(f"{task_id} has a PRD{old}")
     wrong = worktree.problem_of(call.root, after)
@@ -368,9 +364,9 @@ def export(ctx: click.Context) -> None:
     Examples:
       ralph task export > tasks.jsonl
     """
-    from ralph.app import task_import
+    from ralph.app.tasks import transfer  # noqa: PLC0415  (listing tasks does without it)
 
-    print_raw(task_import.export(invocation(ctx).root))
+    print_raw(transfer.export(invocation(ctx).root))
 
 
 def _ids(words: Sequence[str]) -> tuple[str, ...]:

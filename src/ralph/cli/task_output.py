@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ralph import paths
-from ralph.app import task as verbs
-from ralph.app.board import Unread
 from ralph.app.json_shapes import task_json
-from ralph.app.task import Event, Listed, Moved, Shown
-from ralph.app.task_file import REASON
+from ralph.app.tasks import task as verbs
+from ralph.app.tasks.board import REASON, UnreadableFile
+from ralph.app.tasks.task import CompletedTask, ListedTask, TaskChange, TaskEvent, TaskView
 from ralph.cli.context import Invocation, print_private, say, warn
 from ralph.cli.output import ago, json_text, one_line, print_raw, table, visible
 from ralph.model.work import Task, TaskStatus
 
 if TYPE_CHECKING:
-    from ralph.app.task_import import Imported
-    from ralph.app.task_memory import Finished
+    from ralph.app.tasks.task import CompletedTask
+    from ralph.app.tasks.transfer import TaskImport
     from ralph.app.worktrees.drop import Losses
     from ralph.app.worktrees.merge import MergeResult
 
@@ -25,13 +24,13 @@ _SHOWN = 3
 """Tasks that a row of the table names as waited for."""
 
 
-def print_unread(unread: Sequence[Unread], call: Invocation) -> None:
+def print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
     """Which files say nothing, and why."""
     for each in unread:
         warn(f"{paths.shown(each.path, call.root)}: is not read: {visible(each.what)}")
 
 
-def print_list(found: Sequence[Listed], form: str, nothing: str) -> None:
+def print_list(found: Sequence[ListedTask], form: str, nothing: str) -> None:
     """A listing."""
     if form == "json":
         click.echo(json_text([task_json(each) for each in found]))
@@ -45,7 +44,7 @@ def print_list(found: Sequence[Listed], form: str, nothing: str) -> None:
         click.echo(table(headings, [_row(each) for each in found]))
 
 
-def _row(listed: Listed) -> list[str]:
+def _row(listed: ListedTask) -> list[str]:
     task = listed.task
     few = ", ".join(one_line(each) for each in listed.waits_for[:_SHOWN])
     more = len(listed.waits_for) - _SHOWN
@@ -55,13 +54,13 @@ def _row(listed: Listed) -> list[str]:
     ]  # fmt: skip
 
 
-def _state(listed: Listed) -> str:
+def _state(listed: ListedTask) -> str:
     task = listed.task
     stale = task.claim is not None and not listed.is_held
     return one_line(task.status) + (" (left)" if stale and task.status == TaskStatus.IN_PROGRESS.value else "")
 
 
-def print_log(events: Sequence[Event], form: str) -> None:
+def print_log(events: Sequence[TaskEvent], form: str) -> None:
     """Print what happened to a task."""
     if form == "json":
         click.echo(json_text([{"at": e.at, "what": e.what, "by": e.by, "note": e.note} for e in events]))
@@ -74,7 +73,7 @@ def print_log(events: Sequence[Event], form: str) -> None:
         click.echo(table(["WHEN", "WHAT", "BY", "NOTE"], rows))
 
 
-def print_moved(after: Moved) -> None:
+def print_moved(after: TaskChange) -> None:
     """How a task stands now, and the parents that changed with it."""
     print_private(after.private_parts)
     task = after.task
@@ -84,7 +83,7 @@ def print_moved(after: Moved) -> None:
         click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
 
 
-def print_promoted(after: "Finished", call: Invocation) -> None:
+def print_promoted(after: CompletedTask, call: Invocation) -> None:
     """What a task that is done has left to the project."""
     done = after.promotion
     if done is not None and done.added:
@@ -146,9 +145,9 @@ def print_drop(task_id: str, lost: "Losses", form: str) -> None:
         say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
 
 
-def print_one(shown: Shown, call: Invocation) -> None:
+def print_one(shown: TaskView, call: Invocation) -> None:
     """Print one task in full."""
-    from ralph.app.worktrees import worktree
+    from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
 
     task = shown.listed.task
     click.echo(click.style(one_line(task.title) or task.id, bold=True))
@@ -167,7 +166,7 @@ def print_one(shown: Shown, call: Invocation) -> None:
         warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
 
 
-def _lines(shown: Shown, call: Invocation) -> list[tuple[str, str]]:
+def _lines(shown: TaskView, call: Invocation) -> list[tuple[str, str]]:
     task, claim = shown.listed.task, shown.listed.task.claim
     held = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
     reason = task.extra.get(REASON)
@@ -177,7 +176,7 @@ def _lines(shown: Shown, call: Invocation) -> list[tuple[str, str]]:
         ("priority", str(task.priority or "none")),
         ("ready", "yes" if shown.listed.is_ready else "no"),
         ("waits for", ", ".join(shown.listed.waits_for)),
-        ("blocked by", ", ".join(f"{name} ({_status_of(each)})" for name, each in shown.blockers)),
+        ("blocked by", ", ".join(f"{name} ({_known(each)})" for name, each in shown.blockers)),
         ("parent", task.parent or ""),
         ("parts", ", ".join(f"{each.id} ({each.status})" for each in shown.children)),
         ("feature", task.feature or ""),
@@ -190,11 +189,11 @@ def _lines(shown: Shown, call: Invocation) -> list[tuple[str, str]]:
     ]
 
 
-def _status_of(task: Task | None) -> str:
+def _known(task: Task | None) -> str:
     return task.status if task is not None else "there is no such task"
 
 
-def print_imported(done: "Imported", form: str) -> None:
+def print_imported(done: "TaskImport", form: str) -> None:
     """What an import did."""
     if form == "json":
         bad_json = [{"line": bad.line, "what": bad.what} for bad in done.bad]

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import sight
+from ralph.app import visibility
 from ralph.app.json_shapes import record_json
 from ralph.config import load
 from ralph.context import render
@@ -48,7 +48,7 @@ class ToolCall:
     @property
     def task(self) -> str:
         """The task that the agent works on, which bounds what it sees."""
-        return sight.own(self.root, self.env)
+        return visibility.current_task(self.root, self.env)
 
     @property
     def via(self) -> str:

@@ -49,7 +49,7 @@ from ralph.mcp.schema import (
 if TYPE_CHECKING:
     from ralph.app.search import SearchAnswer, ShownHit
     from ralph.app.session import Session
-    from ralph.app.task import Listed
+    from ralph.app.tasks.task import ListedTask
     from ralph.mcp.answers import ToolAnswer, ToolCall
     from ralph.model.query import Detail
     from ralph.model.record import Record
@@ -401,7 +401,7 @@ def task_list(
     ready: Annotated[bool, Field(description="only what can begin")] = False, limit: Number = TASKS,
 ) -> ToolAnswer:  # fmt: skip
     """Tasks in the order to do them."""
-    from ralph.app import task as tasks
+    from ralph.app.tasks import task as tasks
     from ralph.mcp.answers import frame, more_note
     from ralph.model.work import TaskStatus
 
@@ -417,7 +417,7 @@ def task_list(
 @tool(OneTask)
 def task_show(call: ToolCall, id: Text) -> ToolAnswer:
     """One task, whole, with its stories."""
-    from ralph.app import task as tasks
+    from ralph.app.tasks import task as tasks
     from ralph.context import render
     from ralph.mcp.answers import frame, one_line
 
@@ -437,7 +437,7 @@ def task_show(call: ToolCall, id: Text) -> ToolAnswer:
     return frame("\n".join(lines), shape)
 
 
-def _task_shape(listed: "Listed") -> dict[str, object]:
+def _task_shape(listed: "ListedTask") -> dict[str, object]:
     from ralph.app.json_shapes import task_json
     from ralph.mcp.answers import one_line
 
@@ -446,7 +446,7 @@ def _task_shape(listed: "Listed") -> dict[str, object]:
     return {**{name: shape[name] for name in names}, "title": one_line(listed.task.title)}
 
 
-def _task_line(listed: "Listed") -> str:
+def _task_line(listed: "ListedTask") -> str:
     from ralph.mcp.answers import one_line
 
     task = listed.task
@@ -459,14 +459,14 @@ def _task_line(listed: "Listed") -> str:
 def session_list(call: ToolCall, limit: Number = SESSIONS, since: When = "", task: Text = "") -> ToolAnswer:
     """Recorded sessions, newest first."""
     from ralph.app import session as sessions
-    from ralph.app import task_file
     from ralph.app.asking import when
+    from ralph.app.tasks import board
     from ralph.mcp.answers import frame, more_note
 
     name = task.strip()
     found, total = sessions.list_(call.root, limit=limit, since=when(since), task=name, within=call.task)
     if name and not total:
-        task_file.find(call.root, name)  # NotFound, where the task does not exist either
+        board.find(call.root, name)  # NotFound, where the task does not exist either
     shape = {"sessions": [_session_shape(each) for each in found], "total": total}
     lines = "\n".join(map(_session_line, found))
     return frame(lines, shape, [more_note(total - len(found))], "No sessions.")

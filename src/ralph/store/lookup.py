@@ -29,7 +29,7 @@ TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
 
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
-"""The words for the states in which nobody works on a task any more; `app/board.py` knows the same ones."""
+"""The words for the states in which nobody works on a task any more; `app/tasks/board.py` knows the same ones."""
 
 EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
 MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)

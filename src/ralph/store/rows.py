@@ -204,6 +204,23 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
     return {name for row in found for name in row if name}
 
 
+def observations_of_task(
+    connection: sqlite3.Connection, task: str, sessions: Sequence[str], limit: int, *, only_sessions: bool
+) -> list[Record]:
+    """The newest observations of a task as they happened: those of its sessions and, if wanted, those that name it."""
+    names = [*sessions]
+    if not only_sessions:
+        sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
+        own = connection.execute(sql, (f'"task":"{safe(task)}"',))
+        names = list(dict.fromkeys([*names, *(row[0] for row in own)]))
+    keys: list[int] = []
+    for name in names:
+        sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
+        keys += (row[0] for row in connection.execute(sql, (safe(name),)))
+    found = records(connection, keys[-limit:])
+    return [found[key] for key in keys[-limit:] if key in found and found[key].origin.task in ("", task)]
+
+
 def unfinished(connection: sqlite3.Connection, but: str) -> set[str]:
     """The ids of the tasks that are not finished, but for one."""
     return {row[0] for row in connection.execute(lookup.OTHERS, (safe(but),))}

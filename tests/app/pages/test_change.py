@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.app import insights, knowledge, memory, project, task
+from ralph.app import insights, knowledge, memory, project
 from ralph.app.pages import changes as change
 from ralph.app.pages import changes as change_verbs
 from ralph.app.pages.changes import MAX_UNDO, ChangeHistory, ChangeRequest
+from ralph.app.tasks import task
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.store import files
 

@@ -6,9 +6,9 @@ import pytest
 from tests.app.chatting import answers, place
 from tests.web import sample
 
-from ralph.app import task
 from ralph.app.chat_log import Mode
 from ralph.app.pages import detail
+from ralph.app.tasks import task
 from ralph.errors import NotFound
 
 

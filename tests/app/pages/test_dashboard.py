@@ -5,9 +5,10 @@ from pathlib import Path
 
 from tests.web import sample
 
-from ralph.app import hook_state, lists, task, usage
+from ralph.app import hook_state, lists, usage
 from ralph.app.logs import log_file
 from ralph.app.pages import dashboard
+from ralph.app.tasks import task
 from ralph.app.usage import Injection
 from ralph.formats.log import encode_record
 from ralph.model import ids

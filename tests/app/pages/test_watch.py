@@ -8,8 +8,9 @@ from tests.web import sample
 from tests.web.sample_live import Live
 
 from ralph import paths
-from ralph.app import insights, knowledge, memory, project, review, runs, task
+from ralph.app import insights, knowledge, memory, project, review, runs
 from ralph.app.pages.watch import ChangedParts, Watcher
+from ralph.app.tasks import task
 
 
 @pytest.fixture

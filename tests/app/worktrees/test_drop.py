@@ -6,7 +6,8 @@ import pytest
 from tests.app.looping import Workshop, git, project
 from tests.app.worktrees.test_worktree import commit, new, now
 
-from ralph.app import runs, task
+from ralph.app import runs
+from ralph.app.tasks import task
 from ralph.app.worktrees import drop, worktree
 from ralph.app.worktrees.drop import Losses
 from ralph.errors import Conflict, Refused

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.looping import Workshop, git, project
 
-from ralph.app import doctor, memory, task_memory
+from ralph.app import doctor, memory
+from ralph.app.tasks import task as progress
 from ralph.app.worktrees import drop, worktree
 from ralph.app.worktrees.merge import merge, merge_entries
 from ralph.errors import Conflict, NotFound, Refused
@@ -35,7 +36,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def new(shop: Workshop, title: str = "refunds") -> tuple[Task, Path]:
-    work = task_memory.add(shop.root, title, in_worktree=True).task
+    work = progress.add(shop.root, title, in_worktree=True).task
     return work, worktree.working_folder(shop.root, work)
 
 
@@ -184,7 +185,7 @@ def test_a_branch_outlives_its_folder_and_can_still_be_merged(shop: Workshop) ->
 
 
 def test_without_a_branch_or_on_no_branch_nothing_is_merged(shop: Workshop) -> None:
-    plain = task_memory.add(shop.root, "plain").task
+    plain = progress.add(shop.root, "plain").task
     with pytest.raises(NotFound, match="has no branch"):
         merge(shop.root, plain.id)
     work, _ = new(shop)

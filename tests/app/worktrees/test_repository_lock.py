@@ -12,7 +12,8 @@ import pytest
 from tests.app.looping import Workshop, git, project
 
 from ralph import paths
-from ralph.app import memory, task_memory
+from ralph.app import memory
+from ralph.app.tasks import task
 from ralph.app.worktrees import worktree
 from ralph.errors import Conflict
 from ralph.model.record import MemoryKind
@@ -49,7 +50,7 @@ def test_merges_at_the_same_time_all_bring_their_memory_and_their_commits(shop: 
     memory.add(shop.root, "prices are in cents", MemoryKind.FIX)
     git(shop.root, "add", ".agent")
     git(shop.root, "commit", "-q", "-m", "memory")
-    tasks = [task_memory.add(shop.root, f"part {each}", in_worktree=True).task for each in range(AT_ONCE)]
+    tasks = [task.add(shop.root, f"part {each}", in_worktree=True).task for each in range(AT_ONCE)]
     for work in tasks:
         place = worktree.working_folder(shop.root, work)
         memory.add(place, f"what {work.id} taught", MemoryKind.FIX)

@@ -7,8 +7,9 @@ import pytest
 from tests.app.looping import Workshop, git, project, says_done
 
 from ralph import paths
-from ralph.app import board, doctor, runs, task, task_memory
+from ralph.app import doctor, runs
 from ralph.app.loop import Wish
+from ralph.app.tasks import board, task
 from ralph.app.worktrees import drop, worktree
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.pages import parse_region
@@ -30,7 +31,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def new(shop: Workshop, title: str = "refunds") -> Task:
-    return task_memory.add(shop.root, title, in_worktree=True).task
+    return task.add(shop.root, title, in_worktree=True).task
 
 
 def now(shop: Workshop, work: Task) -> Task:
@@ -73,7 +74,7 @@ def test_to_make_it_again_changes_nothing(shop: Workshop) -> None:
 
 def test_the_branch_is_the_one_that_the_prd_names(shop: Workshop) -> None:
     prd = '{"project": "shop", "branchName": "feature/refunds", "description": "Money back.", "userStories": []}'
-    work = task_memory.add(shop.root, "refunds", prd=prd, in_worktree=True).task
+    work = task.add(shop.root, "refunds", prd=prd, in_worktree=True).task
     assert work.branch == "feature/refunds"
     assert work.description == "Money back."
     assert git(shop.root / ".worktrees" / work.id, "branch", "--show-current").strip() == "feature/refunds"
@@ -81,7 +82,7 @@ def test_the_branch_is_the_one_that_the_prd_names(shop: Workshop) -> None:
 
 @pytest.mark.parametrize("branch", ["--force", "a..b", "-x", "main"])
 def test_a_branch_that_cannot_be_is_refused_and_nothing_is_made(shop: Workshop, branch: str) -> None:
-    work = task_memory.add(shop.root, "refunds", prd=f'{{"branchName": "{branch}", "userStories": []}}').task
+    work = task.add(shop.root, "refunds", prd=f'{{"branchName": "{branch}", "userStories": []}}').task
     with pytest.raises(Refused):
         worktree.create(shop.root, work.id)
     assert not (shop.root / ".worktrees").exists()
@@ -111,7 +112,7 @@ def test_a_project_inside_of_a_repository_is_worked_on_at_its_place_in_the_workt
     (inner / "ralph.yml").write_text("", encoding="utf-8")
     git(shop.root, "add", "-A")
     git(shop.root, "commit", "-q", "-m", "a package")
-    work = task_memory.add(inner, "one", in_worktree=True).task
+    work = task.add(inner, "one", in_worktree=True).task
     place = worktree.working_folder(inner, work)
     assert place == inner / ".worktrees" / work.id / "packages" / "a"
     assert paths.main_checkout(place) == inner
@@ -272,7 +273,7 @@ def test_what_is_merged_or_on_another_branch_is_no_loss(shop: Workshop) -> None:
 
 def test_a_branch_of_somebody_else_stays_when_the_worktree_goes(shop: Workshop) -> None:
     git(shop.root, "branch", "theirs")
-    work = task_memory.add(shop.root, "one", prd='{"branchName": "theirs", "userStories": []}', in_worktree=True).task
+    work = task.add(shop.root, "one", prd='{"branchName": "theirs", "userStories": []}', in_worktree=True).task
     drop.drop(shop.root, work.id)
     assert "theirs" in git(shop.root, "branch", "--list")
 

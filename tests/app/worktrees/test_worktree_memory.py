@@ -7,8 +7,9 @@ from tests.app.looping import Workshop, git, project, says_done
 from tests.app.side_by_side import write
 
 from ralph import paths
-from ralph.app import index, knowledge, memory, search, task_memory
+from ralph.app import index, knowledge, memory, search
 from ralph.app.loop import Wish
+from ralph.app.tasks import task as progress
 from ralph.app.worktrees import worktree
 from ralph.errors import NotFound
 from ralph.model.query import Query
@@ -34,7 +35,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 @pytest.fixture
 def tree(shop: Workshop) -> Path:
-    task = task_memory.add(shop.root, "refunds", in_worktree=True).task
+    task = progress.add(shop.root, "refunds", in_worktree=True).task
     memory.add(shop.root, LATER, MemoryKind.FIX)
     memory.add(shop.root, RULE, MemoryKind.FIX, in_="guardrails")
     knowledge.add(shop.root, "Frobnicator", TURNS, ["frobnicator"])

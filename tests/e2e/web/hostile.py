@@ -14,7 +14,8 @@ from playwright.sync_api import Page
 from tests.web import sample
 from tests.web.sample import Clock, Maker, Sample
 
-from ralph.app import graph, knowledge, memory, task_memory
+from ralph.app import graph, knowledge, memory
+from ralph.app.tasks import task as progress
 from ralph.model.record import MemoryKind
 
 SCRIPT = "<script>window.hacked = 'script'</script>"
@@ -74,7 +75,7 @@ def plant(root: Path) -> Planted:
         sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))
         graph.link(root, kept.stored.record.id, "affects", f"file:{FILE}")
-        task = task_memory.add(root, TITLE, MARKDOWN).task.id
+        task = progress.add(root, TITLE, MARKDOWN).task.id
         maker = Maker(shop, Clock(datetime.now(UTC)))
         maker.session(SESSION, 0.2, 9, _story())
     return Planted(shop, kept.stored.record.id, sign.stored.record.id, page.stored.record.id, task, SESSION)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import chat_history, graph, index, insights, lists, superseded, task, task_memory, usage
+from ralph.app import chat_history, graph, index, insights, lists, superseded, usage
 from ralph.app import citations as check
 from ralph.app import citations as check_look
 from ralph.app import session as sessions
@@ -22,6 +22,8 @@ from ralph.app.chat_history import Turn
 from ralph.app.lists import RunRow, SessionRow, TaskRow
 from ralph.app.pages.explore import RecordRow
 from ralph.app.repository import GitHistory, Repository, first_line
+from ralph.app.tasks import progress as task_memory
+from ralph.app.tasks import task
 from ralph.context import render, tokens
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, RalphError
@@ -328,7 +330,7 @@ def readable_progress(progress: str) -> str:
     return "\n".join(f"{line}  " if line.startswith(_PROGRESS_FIELDS) else line for line in lines)
 
 
-def _task_event(event: task.Event) -> TaskEvent:
+def _task_event(event: task.TaskEvent) -> TaskEvent:
     before, arrow, after = event.what.partition(_ARROW)
     return TaskEvent(event.at, before if arrow else "", after if arrow else event.what, event.by, event.note)
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import task_file
 from ralph.app.repository import Repository, first_line, listed
+from ralph.app.tasks import board
 from ralph.app.worktrees import indexes, worktree
 from ralph.app.worktrees.worktree import BRANCH, FOLDER, PRD_BRANCH, STATE, member
 from ralph.errors import NotFound, RalphError, Refused
@@ -60,7 +60,7 @@ class Losses:
 
 def losses(root: Path, task_id: str) -> Losses:
     """What would be lost with a task's worktree."""
-    task = task_file.find(root, task_id).task
+    task = board.find(root, task_id).task
     main, folder = Repository(paths.main_checkout(root)), worktree.checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
         raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
@@ -125,7 +125,7 @@ def _is_cache(name: str) -> bool:
 def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
     """Remove a task's worktree, and its branch if it was made for it; Refused when more would be lost than `agreed`."""
     with worktree.repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
-        task = task_file.find(root, task_id).task
+        task = board.find(root, task_id).task
         worktree.check_free(root, task)
         state = paths.main_checkout(root)
         files.target(state / FOLDER, state, folder=True)
@@ -142,7 +142,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
                 hint=f"`ralph task merge {task_id}` first; --yes drops it all the same",
             )
         _remove(root, task)
-        return task_file.change(root, task_id, _without_worktree)
+        return board.change(root, task_id, _without_worktree)
 
 
 def _remove(root: Path, task: Task) -> None:

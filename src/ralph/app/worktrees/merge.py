@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import promote, task_file
+from ralph.app import promote
 from ralph.app.repository import Repository, first_line, listed
+from ralph.app.tasks import board
 from ralph.app.worktrees import worktree
 from ralph.app.worktrees.worktree import PAGE
 from ralph.errors import Conflict, NotFound, RalphError, Refused
@@ -134,7 +135,7 @@ def _uncommitted(sides: _Branches, dirty: Sequence[str]) -> Refused:
 
 
 def _branches(root: Path, task_id: str) -> _Branches:
-    task = task_file.find(root, task_id).task
+    task = board.find(root, task_id).task
     worktree.check_free(root, task)
     at = paths.main_checkout(root)
     top = Repository(at).top
@@ -163,7 +164,7 @@ def _summary(root: Path, sides: _Branches) -> MergeResult:
     new = [
         entry.record.text for entry in parse_region(theirs).entries if normalise_text(entry.record.text) not in known
     ]
-    task = task_file.find(root, sides.task.id).task
+    task = board.find(root, sides.task.id).task
     return MergeResult(task, sides.branch, sides.into, tuple(commits), tuple(sides.changed()), tuple(new))
 
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, runs, task_file
-from ralph.app.board import is_live
+from ralph.app import runs
 from ralph.app.config import hide_from_git
 from ralph.app.repository import Repository, first_line
+from ralph.app.tasks import board
+from ralph.app.tasks.board import is_live
 from ralph.capture.similarity import TextMatcher
 from ralph.context.render import looks_like_instructions
 from ralph.errors import Conflict, RalphError, Refused
@@ -279,7 +280,7 @@ def _create(root: Path, task_id: str) -> Worktree:
     if above is None or not head:
         what = f"{main}: there is no commit to begin a worktree at" if above else f"{main}: is not in a git repository"
         raise Refused(what, hint="`git init`, and commit something first" if not above else "commit something first")
-    task = task_file.find(root, task_id).task
+    task = board.find(root, task_id).task
     branch = _branch(git, task)
     inside = main.resolve().relative_to(above.resolve())
     folder = checkout_folder(root, task_id)
@@ -297,7 +298,7 @@ def _create(root: Path, task_id: str) -> Worktree:
         newest = tip if old.branch == branch and git.commit(tip) and not is_reachable(git, tip) else ""
         return with_state(after, base=base, tip=newest or git.commit(f"refs/heads/{branch}"), branch_by=owner)
 
-    return Worktree(task_file.change(root, task_id, edit), main / where, branch, new)
+    return Worktree(board.change(root, task_id, edit), main / where, branch, new)
 
 
 def _branch(git: Repository, task: Task) -> str:
@@ -392,13 +393,13 @@ def _with_learnings(text: str, wanted: Sequence[Record]) -> tuple[str, list[Reco
 def note_commit(root: Path, task: Task, head: str) -> None:
     """Note the newest commit of a task's branch, by which a rewritten branch is found."""
     if head and task.worktree and head != member(task, "tip"):
-        task_file.change(root, task.id, lambda old: with_state(old, tip=head) if old.worktree else old)
+        board.change(root, task.id, lambda old: with_state(old, tip=head) if old.worktree else old)
 
 
 def note_current_commit(root: Path) -> None:
     """Note a worktree's commit after a command there, unless its branch was rewritten: doctor reports that."""
     head = _current_commit(root)
-    task = task_file.find(root, paths.task_of(root)).task if head and paths.task_of(root) else None
+    task = board.find(root, paths.task_of(root)).task if head and paths.task_of(root) else None
     if task is None or head == (tip := member(task, "tip")):
         return
     if not tip or Repository(root).has(head, tip):

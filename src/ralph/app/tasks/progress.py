@@ -1,10 +1,9 @@
-"""What one task remembers: its PRD, its progress.txt, and what it leaves to the project when it is done.
+"""A task's PRD and progress.txt, and what it leaves to the project when it is done.
 
-All of it stands in the task's folder in the main checkout, whichever worktree it is worked on in. After each iteration
-the loop appends a block to progress.txt; it bears the id of the journal's entry for the same iteration, so that it is
-written once and found once. What was learned twice, or was given as knowledge, is put among the patterns at the
-top; blocks stay as they were written, and so does every line of a person. What agents said passes redaction first. When
-the PRD turns to another branch, PRD and progress go to `archive/<date>-<branch>/`. `tests/app/test_task_memory.py`.
+After each iteration the loop appends a block to progress.txt with the id of its journal entry, so that it is written
+once. What was learned twice, or was given as knowledge, is put among the patterns at the top; blocks and lines of
+people stay as they are. Texts of agents are redacted first. When the PRD names another branch, PRD and progress are
+archived in `archive/<date>-<branch>/`.
 """
 
 import re
@@ -13,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insights, promote, task, task_file, text_cleaning
+from ralph.app import graph_export, insights, promote, text_cleaning
 from ralph.app.promote import Promotion
-from ralph.app.task import Added, Moved
+from ralph.app.tasks import board
 from ralph.app.worktrees import worktree
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import redact
@@ -37,7 +36,7 @@ from ralph.formats.text import scan_lines
 from ralph.formats.work import PrdDocument, parse_prd
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, Outcome, Record
-from ralph.model.work import JournalEntry, Story, Task, TaskStatus, ignore_text
+from ralph.model.work import JournalEntry, Story, Task, ignore_text
 from ralph.store import files, rows
 
 BUDGET = 2_000
@@ -57,7 +56,7 @@ _NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class GivenKnowledge:
     """What an agent gave as knowledge: a title, a text, and the name of the entry that has it."""
 
     title: str
@@ -65,59 +64,27 @@ class Knowledge:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A task that is done, and what it left to the project; `why` says what of that failed."""
-
-    moved: Moved
-    promotion: Promotion | None = None
-    why: str = ""
-
-
 def folder(root: Path, task_id: str) -> Path:
     """Where a task's files stand."""
-    return task_file.find(root, task_id).path.parent
+    return board.find(root, task_id).path.parent
 
 
 # --- the PRD -----------------------------------------------------------------------------------
 
 
-def add(
-    root: Path,
-    title: str,
-    description: str = "",
-    *,
-    prd: str | None = None,
-    in_worktree: bool = False,
-    priority: int = 0,
-    blocked_by: Sequence[str] = (),
-    parent: str | None = None,
-    feature_id: str | None = None,
-    allow_secret: bool = False,
-    patterns: Sequence[str] = (),
-    tell: Callable[[str], None] = ignore_text,
-) -> Added:
-    """Make a new task, with a PRD and a worktree where they are wanted; none stays where one of these cannot be."""
-    about = _prd(prd, allow_secret, patterns) if prd is not None else None
-    added = task.add(
-        root, title, description or (about.description if about is not None else ""), priority=priority,
-        blocked_by=blocked_by, parent=parent, feature_id=feature_id, allow_secret=allow_secret, patterns=patterns,
-    )  # fmt: skip
-    name = added.task.id
-    try:
-        if about is not None:
-            added = replace(added, task=_given(root, name, about))
-        if about is not None or in_worktree:
-            begin(root, name)
-        if in_worktree:
-            added = replace(added, task=worktree.create(root, name, tell=tell).task)
-    except RalphError:
-        task_file.take_back(root, name)
-        raise
-    return added
+def set_up(
+    root: Path, task_id: str, prd: PrdDocument | None, *, in_worktree: bool, tell: Callable[[str], None] = ignore_text
+) -> Task:
+    """Give a new task its PRD, its progress.txt and, where wanted, its worktree."""
+    if prd is not None:
+        _store_prd(root, task_id, prd)
+    begin(root, task_id)
+    if in_worktree:
+        return worktree.create(root, task_id, tell=tell).task
+    return board.find(root, task_id).task
 
 
-def _prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
+def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
     """A PRD as it may be stored; Refused when it cannot be read."""
     if not text.strip():
         raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
@@ -134,28 +101,28 @@ def set_prd(
     root: Path, task_id: str, text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> tuple[Task, Path | None]:
     """Give a task a PRD, or another one; where its branch is another one, the old files are archived (to there)."""
-    about = _prd(text, allow_secret, patterns)
+    about = read_prd(text, allow_secret, patterns)
     place = folder(root, task_id)
     before = files.read(place / "prd.json")
     kept = None
     if before is not None and before != about.text:
         old = parse_prd(before).branch
         kept = _archived(root, task_id, before, old, moving=old != about.branch)
-    after = _given(root, task_id, about)
+    after = _store_prd(root, task_id, about)
     begin(root, task_id)
     return after, kept
 
 
-def _given(root: Path, task_id: str, about: PrdDocument) -> Task:
+def _store_prd(root: Path, task_id: str, about: PrdDocument) -> Task:
     for name in ("prd.json", LAST):
         files.write(folder(root, task_id) / name, about.text, root=paths.main_checkout(root))
 
     def edit(old: Task) -> Task:
         branch = about.branch or None
         after = replace(old, branch=branch if not old.worktree else old.branch)
-        return task_file.with_member(after, SEEN, about.branch)
+        return board.with_member(after, SEEN, about.branch)
 
-    return task_file.change(root, task_id, edit)
+    return board.change(root, task_id, edit)
 
 
 def _archived(root: Path, task_id: str, prd: str, branch: str, *, moving: bool) -> Path:
@@ -179,21 +146,21 @@ def begin(root: Path, task_id: str) -> Path | None:
     kept = None
     text = files.read(place / "prd.json")
     if text is not None:
-        known, branch = task_file.find(root, task_id).task.extra.get(SEEN), parse_prd(text).branch
+        known, branch = board.find(root, task_id).task.extra.get(SEEN), parse_prd(text).branch
         if isinstance(known, str) and known and branch and known != branch:  # somebody edited the PRD
             kept = _archived(root, task_id, files.read(place / LAST) or text, known, moving=True)
         if branch and known != branch:
-            task_file.change(root, task_id, lambda old: _turned_to(old, branch))
+            board.change(root, task_id, lambda old: _turned_to(old, branch))
         files.update(place / LAST, lambda _: text, root=paths.main_checkout(root))
     files.update(place / "progress.txt", lambda old: old or progress_template(), root=paths.main_checkout(root))
     return kept
 
 
 def _turned_to(old: Task, branch: str) -> Task:
-    return task_file.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
+    return board.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
 
 
-def place(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
+def start_in_worktree(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
     """Give a task a worktree, and the files that it remembers with."""
     begin(root, task_id)
     return worktree.create(root, task_id, tell=tell)
@@ -206,12 +173,12 @@ def stories(root: Path, task_id: str) -> tuple[Story, ...]:
     return tuple(sorted(found, key=lambda each: (each.passes, each.priority <= 0, each.priority)))
 
 
-def current(root: Path, task_id: str) -> str:
+def current_story(root: Path, task_id: str) -> str:
     """What is worked on now: the next story, else the task itself."""
     return next((each.id for each in stories(root, task_id) if not each.passes), task_id)
 
 
-def told_stories(root: Path, task_id: str) -> str:
+def stories_section(root: Path, task_id: str) -> str:
     """The stories for a prompt: those that are open with their criteria, those that pass by name; "" for none."""
     found = stories(root, task_id)
     if not found:
@@ -229,7 +196,7 @@ def told_stories(root: Path, task_id: str) -> str:
 # --- progress.txt ------------------------------------------------------------------------------
 
 
-def section(root: Path, task_id: str, budget: int = BUDGET) -> str:
+def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
     """progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
     document = parse_progress(files.read(folder(root, task_id) / "progress.txt") or "")
     patterns = [each.record.text for each in document.entries if is_progress_pattern(each.record)]
@@ -259,8 +226,13 @@ def _shown(record: Record) -> str:
     return "\n".join(filter(None, [f"Thread: {thread}" if thread else "", f"({record.kind.value})", record.text]))
 
 
-def append(
-    root: Path, entry: JournalEntry, learned: Sequence[Knowledge] = (), *, story: str = "", patterns: Sequence[str] = ()
+def append_iteration(
+    root: Path,
+    entry: JournalEntry,
+    learned: Sequence[GivenKnowledge] = (),
+    *,
+    story: str = "",
+    patterns: Sequence[str] = (),
 ) -> list[Record]:
     """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
 
@@ -269,19 +241,16 @@ def append(
 
     block = _block(entry, story or entry.task, clean)
     known = [with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned]
-    new: list[Record] = []
 
-    def edit(text: str) -> str:
+    def edit(text: str) -> tuple[str, list[Record]]:
         document = parse_progress(text or progress_template())
         name = block.extra[JOURNAL_KEY]
         if all(each.record.extra.get(JOURNAL_KEY) != name for each in document.entries):
             document = _with_block(document, block)
         document, added = _consolidated(document, known)
-        new[:] = added
-        return str(document)
+        return str(document), added
 
-    files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))
-    return new
+    return files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))
 
 
 def _block(entry: JournalEntry, story: str, clean: Clean) -> Record:
@@ -377,16 +346,7 @@ def _twice(document: ProgressDocument) -> Iterator[str]:
 # --- at the end --------------------------------------------------------------------------------
 
 
-def finish(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> Finished:
-    """Say that a task is done, and promote what it taught to the project."""
-    moved = task.done(root, task_id)
-    if moved.task.status != TaskStatus.DONE.value:
-        return Finished(moved)
-    promotion, why = promoted(root, moved.task, patterns=patterns)
-    return Finished(moved, promotion, why)
-
-
-def promoted(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
+def promote_insights(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
     """Promote what a task taught; the patterns are the main checkout's. What fails costs nobody the task: why.
 
     Its part of the graph is written beside it, for whoever reads it from there.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import board, task
-from ralph.app.task_file import change
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import change
 from ralph.errors import NotFound
 from ralph.formats.work import parse_task
 from ralph.model import ids
@@ -92,7 +92,7 @@ def now_of(root: Path, name: str) -> Task:
 
 def dead(run: str = "run-0") -> Claim:
     """The claim of a run whose process is gone."""
-    return Claim(run, board.host(), NOBODY, "2999-01-01T00:00:00Z")
+    return Claim(run, board.host_name(), NOBODY, "2999-01-01T00:00:00Z")
 
 
 # --- processes ---------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_an_end_lets_go_and_may_be_said_twice(tmp_path: Path) -> None:
 def test_why_an_attempt_failed_reaches_the_next_one(tmp_path: Path, status: TaskStatus) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert task.attempted(tmp_path, name, "run-1") == 1
+    assert task.count_attempt(tmp_path, name, "run-1") == 1
     assert task.retry_note(now_of(tmp_path, name)) == ""
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     after = task.finish(tmp_path, name, status, run="run-1", note=f"2 tests fail <private>x</private> with {secret}")
@@ -277,22 +277,22 @@ def test_why_an_attempt_failed_reaches_the_next_one(tmp_path: Path, status: Task
 def test_attempts_are_counted_with_why_they_failed(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert [task.attempted(tmp_path, name, "run-1", note=f"why {number}") for number in range(3)] == [1, 2, 3]
+    assert [task.count_attempt(tmp_path, name, "run-1", note=f"why {number}") for number in range(3)] == [1, 2, 3]
     held = now_of(tmp_path, name)
     assert (task.retry_note(held), held.claim is not None) == ("why 2", True)
-    assert task.attempted(tmp_path, name, "run-2") == 3, "it is not that run's"
+    assert task.count_attempt(tmp_path, name, "run-2") == 3, "it is not that run's"
 
 
 def test_an_iteration_counts_once_however_often_it_is_told(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert [task.attempted(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [1, 1, 2, 2]
+    assert [task.count_attempt(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [1, 1, 2, 2]
 
 
 def test_a_long_note_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    task.attempted(tmp_path, name, "run-1", note="begin " + "x" * 50_000 + " end")
+    task.count_attempt(tmp_path, name, "run-1", note="begin " + "x" * 50_000 + " end")
     kept = task.retry_note(now_of(tmp_path, name))
     assert kept.startswith("begin")
     assert kept.endswith("end")
@@ -389,7 +389,7 @@ def test_a_task_that_is_not_there_is_not_found(tmp_path: Path) -> None:
         lambda: task.claim(tmp_path, "t-none", task.claim_of("r")),
         lambda: task.renew(tmp_path, "../../etc", "r"),
         lambda: task.finish(tmp_path, "", TaskStatus.DONE, run="r"),
-        lambda: task.attempted(tmp_path, "..", "r"),
+        lambda: task.count_attempt(tmp_path, "..", "r"),
     ):
         with pytest.raises(NotFound):
             call()
@@ -397,5 +397,5 @@ def test_a_task_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 
 def test_a_claim_of_this_process_counts_half_an_hour(tmp_path: Path) -> None:
     made = task.claim_of("run-1", now=datetime(2026, 1, 1, tzinfo=UTC))
-    assert made == Claim("run-1", board.host(), os.getpid(), "2026-01-01T00:30:00Z")
+    assert made == Claim("run-1", board.host_name(), os.getpid(), "2026-01-01T00:30:00Z")
     assert board.is_live(task.claim_of("run-1"), ids.now())

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.app import board, task
-from ralph.app.task_import import Imported, export, import_
+from ralph.app.tasks import board, task
+from ralph.app.tasks.transfer import TaskImport, export, import_
 from ralph.errors import Refused
 from ralph.model.work import Task
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-GOLDEN = Path(__file__).parents[1] / "golden" / "work"
+GOLDEN = Path(__file__).parents[2] / "golden" / "work"
 
 
 def golden(name: str) -> str:
@@ -43,7 +43,7 @@ def only(root: Path) -> Task:
     return found
 
 
-def taken(root: Path, text: str, name: str = "prd.json", *, partial: bool = False) -> Imported:
+def taken(root: Path, text: str, name: str = "prd.json", *, partial: bool = False) -> TaskImport:
     return import_(root, text, name, partial=partial)
 
 

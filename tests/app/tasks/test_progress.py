@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.app.looping import project, says_done
 
 from ralph import paths
-from ralph.app import index, insights, search, task, task_memory
+from ralph.app import index, insights, search
 from ralph.app.loop import Wish
-from ralph.app.task_memory import Knowledge
+from ralph.app.tasks import progress, task
+from ralph.app.tasks.progress import GivenKnowledge
 from ralph.capture.insights import places
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
@@ -64,28 +65,28 @@ def patterns(root: Path, work: str) -> list[str]:
 
 
 def test_a_task_with_a_prd_has_it_word_for_word_and_its_description(tmp_path: Path) -> None:
-    work = task_memory.add(tmp_path, "refunds", prd=prd()).task
+    work = task.add(tmp_path, "refunds", prd=prd()).task
     assert (work.description, work.branch) == ("Money back.", "refunds")
     assert (place(tmp_path, work.id) / "prd.json").read_text(encoding="utf-8").rstrip() == prd()
     assert text(tmp_path, work.id).startswith("## Codebase Patterns\n")
     assert [story.id for story in task.show(tmp_path, work.id).stories] == ["US-2", "US-1"]
-    assert task_memory.add(tmp_path, "other", "mine", prd=prd()).task.description == "mine"
+    assert task.add(tmp_path, "other", "mine", prd=prd()).task.description == "mine"
 
 
 @pytest.mark.parametrize("bad", ["{", "[]", '{"userStories": [{"title": "no id"}]}', f'{{"description": "{SECRET}"}}'])
 def test_a_prd_that_cannot_be_taken_makes_no_task(tmp_path: Path, bad: str) -> None:
     with pytest.raises(Refused):
-        task_memory.add(tmp_path, "refunds", prd=bad)
+        task.add(tmp_path, "refunds", prd=bad)
     assert not list(paths.tasks_folder(tmp_path).glob("*/task.json"))
 
 
 def test_another_branch_archives_the_old_prd_and_progress_and_never_over_older_ones(tmp_path: Path) -> None:
-    work = task_memory.add(tmp_path, "refunds", prd=prd("ralph/one")).task
-    task_memory.append(tmp_path, entry(work.id, notes="first try"))
+    work = task.add(tmp_path, "refunds", prd=prd("ralph/one")).task
+    progress.append_iteration(tmp_path, entry(work.id, notes="first try"))
     before = text(tmp_path, work.id)
     kept = []
     for branch in ("two", "ralph/one", "two"):
-        after, where = task_memory.set_prd(tmp_path, work.id, prd(branch))
+        after, where = progress.set_prd(tmp_path, work.id, prd(branch))
         assert after.branch == branch
         assert where is not None
         kept.append(where)
@@ -98,8 +99,8 @@ def test_another_branch_archives_the_old_prd_and_progress_and_never_over_older_o
 
 def test_a_prd_that_somebody_wrote_over_is_archived_as_it_was_when_work_begins(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
-    work = task_memory.add(shop.root, "refunds", prd=prd("one")).task
-    task_memory.append(shop.root, entry(work.id, notes="first try"))
+    work = task.add(shop.root, "refunds", prd=prd("one")).task
+    progress.append_iteration(shop.root, entry(work.id, notes="first try"))
     (place(shop.root, work.id) / "prd.json").write_text(prd("two"), encoding="utf-8")
     shop.start(says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
     [kept] = (place(shop.root, work.id) / "archive").glob("*-one")
@@ -109,9 +110,9 @@ def test_a_prd_that_somebody_wrote_over_is_archived_as_it_was_when_work_begins(t
 
 
 def test_a_new_prd_for_the_same_branch_keeps_the_progress(tmp_path: Path) -> None:
-    work = task_memory.add(tmp_path, "refunds", prd=prd()).task
-    task_memory.append(tmp_path, entry(work.id, notes="first try"))
-    _, where = task_memory.set_prd(tmp_path, work.id, prd(passes=True))
+    work = task.add(tmp_path, "refunds", prd=prd()).task
+    progress.append_iteration(tmp_path, entry(work.id, notes="first try"))
+    _, where = progress.set_prd(tmp_path, work.id, prd(passes=True))
     assert where is not None
     assert (where / "prd.json").exists()
     assert "first try" in text(tmp_path, work.id)
@@ -121,9 +122,9 @@ def test_a_new_prd_for_the_same_branch_keeps_the_progress(tmp_path: Path) -> Non
 
 
 def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(tmp_path: Path) -> None:
-    work = task_memory.add(tmp_path, "refunds", prd=prd()).task
+    work = task.add(tmp_path, "refunds", prd=prd()).task
     made = entry(work.id, notes=noted(), files=("a.py", "b.py"), session="abc-1")
-    task_memory.append(tmp_path, made, story=task_memory.current(tmp_path, work.id))
+    progress.append_iteration(tmp_path, made, story=progress.current_story(tmp_path, work.id))
     assert text(tmp_path, work.id).endswith(
         "## 2026-01-01 10:00 - US-1\n"
         "Thread: ralph://session/abc-1\n"
@@ -139,25 +140,25 @@ def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(t
 def test_an_iteration_that_is_told_again_after_a_crash_is_written_once(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds").task
     for _ in range(2):
-        task_memory.append(tmp_path, entry(work.id, notes=noted()))
+        progress.append_iteration(tmp_path, entry(work.id, notes=noted()))
     assert text(tmp_path, work.id).count("half of it works") == 1
 
 
 def test_what_two_blocks_learned_stands_once_at_the_top_and_the_blocks_stay(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds").task
-    assert task_memory.append(tmp_path, entry(work.id, 1, noted())) == []
+    assert progress.append_iteration(tmp_path, entry(work.id, 1, noted())) == []
     first = text(tmp_path, work.id)
-    new = task_memory.append(tmp_path, entry(work.id, 2, noted(f"{LESSON}.")))
+    new = progress.append_iteration(tmp_path, entry(work.id, 2, noted(f"{LESSON}.")))
     assert [each.text for each in new] == [LESSON]
-    assert task_memory.append(tmp_path, entry(work.id, 3, noted())) == []
+    assert progress.append_iteration(tmp_path, entry(work.id, 3, noted())) == []
     assert patterns(tmp_path, work.id) == [LESSON]
     assert first.partition("---\n")[2] in text(tmp_path, work.id)
 
 
 def test_knowledge_stands_at_the_top_at_once_and_is_found_as_knowledge_only(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds").task
-    known = [Knowledge("Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows")]
-    [new] = task_memory.append(tmp_path, entry(work.id), known)
+    known = [GivenKnowledge("Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows")]
+    [new] = progress.append_iteration(tmp_path, entry(work.id), known)
     assert new.text == "Ledger windows: LedgerWriter closes after 90 days."
     assert patterns(tmp_path, work.id) == [f"{new.text} ([[ledger-windows]])"]
     found = search.search(tmp_path, Query(text="LedgerWriter closes")).found.hits
@@ -169,7 +170,7 @@ def test_lines_of_a_person_stay_as_they_are(tmp_path: Path) -> None:
     mine = f"# My log\n\nsome words\n\n## Codebase Patterns\n* {LESSON}\n\n## 2025-01-01 - US-9\n- mine, passed\n"
     (place(tmp_path, work.id) / "progress.txt").write_text(mine, encoding="utf-8")
     for number in (1, 2):
-        task_memory.append(tmp_path, entry(work.id, number, noted()))
+        progress.append_iteration(tmp_path, entry(work.id, number, noted()))
     assert text(tmp_path, work.id).startswith(mine)
     assert patterns(tmp_path, work.id) == [LESSON]
 
@@ -177,9 +178,9 @@ def test_lines_of_a_person_stay_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("secret", [f"the token is {SECRET}", KEY, "<private>the\nname of\nthe client</private>"])
 def test_no_secret_of_an_agent_reaches_the_disk(tmp_path: Path, secret: str) -> None:
     work = task.add(tmp_path, "refunds").task
-    known = [Knowledge(secret, secret, "x")]
+    known = [GivenKnowledge(secret, secret, "x")]
     made = entry(work.id, notes=f"done\n\n{secret}\n\nLearnings:\n- {secret}", files=(SECRET,), session=SECRET)
-    task_memory.append(tmp_path, made, known)
+    progress.append_iteration(tmp_path, made, known)
     said = text(tmp_path, work.id)
     for word in (SECRET, "MIIEpAIBAAKCAQEA7bq", "name of"):
         assert word not in said
@@ -191,7 +192,7 @@ def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: s
         root = Path(folder)
         work = task.add(root, "refunds").task
         for number, said in ((1, noted()), (2, notes), (3, "## x\n---\n```\n<!--\n")):
-            task_memory.append(root, entry(work.id, number, said), [Knowledge(title, notes, "x")])
+            progress.append_iteration(root, entry(work.id, number, said), [GivenKnowledge(title, notes, "x")])
         blocks = [each.record for each in parse_progress(text(root, work.id)).entries if "journal" in each.record.extra]
         assert [block.extra["journal"] for block in blocks] == [f"jrn-run-00000001-{number}" for number in (1, 2, 3)]
         assert LESSON in blocks[0].text
@@ -203,8 +204,8 @@ def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: s
 def test_an_iteration_is_told_patterns_and_the_newest_blocks_within_the_budget(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds").task
     for number in range(1, 10):
-        task_memory.append(tmp_path, entry(work.id, number, noted() + f"\nstep {number} " + "word " * 70))
-    said = task_memory.section(tmp_path, work.id, 600)
+        progress.append_iteration(tmp_path, entry(work.id, number, noted() + f"\nstep {number} " + "word " * 70))
+    said = progress.prompt_section(tmp_path, work.id, 600)
     assert estimate(said) <= 600
     assert said.startswith(f"### Codebase Patterns\n- {LESSON}\n")
     assert "step 9" in said
@@ -215,7 +216,7 @@ def test_an_iteration_is_told_patterns_and_the_newest_blocks_within_the_budget(t
 
 def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
-    work = task_memory.add(shop.root, "refunds", prd=prd()).task
+    work = task.add(shop.root, "refunds", prd=prd()).task
     first = Step(say=f"<journal>{noted()}</journal>")
     run = shop.start(first, says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
     told = shop.prompt(run, 2)
@@ -256,11 +257,11 @@ def test_a_task_that_is_done_by_hand_leaves_what_it_taught_to_the_project(tmp_pa
     shop.set(max_iterations=2)
     work = task.add(shop.root, "refunds").task
     shop.start(again, again, wish=Wish(task=work.id, criteria=("none",), verify=False))
-    done = task_memory.finish(shop.root, work.id)
+    done = task.complete(shop.root, work.id)
     assert done.promotion is not None
     assert [each.text for each in done.promotion.added] == [LESSON]
     assert LESSON in paths.global_patterns(shop.root).read_text(encoding="utf-8")
     nodes = paths.tasks_folder(shop.root) / work.id / "graphiti" / "nodes.json"
     assert "refunds" in nodes.read_text(encoding="utf-8"), "its part of the graph is beside it"
-    assert task_memory.finish(shop.root, work.id).promotion is not None, "to say it again changes nothing"
+    assert task.complete(shop.root, work.id).promotion is not None, "to say it again changes nothing"
     assert paths.global_patterns(shop.root).read_text(encoding="utf-8").count(LESSON) == 1

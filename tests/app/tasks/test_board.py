@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.app import board
-from ralph.app.board import Board, Placed, is_live, status_of
+from ralph.app.tasks import board
+from ralph.app.tasks.board import Board, TaskLocation, is_live, status_of
 from ralph.formats.work import render_task
 from ralph.model.work import Claim, Task, TaskStatus
 
@@ -28,7 +28,7 @@ alone = st.sampled_from([{}, {}, {"alone": True}])
 
 
 def of(*tasks: Task) -> Board:
-    return Board({task.id: Placed(task, Path(task.id)) for task in tasks})
+    return Board({task.id: TaskLocation(task, Path(task.id)) for task in tasks})
 
 
 def boards(states: st.SearchStrategy[str], names: str = NAMES) -> st.SearchStrategy[Board]:
@@ -42,7 +42,7 @@ def boards(states: st.SearchStrategy[str], names: str = NAMES) -> st.SearchStrat
 
 
 def claim(run: str = "run-1", *, host: str = "", pid: int = 0, until: str = LATER) -> Claim:
-    return Claim(run, host or board.host(), pid or os.getpid(), until)
+    return Claim(run, host or board.host_name(), pid or os.getpid(), until)
 
 
 def is_done(everything: Board, name: str) -> bool:

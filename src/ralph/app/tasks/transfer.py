@@ -1,11 +1,8 @@
-"""`ralph task import` and `export`: the stories of a prd.json, and tasks.jsonl, a task a line.
+"""Import and export tasks: the stories of a prd.json, and tasks.jsonl with a task a line.
 
-All of a file is read and checked before anything is written: each part that cannot be taken is named with its
-line, and nothing is imported unless all can be, or the caller wants the rest (`partial`). Importing again adds
-nothing: a task is known by its id, a story by its own id and its PRD's project and branch, which the task keeps
-as `story`. What is there already stays as people made it; only a story that passes makes its task done. A task
-that somebody works on elsewhere is pending here, without a claim. An import that was killed can be run again.
-`tests/app/test_task_import.py` holds the cases.
+The whole file is checked before anything is written; nothing is imported unless all can be, or the caller asks for the
+rest (`partial`). Importing again adds nothing: a task is known by its id, a story by its id and its PRD. Existing tasks
+stay as they are; only a story that passes makes its task done.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,9 +11,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import board, task_file, text_cleaning
-from ralph.app.board import Board, is_time, status_of
-from ralph.app.task_claims import close_parents
+from ralph.app import text_cleaning
+from ralph.app.tasks import board
+from ralph.app.tasks.board import Board, is_time, status_of
+from ralph.app.tasks.task import close_parents
 from ralph.errors import Refused
 from ralph.formats.json_text import read_json
 from ralph.formats.text import Problem
@@ -34,7 +32,7 @@ _KEPT = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class ImportProblem:
     """A part of a file that cannot be imported: its line (0: unknown), and why."""
 
     line: int
@@ -42,7 +40,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class TaskImport:
     """What an import did: new tasks, those that are done now, those that were there, and what was left out.
 
     `differing` are the tasks that were there and say something else than the file.
@@ -52,7 +50,7 @@ class Imported:
     finished: tuple[Task, ...] = ()
     there: tuple[Task, ...] = ()
     differing: tuple[str, ...] = ()
-    bad: tuple[Bad, ...] = ()
+    bad: tuple[ImportProblem, ...] = ()
     odd: tuple[Problem, ...] = ()
     private_parts: int = 0
 
@@ -68,15 +66,15 @@ class _Wanted:
 
 def import_(
     root: Path, text: str, name: str, *, partial: bool = False, allow_secret: bool = False, patterns: Sequence[str] = ()
-) -> Imported:
+) -> TaskImport:
     """Take over the tasks of a file; `name` is the file's, for what it is and for errors."""
     wanted, problems = _stories(text, name) if _is_prd(text, name) else _lines(text)
-    bad = [Bad(problem.line, problem.what) for problem in problems if problem.level == "error"]
+    bad = [ImportProblem(problem.line, problem.what) for problem in problems if problem.level == "error"]
     odd = tuple(problem for problem in problems if problem.level != "error")
     cleaned, refused = _cleaned(wanted, allow_secret, patterns)
     if not wanted and not bad:
         raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
-    with task_file.together(root) as everything:
+    with board.lock_all(root) as everything:
         new, there, placeless = _sorted_out(root, everything, cleaned)
         new, unlinked = _linked(everything, new)
         bad = sorted([*bad, *refused, *placeless, *unlinked], key=lambda each: each.line)
@@ -86,9 +84,9 @@ def import_(
                 hint="mend the file, or import the rest with --partial",
             )
         for each in new:
-            task_file.create(root, each.task)
+            board.create(root, each.task)
     finished = _finished(root, there)
-    return Imported(
+    return TaskImport(
         tuple(each.task for each in new),
         finished,
         tuple(task for task, _ in there),
@@ -105,7 +103,7 @@ def export(root: Path) -> str:
     return "".join(render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
 
 
-def _told(bad: Sequence[Bad]) -> str:
+def _told(bad: Sequence[ImportProblem]) -> str:
     words = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_NAMED]]
     return "; ".join(words) + (f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else "")
 
@@ -169,10 +167,12 @@ def _task_of(story: Story, source: str) -> Task:
     )
 
 
-def _cleaned(wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[str]) -> tuple[list[_Wanted], list[Bad]]:
+def _cleaned(
+    wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[str]
+) -> tuple[list[_Wanted], list[ImportProblem]]:
     """What may be stored of it, and what may not."""
     kept: list[_Wanted] = []
-    bad: list[Bad] = []
+    bad: list[ImportProblem] = []
     for each in wanted:
         task = each.task
         try:
@@ -181,10 +181,10 @@ def _cleaned(wanted: Iterable[_Wanted], allow_secret: bool, patterns: Sequence[s
                 task.description, "description", allow_secret=allow_secret, patterns=patterns
             )
             text_cleaning.clean_description(task.id, "id", patterns=patterns)
-            if task.id and not task_file.is_name(task.id):
+            if task.id and not board.is_folder_name(task.id):
                 raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
         except Refused as error:
-            bad.append(Bad(each.line, f"{_name(task)}: {error.message}"))
+            bad.append(ImportProblem(each.line, f"{_name(task)}: {error.message}"))
             continue
         clean = replace(_foreign(task, patterns), title=title.text, description=told.text)
         kept.append(_Wanted(clean, each.line, title.private + told.private))
@@ -221,13 +221,13 @@ def _status(task: Task) -> str:
 
 def _sorted_out(
     root: Path, everything: Board, wanted: Iterable[_Wanted]
-) -> tuple[list[_Wanted], list[tuple[Task, _Wanted]], list[Bad]]:
+) -> tuple[list[_Wanted], list[tuple[Task, _Wanted]], list[ImportProblem]]:
     """New tasks, with ids and ages; those that are there, each with what the file says; and what has no place."""
     stories = {_key(each): each for each in everything.tasks if _key(each)}
     folder, now = paths.tasks_folder(root), ids.now()
     new: dict[str, _Wanted] = {}
     there: list[tuple[Task, _Wanted]] = []
-    bad: list[Bad] = []
+    bad: list[ImportProblem] = []
     for each in wanted:
         task = each.task
         known = everything.get(task.id) if task.id else stories.get(_key(task))
@@ -235,10 +235,12 @@ def _sorted_out(
             there.append((known, each))
             continue
         if task.id and (folder / task.id / "task.json").exists():
-            bad.append(Bad(each.line, f"{task.id}: its folder holds another task, or one that cannot be read"))
+            bad.append(
+                ImportProblem(each.line, f"{task.id}: its folder holds another task, or one that cannot be read")
+            )
             continue
         while not task.id or task.id in new:
-            task = replace(task, id=task_file.fresh_id(everything, folder))
+            task = replace(task, id=board.fresh_id(everything, folder))
         new[task.id] = replace(each, task=_aged(task, now, len(new)))
     return list(new.values()), there, bad
 
@@ -255,9 +257,9 @@ def _aged(task: Task, now: datetime, number: int) -> Task:
     return replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
 
 
-def _linked(everything: Board, new: list[_Wanted]) -> tuple[list[_Wanted], list[Bad]]:
+def _linked(everything: Board, new: list[_Wanted]) -> tuple[list[_Wanted], list[ImportProblem]]:
     """The new tasks without those that name what is not there, or wait for themselves; until none is left."""
-    bad: list[Bad] = []
+    bad: list[ImportProblem] = []
     while True:
         after = everything.with_tasks(each.task for each in new)
         tangled = after.tangled()
@@ -266,9 +268,11 @@ def _linked(everything: Board, new: list[_Wanted]) -> tuple[list[_Wanted], list[
             task = each.task
             unknown = [name for name in (*task.blocked_by, task.parent or "") if name and name not in after.placed]
             if unknown:
-                wrong[task.id] = Bad(each.line, f"{task.id}: names {unknown[0][:80]!r}, and there is no such task")
+                wrong[task.id] = ImportProblem(
+                    each.line, f"{task.id}: names {unknown[0][:80]!r}, and there is no such task"
+                )
             elif task.id in tangled and (way := after.cycle(task.id)):
-                wrong[task.id] = Bad(each.line, f"{task.id}: would wait for itself: {' -> '.join(way)}")
+                wrong[task.id] = ImportProblem(each.line, f"{task.id}: would wait for itself: {' -> '.join(way)}")
         if not wrong:
             return new, bad
         bad += wrong.values()
@@ -280,13 +284,13 @@ def _finished(root: Path, there: Iterable[tuple[Task, _Wanted]]) -> tuple[Task, 
 
     def edit(task: Task) -> Task:
         over = status_of(task) is TaskStatus.DONE
-        return task if over else task_file.moved(task, TaskStatus.DONE, note="its story passes")
+        return task if over else board.with_status(task, TaskStatus.DONE, note="its story passes")
 
     found = []
     for task, each in there:
         if _key(each.task) and each.task.status == TaskStatus.DONE.value and status_of(task) is not TaskStatus.DONE:
             try:
-                found.append(task_file.change(root, task.id, edit))
+                found.append(board.change(root, task.id, edit))
             except Refused:  # its state is a word that nobody knows: it stays for a person to look at
                 continue
             close_parents(root, found[-1])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from ralph.app import task
+from ralph.app.tasks import task
 from ralph.model.work import TaskStatus
 from ralph.store import files
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import board, feature, task
-from ralph.app.task_file import ALLOWED, KEPT
+from ralph.app import feature
+from ralph.app.tasks import board, task
+from ralph.app.tasks.board import ALLOWED, MAX_HISTORY
 from ralph.errors import NotFound, RalphError, Refused, Unreadable
 from ralph.formats.log import encode_record, journal_record
 from ralph.formats.work import render_task
@@ -227,7 +228,7 @@ def test_a_parent_is_done_with_its_last_part_and_open_again_with_any(tmp_path: P
 def test_reset_forgets_the_attempts(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    task.attempted(tmp_path, name, "run-1")
+    task.count_attempt(tmp_path, name, "run-1")
     task.finish(tmp_path, name, TaskStatus.FAILED, run="run-1", note="red")
     after = task.reset(tmp_path, name).task
     assert (after.attempts, after.status) == (0, "pending")
@@ -255,10 +256,10 @@ def test_a_member_named_history_that_is_somebodys_own_is_left_alone(tmp_path: Pa
 
 def test_a_history_does_not_grow_for_ever(tmp_path: Path) -> None:
     line = {"at": "2026-01-01", "from": "pending", "to": "done"}
-    put(tmp_path, "t-1", json.dumps({"id": "t-1", "title": "x", "history": [line] * KEPT}))
+    put(tmp_path, "t-1", json.dumps({"id": "t-1", "title": "x", "history": [line] * MAX_HISTORY}))
     history = task.done(tmp_path, "t-1").task.extra["history"]
     assert isinstance(history, list)
-    assert len(history) == KEPT
+    assert len(history) == MAX_HISTORY
     assert history[-1] != line
 
 
