@@ -67,7 +67,7 @@ HARMLESS: dict[str, set[str]] = {
     "discovery.py": {"os.open", "os.write", "os.makedirs", "os.link", "os.unlink"},  # reads; writes the machine's id
     "cli/main.py": {"os.open"},  # of /dev/null, for a closed pipe
     "store/db.py": {"os.open"},  # of a database that only its owner may read
-    "store/locks.py": {"os.open"},  # of what is locked
+    "store/files.py": {"os.open"},  # of what is locked
     "hooks/handler.py": {"os.write"},  # to standard output
 }
 """Calls that could write and do not."""

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import Disk, ordinary_user
 
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.store import files, locks
+from ralph.store import files
 
 Write = Callable[[Path], object]
 
@@ -355,7 +355,7 @@ def test_a_lock_file_that_was_removed_while_somebody_waited_for_it_is_no_lock(
 ) -> None:
     import fcntl
 
-    real, removed = fcntl.flock, iter([tmp_path / locks.LOCK_NAME])
+    real, removed = fcntl.flock, iter([tmp_path / files.LOCK_NAME])
 
     def flock(handle: int, operation: int) -> None:
         if stat.S_ISDIR(os.fstat(handle).st_mode):
@@ -366,7 +366,7 @@ def test_a_lock_file_that_was_removed_while_somebody_waited_for_it_is_no_lock(
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with files.lock(tmp_path / "notes.md"):
-        assert (tmp_path / locks.LOCK_NAME).exists(), "the next writer must find the lock that we hold"
+        assert (tmp_path / files.LOCK_NAME).exists(), "the next writer must find the lock that we hold"
         assert files.leftovers(tmp_path) == []
 
 

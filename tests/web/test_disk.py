@@ -16,7 +16,7 @@ from tests.web.sample import Sample
 from tests.web.test_changes import MEMORIES, clean, everything, stamps
 
 from ralph.app.pages.changes import ChangeHistory
-from ralph.store import locks
+from ralph.store import files
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def test_a_full_disk_is_told_and_nothing_is_changed(window: Site, shop: Sample) 
 def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = planned(window, {"action": "add", "text": "A new thing"})
     before = everything(shop.root)
-    monkeypatch.setattr(locks, "_TRIES", 2)
-    held = locks.of_folder(shop.root / ".agent")
+    monkeypatch.setattr(files, "_TRIES", 2)
+    held = files.of_folder(shop.root / ".agent")
     try:
         error = told(window.posted("/api/changes/apply", **ready), 423)
     finally:
