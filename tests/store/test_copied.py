@@ -10,7 +10,7 @@ from tests.store.test_index import LOG, dump, put, seen
 
 from ralph import paths
 from ralph.search import terms
-from ralph.store import copied, db, files
+from ralph.store import index as copied, db, files
 from ralph.store.index import Index
 from ralph.store.sources import sources
 

@@ -9,21 +9,83 @@ caller (`search/terms.py`), too, so that this layer knows nothing of language.
 `tests/store/test_index.py` breaks databases in many ways and compares the answers.
 """
 
-import os
+import hashlib
 import sqlite3
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+from ralph.errors import RalphError
+from ralph.store import db, files
+from ralph.store.lookup import SCHEMA_VERSION
+from ralph.store.rows import Terms
+from ralph.store.sources import SHARED, Source
+from ralph.store.writer import Writer
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
-
 from ralph import paths
 from ralph.errors import Unreadable, WriteFailed
-from ralph.store import copied, db, files
-from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
 from ralph.store.sources import Contents, Interpret, Source, sources
-from ralph.store.writer import Writer
+
+
+
+# NOTE: The index of a worktree begins as a copy of the main checkout's, which has most of it: the logs are 
+
+def seal_of(path: Path) -> Path:
+    """The file beside a database that says how its last writer left it."""
+    return path.with_name(path.name + "-seal")
+
+
+def begin(path: Path, main: Path, present: Iterable[Source], terms: Terms) -> bool:
+    """Make an index that is not there of the main checkout's; False when it has to be made from the files."""
+    fresh = path.with_name(path.name + "-new")
+    try:
+        if not _is_sealed(main):
+            return False
+        db.remove(fresh)
+        with db.explained(main), closing(db.connect(main, read_only=True)) as held:
+            if held.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+                return False
+            with closing(db.connect(fresh)) as copy:
+                held.backup(copy)
+                _without_others(copy, present, terms)
+        files.move(fresh, path)
+    except (RalphError, OSError, sqlite3.Error):
+        return False
+    finally:
+        with suppress(RalphError):
+            db.remove(fresh)
+    return True
+
+
+def _is_sealed(main: Path) -> bool:
+    """Whether an index is as its last writer left it."""
+    return main.is_file() and seal_of(main).is_file() and files.read(seal_of(main)) == db.seal(main)
+
+
+def _without_others(copy: sqlite3.Connection, present: Iterable[Source], terms: Terms) -> None:
+    """Take out what this checkout does not say in the same bytes; logs and tasks are the same ones."""
+    own = {source.name: source.path for source in present}
+    writer = Writer(copy, terms)
+    with db.atomic(copy):
+        for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
+            path = own.get(row["path"])
+            if path is None or (not is_shared(row["path"]) and _digest(path) != row["digest"]):
+                writer.clear(row["key"])
+
+
+def is_shared(name: str) -> bool:
+    """Whether a source stands in the main checkout for all of its worktrees."""
+    return name.startswith(SHARED)
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+    except OSError:
+        return ""
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "discard", "in_memory",
            "search_columns")  # fmt: skip
@@ -84,7 +146,7 @@ class Index:
                 elif not ours and not trusting and not self._sound():
                     self._remove()
                 if not self.path.exists() and self._start is not None and self._start():
-                    copied.begin(self.path, self._main, sources(self.root), self._terms)
+                    begin(self.path, self._main, sources(self.root), self._terms)
                 try:
                     done = self._sync(within, progress)
                 except db.Damaged:
@@ -128,7 +190,7 @@ class Index:
 
     @property
     def _seal(self) -> Path:
-        return copied.seal_of(self.path)
+        return seal_of(self.path)
 
     def _sealed(self) -> str:
         return (files.read(self._seal) or "") if self._seal.is_file() else ""
@@ -184,7 +246,7 @@ def discard(path: Path, patience: float = 0.0) -> None:
 
 
 def _remove(path: Path) -> None:
-    files.delete(copied.seal_of(path))
+    files.delete(seal_of(path))
     db.remove(path)
 
 
