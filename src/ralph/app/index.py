@@ -28,7 +28,7 @@ from ralph.model import ids
 from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
-from ralph.store import db, facets, files, rows
+from ralph.store import db, rows, files
 from ralph.store.index import Index, Progress, Synced, in_memory
 from ralph.store.sources import Contents, Interpret, Source, sources, told
 
@@ -141,7 +141,7 @@ def verify(root: Path) -> list[str]:
 
 def _differences(root: Path, connection: sqlite3.Connection) -> Iterator[str]:
     """Each source is read anew into an index of its own, and compared with its rows in the real one."""
-    known = {stand.path: key for key, stand in facets.stands(connection).items()}
+    known = {stand.path: key for key, stand in rows.stands(connection).items()}
     words = rows.fingerprints(connection)
     read = by_todays_rules(root)
     for source in sources(root):
@@ -189,7 +189,7 @@ def _written(index: Path) -> str:
 
 def _behind(root: Path, connection: sqlite3.Connection) -> int:
     """How many files are not as the database knows them: changed, new or gone."""
-    known = {stand.path: (stand.mtime_ns, stand.size) for stand in facets.stands(connection).values()}
+    known = {stand.path: (stand.mtime_ns, stand.size) for stand in rows.stands(connection).values()}
     changed = 0
     for source in sources(root):
         now = source.path.stat()

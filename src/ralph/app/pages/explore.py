@@ -28,8 +28,8 @@ from ralph.model.query import Hit, Query
 from ralph.model.record import Record, Status
 from ralph.search import engine, question, terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, rank
-from ralph.store import facets, lookup, rows, sessions
-from ralph.store.facets import Shape, Stand
+from ralph.store import rows, lookup, sessions
+from ralph.store.rows import Shape, Stand
 
 # NOTE: What facets count of every record, in memory, in step with the index.
 
@@ -161,7 +161,7 @@ class FacetCache:
 
     def view(self, connection: sqlite3.Connection) -> FacetView:
         """Every record as this connection sees it."""
-        stands, sizes = facets.stands(connection), facets.sizes(connection)
+        stands, sizes = rows.stands(connection), rows.sizes(connection)
         with self._lock:
             old = self._view
         if (old.stands, old.sizes) == (stands, sizes) and all(stand.mtime_ns for stand in stands.values()):
@@ -194,7 +194,7 @@ def _build_view(
     keys = {source: list(numbers) for source, numbers in old.keys.items() if source in same}
     known = {shape: number for number, shape in enumerate(old.shapes)}
     names = {key: stand.path for key, stand in stands.items()}
-    for source, number, shape, time in facets.shapes(connection, stands.keys() - same, names):
+    for source, number, shape, time in rows.shapes(connection, stands.keys() - same, names):
         shape_of[number] = known.setdefault(shape, len(known))
         created[number] = time
         keys.setdefault(source, []).append(number)
@@ -367,7 +367,7 @@ class Explorer:
         letters = terms.fold(wanted.text).split()
         if len(letters) != 1 or not letters[0].isalnum() or wanted.text[-1:].isspace():
             return None
-        keys = [key for key in facets.matching(connection, f'"{letters[0]}"*') if key in view.created]
+        keys = [key for key in rows.matching(connection, f'"{letters[0]}"*') if key in view.created]
         passing, counts = view.counts([key for key in keys if own is None or key in own], wanted.chosen)
         if not passing:
             return None
@@ -426,7 +426,7 @@ class Explorer:
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
         match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranked.words, STANDARD.common))
         some = bool(match and (judged or any(wanted.chosen.values())))
-        found = facets.matching(connection, match) if some else []
+        found = rows.matching(connection, match) if some else []
         keys = {key for key in found if key in view.created and (own is None or key in own)} | held.keys()
         by_key = {each.row.key: each for each in judged}
         return _Hits(
