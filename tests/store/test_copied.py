@@ -10,7 +10,8 @@ from tests.store.test_index import LOG, dump, put, seen
 
 from ralph import paths
 from ralph.search import terms
-from ralph.store import index as copied, db, files
+from ralph.store import db, files
+from ralph.store import index as store_index
 from ralph.store.index import Index
 from ralph.store.sources import sources
 
@@ -65,7 +66,7 @@ def test_a_copy_that_was_brought_up_to_date_is_like_an_index_made_of_the_files(t
 
 def test_a_copy_gets_its_name_only_without_what_the_other_checkout_says(main: Path, tree: Path) -> None:
     index = begun(tree)
-    assert copied.begin(index.path, paths.index_file(main), sources(tree), terms.index_terms)
+    assert store_index.copy_main_index(index.path, paths.index_file(main), sources(tree), terms.index_terms)
     assert [path.name for path in index.path.parent.iterdir()] == ["ralph.db"]
     said = texts(index)
     assert "alpha" not in said
@@ -86,7 +87,7 @@ def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree:
         with closing(db.connect(database)) as connection:
             connection.execute("UPDATE records SET text = 'forged'")
     elif harm == "unsealed":
-        files.delete(copied.seal_of(database))
+        files.delete(store_index.seal_of(database))
     elif harm == "damaged":
         database.write_bytes(b"nonsense" * 5000)
         paths.index_file(main).with_name("ralph.db-seal").write_text(db.seal(database), encoding="utf-8")

@@ -104,7 +104,7 @@ def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, m
     ready = planned(window, {"action": "add", "text": "A new thing"})
     before = everything(shop.root)
     monkeypatch.setattr(files, "_TRIES", 2)
-    held = files.of_folder(shop.root / ".agent")
+    held = files.lock_folder(shop.root / ".agent")
     try:
         error = told(window.posted("/api/changes/apply", **ready), 423)
     finally:

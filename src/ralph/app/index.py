@@ -28,7 +28,7 @@ from ralph.model import ids
 from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
-from ralph.store import db, rows, files
+from ralph.store import db, files, rows
 from ralph.store.index import Index, Progress, Synced, in_memory
 from ralph.store.sources import Contents, Interpret, Source, sources, told
 

@@ -1,37 +1,26 @@
 """The only module that writes files.
 
-Every change to a file people may read is atomic: a temporary file in the same folder, fsync,
-rename, fsync of the folder. A writer killed at any point leaves the old file or the new one.
-Writers of one folder take turns through an advisory lock on the folder itself, so no lock file
-is left behind; where a file system cannot lock folders, a lock file stands in. People's editors
-take no lock, so `update` compares the file with what it read just before it renames, and starts
-again when somebody else was faster. A write through a symbolic link goes to the link's target,
-and never to one that dangles or leaves the project.
-
-A log grows at its end, as the kernel sees it, by one `write()` an append, and under the same lock, so
-that no line is lost to a rewrite; a torn last line (a crash, a full disk) is closed by the next append.
-`tests/store/test_files.py` and `tests/soak/` prove it.
+Every change of a file that people read is atomic: a temporary file in the same folder, fsync, rename. Writers of one
+folder take turns by an advisory lock on the folder itself, or on a lock file where folders cannot be locked. Editors
+take no lock, so `update` compares the file with what it read and starts again when it has changed. A write through a
+symbolic link goes to its target, never to one that dangles or leaves the project. A log grows by one `write()` for
+each append; the next append closes a torn last line.
 """
 
+import contextlib
 import errno
 import os
+import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from ralph.errors import WriteFailed
-import contextlib
-import stat
-from collections.abc import Callable, Iterator
 from typing import TypeVar, overload
+
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.store import watching
-from ralph.store.watching import Change
-
-
-
-# NOTE: Advisory locks, as the system has them: on a folder itself, or on a lock file where folders cannot b
+from ralph.store import dry_run
+from ralph.store.dry_run import FileChange
 
 LOCK_NAME = ".ralph-lock"
 
@@ -43,13 +32,13 @@ _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, e
 if sys.platform == "win32":
     import msvcrt
 
-    def of_folder(folder: Path) -> int:
-        """A handle that holds the folder's lock until it is closed."""
+    def lock_folder(folder: Path) -> int:
+        """Lock a folder until the handle is closed."""
         handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
         return _acquire(folder, handle, lambda: msvcrt.locking(handle, msvcrt.LK_NBLCK, 1))
 
-    def is_free(handle: int) -> bool:
-        """Whether nobody else holds what was opened."""
+    def try_lock(handle: int) -> bool:
+        """Return True: a locked file could not be opened."""
         return True  # a file that is locked there could not be read
 
     def is_current(path: Path, handle: int) -> bool:
@@ -59,8 +48,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def of_folder(folder: Path) -> int:
-        """A handle that holds the folder's lock until it is closed; it ends with its process as well."""
+    def lock_folder(folder: Path) -> int:
+        """Lock a folder; the handle holds the lock until it is closed or its process ends."""
         try:
             return _locked(folder, folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -76,8 +65,8 @@ else:
                 return handle
             os.close(handle)
 
-    def is_free(handle: int) -> bool:
-        """Whether nobody else holds what was opened; it is ours then, until the handle is closed."""
+    def try_lock(handle: int) -> bool:
+        """Lock an open file if nobody else has; the lock is ours until the handle is closed."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -107,6 +96,7 @@ def _acquire(folder: Path, handle: int, attempt: Callable[[], None]) -> int:
     os.close(handle)
     raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
 
+
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
@@ -117,7 +107,7 @@ T = TypeVar("T")
 
 def read(path: Path) -> str | None:
     """The file's text, every byte kept (undecodable ones as surrogates), or None when there is no file."""
-    watch = watching.of(path)
+    watch = dry_run.observer_of(path)
     if watch is not None and (held := watch.held(path)) is not None:
         return held.text
     try:
@@ -242,7 +232,7 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
         return False
     if root is not None:
         target(path, root, folder=True)
-    if watching.is_rehearsal(path):
+    if dry_run.is_dry_run(path):
         return True
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -276,10 +266,10 @@ def link(path: Path, to: Path) -> None:
 
 def delete(path: Path) -> None:
     """Remove one file; a missing one is fine."""
-    watch = watching.of(path)
+    watch = dry_run.observer_of(path)
     if watch is not None and (there := read(path)) is not None:
-        watch.change(Change(path, there, None))
-    if watching.is_rehearsal(path):
+        watch.change(FileChange(path, there, None))
+    if dry_run.is_dry_run(path):
         return
     try:
         path.unlink(missing_ok=True)
@@ -308,12 +298,12 @@ def restrict(path: Path, mode: int = PRIVATE) -> None:
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
-    if watching.is_rehearsal(path):
+    if dry_run.is_dry_run(path):
         yield
         return
     folder = Path(os.path.realpath(path)).parent
     try:
-        handle = of_folder(folder)
+        handle = lock_folder(folder)
     except OSError as error:
         raise WriteFailed(f"{folder}: cannot be locked: {error.strerror}", hint=_hint(error)) from error
     try:
@@ -350,7 +340,7 @@ def _hold(real: Path, words: str) -> int:
     while True:
         handle = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
-            if not is_free(handle):
+            if not try_lock(handle):
                 raise Held(real, read(real) or "")
             if is_current(real, handle):  # whoever held it has deleted it since we opened it, or nobody did
                 os.ftruncate(handle, 0)
@@ -370,17 +360,17 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def _check_real(path: Path) -> None:
-    if watching.is_rehearsal(path):
+    if dry_run.is_dry_run(path):
         raise Refused(f"{path}: what this does cannot be shown beforehand", hint="use the command")
 
 
 def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
-    watch = watching.of(real)
+    watch = dry_run.observer_of(real)
     if watch is not None:
         before = read(real) or ""
         line = wire.decode("utf-8", "surrogateescape")
         gap = "\n" if before and not before.endswith("\n") else ""
-        watch.change(Change(real, read(real), before + gap + line, appended=True))
+        watch.change(FileChange(real, read(real), before + gap + line, appended=True))
         if not watch.real:
             return
     try:
@@ -408,13 +398,13 @@ def _replace(real: Path, text: str, expect: str | None, mode: int | None) -> boo
     temp: Path | None = None
     try:
         keep = _writable(real.stat()) if real.exists() else None
-        watch = watching.of(real)
+        watch = dry_run.observer_of(real)
         if watch is not None:
             before = read(real)
             if expect is not None and (before or "") != expect:
                 return False
             expect = before or ""
-            watch.change(Change(real, before, text))
+            watch.change(FileChange(real, before, text))
             if not watch.real:
                 return True
         _sweep(real.parent)

@@ -1,45 +1,41 @@
-"""The index: SQLite over the files, brought up to date by whoever needs it next.
+"""The index: SQLite over the sources, brought up to date by whoever needs it next.
 
-`sync` looks at each source's time and size, reads only those that changed, and of a log only the
-lines that are new. One process writes at a time; another that comes meanwhile gives up politely,
-since what it would write is being written. A database that is damaged, was deleted, or was made
-by another version is made again without a word: nothing lives only here. The index of a worktree begins as a
-copy of the main checkout's, where the caller says so (`start`). How text becomes search terms is given by the
-caller (`search/terms.py`), too, so that this layer knows nothing of language.
-`tests/store/test_index.py` breaks databases in many ways and compares the answers.
+`sync` looks at each source's time and size, and reads only those that changed, of a log only the new lines. One
+process writes at a time; another one gives up, since what it would write is being written. A database that is damaged,
+deleted or of another version is made again: nothing is stored only here. How text becomes search terms is passed in, so
+that this layer knows nothing of language.
 """
 
 import hashlib
-import sqlite3
-from collections.abc import Iterable
-from contextlib import closing, suppress
-from pathlib import Path
-from ralph.errors import RalphError
-from ralph.store import db, files
-from ralph.store.lookup import SCHEMA_VERSION
-from ralph.store.rows import Terms
-from ralph.store.sources import SHARED, Source
-from ralph.store.writer import Writer
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
+
 from ralph import paths
-from ralph.errors import Unreadable, WriteFailed
+from ralph.errors import RalphError, Unreadable, WriteFailed
+from ralph.store import db, files
+from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
-from ralph.store.sources import Contents, Interpret, Source, sources
+from ralph.store.sources import SHARED, Contents, Interpret, Source, sources
+from ralph.store.writer import Writer
 
+# --- the first index of a worktree ---------------------------------------------------------------
 
-
-# NOTE: The index of a worktree begins as a copy of the main checkout's, which has most of it: the logs are 
 
 def seal_of(path: Path) -> Path:
     """The file beside a database that says how its last writer left it."""
     return path.with_name(path.name + "-seal")
 
 
-def begin(path: Path, main: Path, present: Iterable[Source], terms: Terms) -> bool:
-    """Make an index that is not there of the main checkout's; False when it has to be made from the files."""
+def copy_main_index(path: Path, main: Path, present: Iterable[Source], terms: Terms) -> bool:
+    """Begin a worktree's index as a copy of the main checkout's; False when it has to be made from the files.
+
+    What the other checkout's files say goes before the copy gets its name: nobody ever reads it there.
+    """
     fresh = path.with_name(path.name + "-new")
     try:
         if not _is_sealed(main):
@@ -72,13 +68,8 @@ def _without_others(copy: sqlite3.Connection, present: Iterable[Source], terms: 
     with db.atomic(copy):
         for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
             path = own.get(row["path"])
-            if path is None or (not is_shared(row["path"]) and _digest(path) != row["digest"]):
+            if path is None or (not row["path"].startswith(SHARED) and _digest(path) != row["digest"]):
                 writer.clear(row["key"])
-
-
-def is_shared(name: str) -> bool:
-    """Whether a source stands in the main checkout for all of its worktrees."""
-    return name.startswith(SHARED)
 
 
 def _digest(path: Path) -> str:
@@ -86,6 +77,7 @@ def _digest(path: Path) -> str:
         return hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
     except OSError:
         return ""
+
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "discard", "in_memory",
            "search_columns")  # fmt: skip
@@ -146,7 +138,7 @@ class Index:
                 elif not ours and not trusting and not self._sound():
                     self._remove()
                 if not self.path.exists() and self._start is not None and self._start():
-                    begin(self.path, self._main, sources(self.root), self._terms)
+                    copy_main_index(self.path, self._main, sources(self.root), self._terms)
                 try:
                     done = self._sync(within, progress)
                 except db.Damaged:

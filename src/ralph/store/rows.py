@@ -6,20 +6,15 @@ The filters of a Query become conditions on the tables of the families (`filter_
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
 from ralph.model import ids
 from ralph.model.query import Query
 from ralph.model.record import Family, Record, Status
 from ralph.store import lookup
 from ralph.store.columns import COLUMNS, USUAL, given_id, record_of
-from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
-from typing import NamedTuple
-from ralph.model.record import Family
-from ralph.store.columns import USUAL
-from ralph.store.rows import FAMILIES, TABLES
-
 
 if TYPE_CHECKING:
     from ralph.store.lookup import Filter
@@ -434,9 +429,9 @@ def _of(keys: Sequence[int], family: Family) -> list[int]:
     return lookup.of(keys, FAMILIES.index(family))
 
 
-# NOTE: The SELECTs behind facets: which state the index is in, and what is counted of each record.
-
-_KIND_facets = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
+# --- facets ------------------------------------------------------------------------------------
+# Counted over everything that matches, so nothing is decoded that is not counted. A source is read again only when it
+# has changed: a running loop changes one log a second, and the others never.
 
 
 class Shape(NamedTuple):
@@ -485,7 +480,7 @@ def shapes(
         told = "status" if family is Family.MEMORY else lookup.TOLD_TASK.replace("task", "status")
         for part in lookup.parts(sorted(sources)):
             sql = (
-                f"SELECT source, {key}, {_KIND_facets[family]}, tags, scope, {told}, created_at "  # noqa: S608  (our own names)
+                f"SELECT source, {key}, {_KIND[family]}, tags, scope, {told}, created_at "  # noqa: S608  (our own names)
                 f"FROM {table} WHERE source IN ({lookup.marks(part)})"
             )
             for source, number, kind, tags, own_scope, own_status, created in connection.execute(sql, part):

@@ -1,7 +1,7 @@
 """A change that a person sees before it is made, and can take back: plan, apply, undo.
 
 Each action is the verb of the command with the same name, called once. `plan` calls it in a rehearsal
-(`store/watching.py`), so that what is shown is what that very call would write, to the byte, and nothing is written.
+(`store/dry_run.py`), so that what is shown is what that very call would write, to the byte, and nothing is written.
 `apply` calls it for real, with a witness that stops it when a file is not the one that was shown. What stood in the
 files is kept for as long as the process lives, and `undo` puts it back if nobody has touched those lines since;
 otherwise nothing is touched. A change that fails half-way is taken back at once. `tests/app/pages/test_change.py`
@@ -25,10 +25,10 @@ from ralph.app.promote import Target, unified_diff
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
 from ralph.model.record import MemoryKind
-from ralph.store import files, watching
+from ralph.store import dry_run, files
+from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, PathFilter, text_digest
 from ralph.store.library import Stored
 from ralph.store.sources import Format, name_of
-from ralph.store.watching import Change, Rehearsal, Takes, Witness, stamp
 
 # NOTE: Which verb an action of the pages means, for a record wherever it stands.
 
@@ -235,7 +235,7 @@ class FileBackup:
         Where nobody touched the file that is what stood there before. Where somebody did, only the lines of the change
         are put back, and only while they stand there once, as the change left them, with their neighbours.
         """
-        if stamp(now) == self.after:
+        if text_digest(now) == self.after:
             return True, self.before
         left = _decompress(self.left)
         if now is None or left is None or self.before is None:
@@ -268,8 +268,8 @@ def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ())
     """What an action would do; nothing is written."""
     with suppress(RalphError, OSError):
         index.sync(root)  # what is derived may be written at any time, but its seal must not fall into the rehearsal
-    rehearsal = Rehearsal(_accepts_path(root))
-    with watching.by(rehearsal):
+    rehearsal = DryRun(_accepts_path(root))
+    with dry_run.observe(rehearsal):
         done = apply_action(root, wanted, patterns)
     shown = tuple(_describe_file(root, each) for each in rehearsal.changes)
     if wanted.action == "add" and shown:
@@ -279,12 +279,12 @@ def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ())
     return ChangePlan(shown, done.summary if shown else f"Nothing would change. {done.summary}", done.warnings)
 
 
-def _describe_file(root: Path, change: Change) -> PlannedFile:
+def _describe_file(root: Path, change: FileChange) -> PlannedFile:
     name = name_of(change.path, root)
-    return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), stamp(change.before))
+    return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), text_digest(change.before))
 
 
-def _accepts_path(root: Path) -> Takes:
+def _accepts_path(root: Path) -> PathFilter:
     """Whether a path is one that people care for: the index, the caches and what hides them are derived."""
     folders = (paths.state_folder(root), paths.ralph_folder(root), paths.ralph_folder(paths.main_checkout(root)))
     own = [Path(os.path.realpath(folder)) for folder in folders]
@@ -316,10 +316,10 @@ class ChangeHistory:
         with self._lock:
             for each in plan_change(self.root, wanted, patterns).files:
                 if stamps.get(each.name) != each.before and not each.name.endswith(_LOG):
-                    raise watching.changed(Path(each.name))
-            witness = Witness(_accepts_path(self.root), lambda path: stamps.get(name_of(path, self.root)))
+                    raise dry_run.changed_meanwhile(Path(each.name))
+            witness = GuardedWrite(_accepts_path(self.root), lambda path: stamps.get(name_of(path, self.root)))
             try:
-                with watching.by(witness):
+                with dry_run.observe(witness):
                     done = apply_action(self.root, wanted, patterns)
             except BaseException:
                 with suppress(RalphError):
@@ -357,14 +357,14 @@ _LOG = ".jsonl"
 """Logs only grow: a line of somebody else's between ours and the next takes nothing away."""
 
 
-def _backups(changes: Sequence[Change]) -> tuple[FileBackup, ...]:
+def _backups(changes: Sequence[FileChange]) -> tuple[FileBackup, ...]:
     """What stood in the files that were changed; of several changes to one file, before the first."""
-    found: dict[Path, Change] = {}
+    found: dict[Path, FileChange] = {}
     for each in changes:
         first = found.get(each.path, each)
-        found[each.path] = Change(each.path, first.before, each.after, first.appended and each.appended)
+        found[each.path] = FileChange(each.path, first.before, each.after, first.appended and each.appended)
     return tuple(
-        FileBackup(each.path, _compress(each.before), _compress(each.after), stamp(each.after), each.appended)
+        FileBackup(each.path, _compress(each.before), _compress(each.after), text_digest(each.after), each.appended)
         for each in found.values()
         if each.before != each.after
     )
@@ -402,7 +402,7 @@ def _can_delete(kept: FileBackup) -> bool:
     return False
 
 
-def _restore_files(root: Path, kept: Sequence[FileBackup]) -> list[Change]:
+def _restore_files(root: Path, kept: Sequence[FileBackup]) -> list[FileChange]:
     """Take changes out of files, each only if its lines are as we left them; Conflict when some are not.
 
     All are looked at first, so that as a rule nothing is touched then; whoever comes between is let be. What was put
@@ -420,20 +420,20 @@ def _restore_files(root: Path, kept: Sequence[FileBackup]) -> list[Change]:
                 f"{name}: somebody has changed the same lines since, so this cannot be taken back",
                 hint="look at the file; what you want to have back can be written by hand",
             )
-    done: list[Change] = []
+    done: list[FileChange] = []
     for each, text, after in reversed(wanted):
         try:
-            _replace(root, Change(each.path, text, after))
+            _replace(root, FileChange(each.path, text, after))
         except (RalphError, OSError):
             for back in reversed(done):
                 with suppress(RalphError):
-                    _replace(root, Change(back.path, back.after, back.before))
+                    _replace(root, FileChange(back.path, back.after, back.before))
             raise
-        done.append(Change(each.path, text, after))
+        done.append(FileChange(each.path, text, after))
     return done
 
 
-def _replace(root: Path, change: Change) -> None:
+def _replace(root: Path, change: FileChange) -> None:
     """Compare and replace, under the lock; None is no file."""
     path = change.path
     tops = (root, paths.main_checkout(root), paths.state_boundary(root))
@@ -443,5 +443,5 @@ def _replace(root: Path, change: Change) -> None:
         return
     with files.lock(path):
         if files.read(path) != change.before:
-            raise watching.changed(path)
+            raise dry_run.changed_meanwhile(path)
         files.delete(path)

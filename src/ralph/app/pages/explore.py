@@ -28,7 +28,7 @@ from ralph.model.query import Hit, Query
 from ralph.model.record import Record, Status
 from ralph.search import engine, question, terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, rank
-from ralph.store import rows, lookup, sessions
+from ralph.store import lookup, rows, sessions
 from ralph.store.rows import Shape, Stand
 
 # NOTE: What facets count of every record, in memory, in step with the index.

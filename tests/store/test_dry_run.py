@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ralph.errors import Conflict, Refused, WriteFailed
-from ralph.store import files, watching
-from ralph.store.watching import Change, Rehearsal, Witness, stamp
+from ralph.store import dry_run, files
+from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, text_digest
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -21,8 +21,8 @@ def test_a_rehearsal_writes_nothing_and_reads_back_what_it_would_have_written(tm
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
     before = everything(tmp_path)
-    rehearsal = Rehearsal(all_of_it)
-    with watching.by(rehearsal):
+    rehearsal = DryRun(all_of_it)
+    with dry_run.observe(rehearsal):
         files.update(there, lambda text: text + "two\n", root=tmp_path)
         files.update(there, lambda text: text + "three\n", root=tmp_path)
         files.write(tmp_path / "new" / "b.md", "b\n", root=tmp_path, expect="")
@@ -35,8 +35,8 @@ def test_a_rehearsal_writes_nothing_and_reads_back_what_it_would_have_written(tm
         assert files.read(tmp_path / "new" / "b.md") is None
     assert everything(tmp_path) == before
     assert rehearsal.changes == [
-        Change(there, "one\n", "one\ntwo\nthree\n"),
-        Change(tmp_path / "log" / "c.jsonl", None, "c\nd\n", appended=True),
+        FileChange(there, "one\n", "one\ntwo\nthree\n"),
+        FileChange(tmp_path / "log" / "c.jsonl", None, "c\nd\n", appended=True),
     ]
     assert files.read(there) == "one\n"
 
@@ -45,7 +45,7 @@ def test_a_rehearsal_refuses_what_the_disk_would_refuse(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
     there.chmod(0o444)
-    with watching.by(Rehearsal(all_of_it)):
+    with dry_run.observe(DryRun(all_of_it)):
         with pytest.raises(WriteFailed):
             files.write(there, "two\n")
         with pytest.raises(Conflict):
@@ -55,13 +55,13 @@ def test_a_rehearsal_refuses_what_the_disk_would_refuse(tmp_path: Path) -> None:
 
 
 def test_what_nobody_looks_at_is_written_in_a_rehearsal_too(tmp_path: Path) -> None:
-    with watching.by(Rehearsal(lambda path: "derived" not in path.parts)):
+    with dry_run.observe(DryRun(lambda path: "derived" not in path.parts)):
         files.write(tmp_path / "derived" / "index", "x")
     assert (tmp_path / "derived" / "index").read_bytes() == b"x"
 
 
 def test_nobody_looks_on_afterwards(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), watching.by(Rehearsal(all_of_it)):
+    with pytest.raises(ZeroDivisionError), dry_run.observe(DryRun(all_of_it)):
         raise ZeroDivisionError
     files.write(tmp_path / "a.md", "a\n")
     assert (tmp_path / "a.md").read_bytes() == b"a\n"
@@ -70,8 +70,8 @@ def test_nobody_looks_on_afterwards(tmp_path: Path) -> None:
 def test_a_witness_lets_through_what_was_shown_and_notes_what_stood_there(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    witness = Witness(all_of_it, {there: stamp("one\n"), tmp_path / "b.md": stamp(None)}.get)
-    with watching.by(witness):
+    witness = GuardedWrite(all_of_it, {there: text_digest("one\n"), tmp_path / "b.md": text_digest(None)}.get)
+    with dry_run.observe(witness):
         files.update(there, lambda text: text + "two\n")
         files.update(there, lambda text: text + "three\n")
         files.write(tmp_path / "b.md", "b\n")
@@ -87,11 +87,11 @@ def test_a_witness_lets_through_what_was_shown_and_notes_what_stood_there(tmp_pa
     assert not there.exists()
 
 
-@pytest.mark.parametrize("shown", [None, "", stamp("another\n")])
+@pytest.mark.parametrize("shown", [None, "", text_digest("another\n")])
 def test_a_witness_stops_what_was_not_shown(tmp_path: Path, shown: str | None) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    with watching.by(Witness(all_of_it, lambda path: shown)):
+    with dry_run.observe(GuardedWrite(all_of_it, lambda path: shown)):
         with pytest.raises(Conflict, match="changed since"):
             files.write(there, "two\n")
         with pytest.raises(Conflict, match="changed since"):
@@ -110,6 +110,6 @@ def test_an_editor_that_comes_between_is_seen(tmp_path: Path) -> None:
             there.write_text("somebody else\n", encoding="utf-8")
         return text + "two\n"
 
-    with watching.by(Witness(all_of_it, lambda path: stamp("one\n"))), pytest.raises(Conflict):
+    with dry_run.observe(GuardedWrite(all_of_it, lambda path: text_digest("one\n"))), pytest.raises(Conflict):
         files.update(there, edit)
     assert there.read_bytes() == b"somebody else\n"
