@@ -1,9 +1,7 @@
-"""What was verified of the files that records cite (`ralph doctor --citations`), for injection.
+"""The cache of verified citations, for those who inject records and may not ask git.
 
-It stands in `cache/citations` (`context/recall.py`); whether that is out of date is told by a few file times, git
-is not asked. Apart from `app/citations.py`, because every start of a session asks this, and few of them have anything
-to verify: what does that takes its time to load. `tests/app/test_check.py` and `tests/app/test_check_refresh.py`
-prove it.
+`app/citations.py` verifies citations with git and writes the cache. This module only reads it, and decides by file
+times whether it is out of date, because every start of a session does that and few have anything to verify.
 """
 
 import contextlib

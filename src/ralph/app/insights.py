@@ -1,11 +1,9 @@
 """Insights: memories that are proposed from what a task recorded, for people to accept or reject.
 
-`extract` takes what is on record of a task (`on_record.py`) and writes what `capture/insights.py` proposes into the
-task's `memory/insights.json`. What is there is never taken out and never reworded: evidence and counts grow, and what a
-person accepted or rejected stays so, also when the same is found again in other words. With a run and an iteration
-only what is new since then is read, so that the loop can do it after every iteration; all at once or bit by bit, once
-or again gives the same. A file that cannot be read is told with its line and never written over.
-Secrets are masked before anything is written. `tests/app/test_insight.py` proves it.
+`extract` reads a task's records and writes what `capture/insights.py` proposes to the task's `memory/insights.json`,
+secrets redacted. Entries are never removed or reworded: evidence and counts grow, and a decision stays also when the
+same is found again in other words. With a run and an iteration only newer records are read, so that the loop can
+extract after each iteration; the result is the same. A file that cannot be read is reported and never overwritten.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

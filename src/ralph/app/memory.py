@@ -413,7 +413,7 @@ def edit(
 
     `expect` is the text that was shown to the editor: Conflict when the entry has another one by now.
     """
-    from ralph.app.text_cleaning import clean_tags, clean_text, clean_title, count_private_tags  # noqa: PLC0415
+    from ralph.app.text_cleaning import clean_text, clean_title  # noqa: PLC0415  (listing does not pay for it)
 
     library = Library(root)
     collection, before = find(library, name)
@@ -428,21 +428,13 @@ def edit(
     if title is not None:
         clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
         title, private = clean.text, private + clean.private
-    new_tags = None if tags is None else clean_tags(tags)
-    if tags:
-        hidden = count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
-        private += hidden
-        if not new_tags:
-            why = " once the private parts are removed" if hidden else ""
-            raise Refused(f"no tag is left{why}", hint="name a tag, or pass an empty string to remove the tags")
-    if is_knowledge:
-        from ralph.formats import knowledge as codec  # noqa: PLC0415  (few entries are knowledge)
+    new_tags, private_tags = _edited_tags(tags, is_knowledge, allow_secret, patterns)
+    private += private_tags
+    if is_knowledge and text is not None:
+        from ralph.formats.knowledge import shorten  # noqa: PLC0415  (few entries are knowledge)
 
-        if new_tags is not None and not codec.clean_tags(new_tags):
-            raise Refused("a knowledge entry without a tag would never be found", hint="leave at least one")
-        if text is not None:
-            short = codec.shorten(text)
-            text, shortened = short, short != text
+        short = shorten(text)
+        text, shortened = short, short != text
 
     def change(record: Record) -> Record:
         if expect is not None and record.text != expect:
@@ -463,6 +455,24 @@ def edit(
     saved = _change(root, library, collection, before.record.id, change)
     same = _same_text(library, collection, saved.stored.record) if text is not None and saved.changed else ""
     return replace(saved, private_parts=private, same_as=same, shortened=shortened)
+
+
+def _edited_tags(
+    tags: Sequence[str] | None, is_knowledge: bool, allow_secret: bool, patterns: Sequence[str]
+) -> tuple[tuple[str, ...] | None, int]:
+    """Return the new tags (None: as they are) and their private parts; Refused when none is left."""
+    from ralph.app.text_cleaning import clean_tags, count_private_tags  # noqa: PLC0415  (listing does not pay for it)
+
+    if tags is None:
+        return None, 0
+    private = count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+    new_tags = clean_tags(tags)
+    if is_knowledge and not new_tags:
+        raise Refused("a knowledge entry without a tag would never be found", hint="leave at least one")
+    if tags and not new_tags:
+        why = " once the private parts are removed" if private else ""
+        raise Refused(f"no tag is left{why}", hint="name a tag, or pass an empty string to remove the tags")
+    return new_tags, private
 
 
 def _change(

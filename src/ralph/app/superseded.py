@@ -1,8 +1,7 @@
-"""What no longer holds by what the records themselves say: another one supersedes it, or its last day is over.
+"""Superseded and expired records: they are not injected, and rank below what took their place.
 
-Nothing is superseded for being similar to something newer; somebody must have stated it. Such a record is handed to
-no agent unasked; who searches finds it, marked and behind what took its place. Records that supersede each other in a
-circle all hold: nobody can tell which was meant, and `ralph doctor` tells it. `tests/app/test_outdated.py`.
+A record is superseded when another one says so, never because it is similar to a newer one. Records that supersede
+each other in a circle all count as valid, because nobody can tell which was meant; `ralph doctor` reports the circle.
 """
 
 import sqlite3
