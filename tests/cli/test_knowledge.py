@@ -119,6 +119,19 @@ def test_show_prints_links_and_names_those_that_lead_nowhere(known: Project) -> 
     assert [link["target"] for link in links] == ["Toolchain", "Nowhere"]
 
 
+def test_context_prints_the_knowledge_that_matches_a_task(known: Project) -> None:
+    said = known("context", "faster", "testing,", "please", "--knowledge", "--explain")
+    assert said.out.startswith("## Project Knowledge\n\n### Cargo bench\n")
+    assert [line.split(":")[0] for line in said.err.splitlines()] == ["know-cargo-bench 2", "know-toolchain 1"]
+    words = ("--knowledge", "--feature", "http", "--files", "src/testing.rs, a/cargo.toml", "--format", "json")
+    rows = known("context", "x", *words).json
+    assert [(each["id"], each["score"], each["why"]) for each in rows[:2]] == [
+        ("know-cargo-bench", 2, ["testing in a changed file's path +1", "cargo in a changed file's path +1"]),
+        ("know-retry-policy", 2, ["http is the feature +2"]),
+    ]
+    assert known("context", "nothing", "--knowledge", "--format", "json").json == []
+
+
 def test_delete_asks_nothing_and_says_what_went(known: Project) -> None:
     said = known("memory", "delete", "Toolchain")
     assert said.out == f"Deleted know-toolchain ({FOLDER}/toolchain.md:1)\n"

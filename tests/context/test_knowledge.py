@@ -203,7 +203,7 @@ def test_entries_go_in_whole_and_the_note_says_how_many_did_not() -> None:
     done = render(entries, 2000)
     assert estimate(done.text) <= 2000
     assert (done.shown, done.left_out) == (done.text.count("### "), 20 - done.shown)
-    assert done.text.endswith(f"_{done.left_out} more did not fit: `ralph memory search --in knowledge` finds them._\n")
+    assert done.text.endswith(f"_{done.left_out} more did not fit: `ralph context --knowledge` shows them._\n")
     assert "### Entry 0\n" in done.text
     assert "### Entry 1\n" not in done.text, "too large, but what is behind it has the room"
     assert "### Entry 2\n" in done.text

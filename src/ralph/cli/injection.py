@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from ralph.app import briefing, hook_state
+from ralph.app.json_shapes import record_json
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option, read_words, visibility_options
 from ralph.cli.output import json_text, print_raw, visible
@@ -28,12 +29,15 @@ TOPICS = tuple(topic.value for topic in KnowledgeTopic)
     "--where", "topic", type=click.Choice([*TOPICS, "all"], case_sensitive=False), is_flag=False, flag_value="all",
     help="Show instead where a learning of this kind belongs.",
 )  # fmt: skip
+@click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
+@click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
+@click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
 @visibility_options
 @format_option("markdown", "json")
 @click.pass_context
 def context(
-    ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool, topic: str | None, task: str,
-    all_tasks: bool, form: str,
+    ctx: click.Context, prompt: tuple[str, ...], session: str, explain: bool, topic: str | None, knowledge: bool,
+    feature: str, files: tuple[str, ...], task: str, all_tasks: bool, form: str,
 ) -> None:  # fmt: skip
     """Show what an agent is given with a prompt; without one, what it is given when a session starts.
 
@@ -48,10 +52,15 @@ def context(
       ralph context
       ralph context - < prompt.txt
       ralph context --where error
+      ralph context "make the parser tests faster" --knowledge --explain
     """
     call = invocation(ctx)
     if topic is not None:
         _print_where(tuple(map(answer_topic, KnowledgeTopic)) if topic == "all" else (answer_topic(topic),), form)
+        return
+    if knowledge:
+        names = [name.strip() for part in files for name in part.split(",") if name.strip()]
+        _print_knowledge(call, " ".join(prompt), feature, names, explain, form)
         return
     if hook_state.paused_since(call.root) is not None:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
@@ -79,6 +88,28 @@ def context(
         click.echo(f"{reason.id} {how}: {visible('; '.join(reason.why))} ({reason.tokens} tokens)", err=True)
     if explain:
         _print_left_out(call, words, session, task)
+
+
+def _print_knowledge(
+    call: Invocation, words: str, feature: str, files: Sequence[str], explain: bool, form: str
+) -> None:
+    """Print the knowledge whose tags match a task; a tag in its words or the feature counts 2, in a path 1."""
+    from ralph.app import knowledge  # noqa: PLC0415  (only with --knowledge)
+    from ralph.context.knowledge import render  # noqa: PLC0415  (as above)
+
+    matches = knowledge.match(call.root, words, feature=feature, files=files)
+    if form == "json":
+        rows = [
+            {**record_json(each.record), "score": each.score, "hops": each.hops, "why": list(each.why)}
+            for each in matches
+        ]
+        click.echo(json_text(rows))
+        return
+    print_raw(render([each.record for each in matches]).text)
+    if not matches:
+        click.echo("No knowledge matches.", err=True)
+    for each in matches if explain else ():
+        click.echo(f"{visible(each.record.id)} {each.score:g}: {visible('; '.join(each.why))}", err=True)
 
 
 def _print_left_out(call: Invocation, prompt: str | None, session: str, task: str) -> None:

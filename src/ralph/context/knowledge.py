@@ -119,7 +119,7 @@ def render(records: Sequence[Record], budget: int = BUDGET) -> Rendered:
 def _section(blocks: Sequence[str], left_out: int) -> str:
     if not blocks:
         return ""
-    note = f"_{left_out} more did not fit: `ralph memory search --in knowledge` finds them._\n" if left_out else ""
+    note = f"_{left_out} more did not fit: `ralph context --knowledge` shows them._\n" if left_out else ""
     return "\n".join([f"{HEADING}\n", *blocks, *filter(None, [note])])
 
 
