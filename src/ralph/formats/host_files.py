@@ -148,9 +148,54 @@ class HostFile:
 # --- putting in --------------------------------------------------------------------------------
 
 
-def insert_text(text: str, place: int, new: str) -> str:
-    """The text with something put in at a place."""
-    return text[:place] + new + text[place:]
+def _insert_value(
+    text: str | None, path: Sequence[str], value: object, *, comments: bool, in_list: bool = False
+) -> str:
+    """The text with a value at a path of keys, or appended to the list there; missing containers are created.
+
+    None is a missing file.
+    """
+    if text is None or is_empty_file(text, comments=comments):
+        style = JsonStyle()
+        member = _nest_value(style, style.unit, path, value, in_list=in_list)
+        return f"{{\n{style.unit}{member}\n}}\n" if text is None else f"{text}{{{BLANK_FILE_MARK}{member}\n}}"
+    page = HostFile(text, comments=comments)
+    nodes, _ = _nodes_along(page, path)
+    depth = len(nodes)
+    if depth <= len(path):
+        position, gap, pad = insertion_point(page, nodes[-1], depth)
+        new = _nest_value(page.style, pad, path[depth - 1 :], value, in_list=in_list)
+    elif in_list:
+        container = page.checked(nodes[-1], list, f"`{'.'.join(path)}`")
+        position, gap, pad = insertion_point(page, container, depth)
+        new = page.style.render(value, pad or "", pad is not None)
+    else:
+        raise Conflict(f"there is a member `{'.'.join(path)}` already", hint="take it out first; nothing was written")
+    return text[:position] + gap + new + text[position:]
+
+
+def _nodes_along(page: HostFile, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
+    """The nodes along a path of keys as far as there are any, the root first, and their positions in each other."""
+    nodes, positions = [page.root], []
+    for depth, key in enumerate(path):
+        page.checked(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
+        matches = [position for position, member in enumerate(nodes[-1].members) if member.key == key]
+        if not matches:
+            break
+        positions.append(matches[-1])
+        nodes.append(nodes[-1].members[matches[-1]].node)
+    return nodes, positions
+
+
+def _nest_value(style: JsonStyle, pad: str | None, path: Sequence[str], value: object, *, in_list: bool) -> str:
+    """A member with the members and the list around it that have to be created."""
+    inside = None if pad is None else pad + style.unit
+    key = dump_json(path[0])
+    if len(path) > 1:
+        return new_member(style, pad, key, "{}", _nest_value(style, inside, path[1:], value, in_list=in_list))
+    if in_list:
+        return new_member(style, pad, key, "[]", style.render(value, inside or "", pad is not None))
+    return f"{key}{style.colon}{style.render(value, pad or '', pad is not None)}"
 
 
 def insertion_point(page: HostFile, container: JsonNode, depth: int) -> tuple[int, str, str | None]:
@@ -220,7 +265,7 @@ def has_current_hooks(text: str | None, groups: Mapping[str, object], *, comment
 def with_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> str:
     """The text with one group for each event put in; None is a file that is not there."""
     for event, group in groups.items():
-        text = _with_group(text, event, check_json(group), comments=comments)
+        text = _insert_value(text, ["hooks", event], check_json(group), comments=comments, in_list=True)
     return text or ""
 
 
@@ -247,11 +292,6 @@ class _HookFile(HostFile):
         found = self.root.get("hooks")
         return JsonNode(0, 0, {}) if found is None else self.checked(found, dict, "`hooks`")
 
-    def event(self, name: str) -> JsonNode | None:
-        """The list of an event's groups."""
-        found = self.hooks().get(name)
-        return None if found is None else self.checked(found, list, f"`hooks.{name}`")
-
     def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], JsonNode, JsonNode]]:
         """Each hook of ours: its path of positions from the root, its group and itself.
 
@@ -271,38 +311,6 @@ class _HookFile(HostFile):
 
 def _position(container: JsonNode, node: JsonNode) -> int:
     return next(n for n, member in enumerate(container.members) if member.node is node)
-
-
-# --- putting in --------------------------------------------------------------------------------
-
-
-def _with_group(text: str | None, event: str, group: object, *, comments: bool) -> str:
-    if text is None:
-        style = JsonStyle()
-        return f"{{\n{style.unit}{_hooks(style, style.unit, event, group)}\n}}\n"
-    if is_empty_file(text, comments=comments):
-        style = JsonStyle()
-        return f"{text}{{{BLANK_FILE_MARK}{_hooks(style, style.unit, event, group)}\n}}"
-    page = _HookFile(text, comments=comments)
-    if page.root.get("hooks") is None:
-        place, gap, pad = insertion_point(page, page.root, 1)
-        return insert_text(text, place, gap + _hooks(page.style, pad, event, group))
-    groups = page.event(event)
-    if groups is None:
-        place, gap, pad = insertion_point(page, page.hooks(), 2)
-        return insert_text(text, place, gap + _event(page.style, pad, event, group))
-    place, gap, pad = insertion_point(page, groups, 3)
-    return insert_text(text, place, gap + page.style.render(group, pad or "", pad is not None))
-
-
-def _hooks(style: JsonStyle, pad: str | None, event: str, group: object) -> str:
-    inside = None if pad is None else pad + style.unit
-    return new_member(style, pad, '"hooks"', "{}", _event(style, inside, event, group))
-
-
-def _event(style: JsonStyle, pad: str | None, event: str, group: object) -> str:
-    inside = None if pad is None else pad + style.unit
-    return new_member(style, pad, dump_json(event), "[]", style.render(group, inside or "", pad is not None))
 
 
 SERVER_NAME = "ralph"
@@ -330,29 +338,15 @@ def json_server(text: str | None, keys: Sequence[str], *, comments: bool = False
     """The entry with our name below these keys, whoever wrote it."""
     if text is None or is_empty_file(text, comments=comments):
         return None
-    found, _ = _way(HostFile(text, comments=comments), [*keys, SERVER_NAME])
-    return found[-1].value if len(found) == len(keys) + 2 else None
+    nodes, _ = _nodes_along(HostFile(text, comments=comments), [*keys, SERVER_NAME])
+    return nodes[-1].value if len(nodes) == len(keys) + 2 else None
 
 
 def with_json_server(
     text: str | None, keys: Sequence[str], entry: Mapping[str, object], *, comments: bool = False
 ) -> str:
     """The text with our entry put in below these keys; None is a file that is not there."""
-    path = [*keys, SERVER_NAME]
-    value = check_json(entry)
-    if text is None:
-        style = JsonStyle()
-        return f"{{\n{style.unit}{_nested(style, style.unit, path, value)}\n}}\n"
-    if is_empty_file(text, comments=comments):
-        style = JsonStyle()
-        return f"{text}{{{BLANK_FILE_MARK}{_nested(style, style.unit, path, value)}\n}}"
-    page = HostFile(text, comments=comments)
-    found, _ = _way(page, path)
-    if len(found) == len(path) + 1:
-        raise Conflict(f"there is a server called {SERVER_NAME} already", hint="take it out first; nothing was written")
-    depth = len(found)
-    place, gap, pad = insertion_point(page, found[-1], depth)
-    return insert_text(text, place, gap + _nested(page.style, pad, path[depth - 1 :], value))
+    return _insert_value(text, [*keys, SERVER_NAME], check_json(entry), comments=comments)
 
 
 def without_json_server(text: str, keys: Sequence[str], *, comments: bool = False) -> str | None:
@@ -360,31 +354,10 @@ def without_json_server(text: str, keys: Sequence[str], *, comments: bool = Fals
     if is_empty_file(text, comments=comments):
         return text
     page = HostFile(text, comments=comments)
-    found, positions = _way(page, [*keys, SERVER_NAME])
-    if len(found) < len(keys) + 2 or not is_ralph_server(found[-1].value):
+    nodes, positions = _nodes_along(page, [*keys, SERVER_NAME])
+    if len(nodes) < len(keys) + 2 or not is_ralph_server(nodes[-1].value):
         return text
     return page.without(positions)
-
-
-def _way(page: HostFile, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
-    """The nodes along a path of keys as far as there are any, the root first, and their positions in each other."""
-    found, positions = [page.root], []
-    for depth, key in enumerate(path):
-        page.checked(found[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
-        places = [place for place, member in enumerate(found[-1].members) if member.key == key]
-        if not places:
-            break
-        positions.append(places[-1])
-        found.append(found[-1].members[places[-1]].node)
-    return found, positions
-
-
-def _nested(style: JsonStyle, pad: str | None, path: Sequence[str], value: object) -> str:
-    """A member, and the members around it that have to be made."""
-    if len(path) == 1:
-        return f"{dump_json(path[0])}{style.colon}{style.render(value, pad or '', pad is not None)}"
-    inside = None if pad is None else pad + style.unit
-    return new_member(style, pad, dump_json(path[0]), "{}", _nested(style, inside, path[1:], value))
 
 
 # --- TOML ----------------------------------------------------------------------------------------
