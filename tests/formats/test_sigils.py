@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.formats.laws import messy
 
-from ralph.errors import Refused
-from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils, render_sigils
+from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils
 
 RULES = """\
 # Ralph loop: iteration 1 of at most 20
@@ -375,17 +375,30 @@ sigils = st.builds(
 ) | st.builds(Sigils, verified=st.just(False), reason=bodies | st.just(""))
 
 
+def element(name: str, body: str, **attributes: str) -> str:
+    written = "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
+    return f"<{name}{written}>{body}</{name}>\n"
+
+
+def render(expected: Sigils) -> str:
+    """The sigils in the form that the prompt asks for."""
+    parts = [element("task-done", name) for name in expected.done]
+    parts += [element("task-failed", reason, id=name) for name, reason in expected.failed.items()]
+    for sigil in expected.knowledge:
+        parts.append(element("knowledge", f"\n{sigil.text}\n", tags=",".join(sigil.tags), title=sigil.title))
+    if expected.verified is not None:
+        parts.append("<verify-pass/>\n" if expected.verified else element("verify-fail", expected.reason))
+    parts += [element("next-model", expected.next_model)] if expected.next_model else []
+    parts += [element("promise", expected.promise)] if expected.promise else []
+    return "".join(parts) + (element("journal", f"\n{expected.journal}\n") if expected.journal else "")
+
+
 @given(sigils, bodies, bodies)
-def test_what_is_written_is_read_again_whatever_stands_around_it(said: Sigils, before: str, after: str) -> None:
-    written = render_sigils(said)
-    assert read_sigils(written) == said
-    assert read_sigils(f"{before}\n{written}{after}") == said
-    assert read_sigils(f"{before}\n{written}{after}", echo=f"{after}\n{RULES}{before}") == said
-
-
-def test_a_text_that_would_end_its_own_sigil_is_refused() -> None:
-    with pytest.raises(Refused, match="journal"):
-        render_sigils(Sigils(journal="one </journal> two"))
+def test_sigils_are_read_whatever_the_text_around_them(expected: Sigils, before: str, after: str) -> None:
+    written = render(expected)
+    assert read_sigils(written) == expected
+    assert read_sigils(f"{before}\n{written}{after}") == expected
+    assert read_sigils(f"{before}\n{written}{after}", echo=f"{after}\n{RULES}{before}") == expected
 
 
 @pytest.mark.soak

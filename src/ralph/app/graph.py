@@ -187,7 +187,9 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
         ]
         today = ids.today()
         held = [
-            (edge, other) for edge, other in edges if (edge.holds(at) and other.holds(at) if at else edge.begun(today))
+            (edge, other)
+            for edge, other in edges
+            if (edge.holds(at) and other.holds(at) if at else edge.has_begun(today))
         ]
         held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
         return NodeView(nodes[key], _record(connection, nodes[key]), tuple(held))

@@ -1,13 +1,7 @@
-"""Sigils: what an agent says to the loop in the middle of its answer, as tags such as `<journal>...</journal>`.
+"""Reader of sigils: the tags by which an agent reports what it did and learned.
 
-Agents write them by hand, so reading forgives: any case, attributes in any order and with any quotes, a line end
-within a tag. It does not guess: what was never closed says nothing. A tag that is only shown (in a fence, in
-inline code, in a quote) is no sigil, and neither is an echo of our own prompt: notes whose very words stand there,
-or a short sigil on the same line, below the same words, as there (alone on a line it is what we asked for). Of
-several openings before one closing the last that begins a line is meant, so that a tag in a sentence swallows
-nothing; what stands within a sigil is its text. Entities are resolved in attributes only: a body is markdown.
-One pass over the tags; every repetition is bounded or possessive, so that hostile text costs its length.
-`tests/formats/test_sigils.py` has every case, the round trip, and megabytes of the worst.
+Tags in code, comments and quotes are examples. What an agent copied from its prompt (`echo`) is
+no report. A text of any size or form is read in linear time.
 """
 
 import re
@@ -15,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ralph.errors import Refused
 from ralph.formats.knowledge import code_spans
 from ralph.formats.text import scan_lines
 
@@ -105,33 +98,6 @@ def read_sigils(text: str, *, echo: str = "") -> Sigils:
         known = _Prompt(echo)
         said = [each for each in said if not known.has(text, each)]
     return _meaning(said)
-
-
-def render_sigils(said: Sigils) -> str:
-    """The same in the form that we ask for; Refused when a text would end its own sigil."""
-    parts = [_element("task-done", name) for name in said.done]
-    parts += [_element("task-failed", why, id=name) for name, why in said.failed.items()]
-    for each in said.knowledge:
-        parts.append(_element("knowledge", f"\n{each.text}\n", tags=",".join(each.tags), title=each.title))
-    if said.verified is not None:
-        parts.append("<verify-pass/>" if said.verified else _element("verify-fail", said.reason))
-    for name, words in (("next-model", said.next_model), ("promise", said.promise)):
-        parts += [_element(name, words)] if words else []
-    parts += [_element("journal", f"\n{said.journal}\n")] if said.journal else []
-    return "".join(f"{part}\n" for part in parts)
-
-
-def _element(name: str, body: str, **attributes: str) -> str:
-    if _TAG.search(body):
-        raise Refused(f"a text within <{name}> holds a sigil itself", hint="take the tag out of it")
-    written = "".join(f' {key}="{_escaped(value)}"' for key, value in attributes.items())
-    return f"<{name}{written}>{body}</{name}>"
-
-
-def _escaped(value: str) -> str:
-    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        value = value.replace(sign, entity)
-    return value
 
 
 # --- tags and what is only shown ---------------------------------------------------------------

@@ -93,7 +93,7 @@ class Edge(NamedTuple):
     valid_until: str = ""
     explicit: bool = False
 
-    def begun(self, at: str) -> bool:
+    def has_begun(self, at: str) -> bool:
         """Whether it held at or before a time; what begins at an unknown time did."""
         return not _before(at, self.valid_from)
 
