@@ -7,7 +7,7 @@ import click
 import pytest
 from docs.generate import cli_page, commands, config_page, json_page
 
-from ralph.cli.main import cli
+from ralph.cli.main import HIDDEN, cli
 from ralph.config import KEYS
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 def strangers(text: str) -> list[str]:
     """The commands that a text names at the start of a line or in backticks and that do not exist."""
-    table = dict(commands(cli))
+    table = dict(commands(cli)) | {f"ralph {name}": command for name, command in HIDDEN.items()}
     found = re.findall(r"(?:^[ \t]*(?:\$ )?|`)ralph((?:[ \t]+[^\s`]+)+)", text, flags=re.MULTILINE)
     return [unknown for words in found if (unknown := _unknown(words.split(), table))]
 

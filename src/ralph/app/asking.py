@@ -31,13 +31,13 @@ def when(words: str) -> str:
         hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
         return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
     try:
-        return _told(words)
+        return _parse_time(words)
     except (ValueError, OverflowError) as error:
         hint = "use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
         raise UsageError(f"{words!r} is not a time", hint=hint) from error
 
 
-def _told(words: str) -> str:
+def _parse_time(words: str) -> str:
     """A date or time that exists; one of another time zone as it is in UTC, a month as it is."""
     if not words:
         return ""
@@ -52,7 +52,7 @@ def _told(words: str) -> str:
 
 def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
     """The kinds that were named, of any family."""
-    words = list(_each(types))
+    words = list(_split_words(types))
     wrong = [word for word in words if word not in _KINDS]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is not a type", hint=f"valid types: {', '.join(_KINDS)}")
@@ -61,7 +61,7 @@ def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome,
 
 def node_types(given: Iterable[str]) -> tuple[NodeType, ...]:
     """The types of nodes that were named."""
-    words = list(_each(given))
+    words = list(_split_words(given))
     wrong = [word for word in words if word not in tuple(NodeType)]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is not a type of node", hint=f"the types are {', '.join(NodeType)}")
@@ -79,6 +79,6 @@ def relations(given: Iterable[str]) -> tuple[Relation, ...]:
     return tuple(found)
 
 
-def _each(given: Iterable[str]) -> Iterator[str]:
+def _split_words(given: Iterable[str]) -> Iterator[str]:
     """Words that were given one by one, or with commas between."""
     return (word.strip().lower() for part in given for word in part.split(",") if word.strip())

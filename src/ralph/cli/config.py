@@ -50,10 +50,10 @@ def show(ctx: click.Context, origin: bool, files: bool, form: str) -> None:
         return
     shown = verbs.show(_loaded(ctx))
     if form == "json":
-        full = {each.name: {"value": each.value, **_place(each.place)} for each in shown}
+        full = {each.name: {"value": each.value, **_place_json(each.place)} for each in shown}
         click.echo(json_text(full if origin else {each.name: each.value for each in shown}))
         return
-    rows = [[each.name, cut(one_line(_words(each.value)), _VALUE_COLUMNS), str(each.place)] for each in shown]
+    rows = [[each.name, cut(one_line(_format_value(each.value)), _VALUE_COLUMNS), str(each.place)] for each in shown]
     headings = ["key", "value", "from"]
     click.echo(table(headings, rows) if origin else table(headings[:2], [row[:2] for row in rows]))
 
@@ -69,7 +69,7 @@ def get(ctx: click.Context, key: str) -> None:
       ralph config get memories.budget
       ralph config get memories.filter.tags
     """
-    click.echo(_words(verbs.get(_loaded(ctx), key)))
+    click.echo(_format_value(verbs.get(_loaded(ctx), key)))
 
 
 @cli.command("set")
@@ -93,11 +93,11 @@ def set_(ctx: click.Context, key: str, value: str, local: bool, user: bool) -> N
         raise UsageError("both --local and --user were given", hint="give one of them")
     layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
     change = verbs.set_(invocation(ctx).root, key, value, env=os.environ, layer=layer)
-    said = f"{key} = {_words(change.value)} in {change.path}"
+    said = f"{key} = {_format_value(change.value)} in {change.path}"
     click.echo(f"Set {said}" if change.changed else f"Nothing to do: {said} already")
     if change.note:
         say(change.note)
-    _tell_what_counts(ctx, key, layer)
+    _print_effective(ctx, key, layer)
 
 
 def _print_files(ctx: click.Context, form: str) -> None:
@@ -123,7 +123,7 @@ def _loaded(ctx: click.Context) -> Loaded:
     return loaded
 
 
-def _tell_what_counts(ctx: click.Context, key: str, layer: Layer) -> None:
+def _print_effective(ctx: click.Context, key: str, layer: Layer) -> None:
     """The value was set; say so when it needs trust, a higher layer decides, or a file is broken elsewhere."""
     call = invocation(ctx)
     try:
@@ -138,9 +138,9 @@ def _tell_what_counts(ctx: click.Context, key: str, layer: Layer) -> None:
         say(f"note: {place} sets {key} too and wins")
 
 
-def _words(value: object) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _place(place: ConfigSource) -> dict[str, object]:
+def _place_json(place: ConfigSource) -> dict[str, object]:
     return {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}

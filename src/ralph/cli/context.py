@@ -31,7 +31,7 @@ class Invocation:
         """The project's folder; state of earlier versions is moved out of its work tree first."""
         root = paths.project_root(Path.cwd(), self.explicit_root, os.environ)
         if paths.has_old_state(root):
-            from ralph.app.project import move_old_state  # noqa: PLC0415  (once in a project's life)
+            from ralph.app.project import move_old_state
 
             with contextlib.suppress(OSError):
                 for note in move_old_state(root):
@@ -41,7 +41,7 @@ class Invocation:
     @cached_property
     def task(self) -> str:
         """The task that one works on here: RALPH_TASK names it, else the worktree one stands in; "" for none."""
-        from ralph.app import visibility  # noqa: PLC0415  (only who looks things up asks)
+        from ralph.app import visibility
 
         return visibility.current_task(self.root, os.environ)
 
@@ -54,7 +54,7 @@ class Invocation:
     @cached_property
     def config(self) -> "Config":
         """The effective config; its warnings are said once, on stderr."""
-        from ralph.config import load  # noqa: PLC0415  (commands that only read memories do without)
+        from ralph.config import load
 
         loaded = load(self.root, env=os.environ)
         for warning in loaded.warnings:
@@ -65,7 +65,7 @@ class Invocation:
         """After a command in a worktree: note its commit, by which a rewritten branch is found."""
         if "root" not in self.__dict__ or not paths.worktree_name(self.root):
             return
-        from ralph.app.worktrees import worktree  # noqa: PLC0415  (only worktrees pay for it)
+        from ralph.app.worktrees import worktree
 
         with contextlib.suppress(RalphError, OSError):  # what the command did is done
             worktree.note_current_commit(self.root)

@@ -50,7 +50,7 @@ def add(ctx: click.Context, title: str, description: str, allow_secret: bool, fo
     elif form == "json":
         click.echo(json_text({**feature_json(FeatureProgress(added.feature)), "folder": str(added.folder)}))
     else:
-        click.echo(f"Added {added.feature.id}; write into {_shown(added.folder, call)}/spec.md and plan.md")
+        click.echo(f"Added {added.feature.id}; write into {_relative(added.folder, call)}/spec.md and plan.md")
 
 
 @cli.command("list")
@@ -111,7 +111,7 @@ def _print_one(shown: FeatureView, call: Invocation) -> None:
         ("id", feature.id),
         ("status", feature.status),
         ("created", ago(feature.created_at)),
-        ("folder", _shown(shown.folder, call)),
+        ("folder", _relative(shown.folder, call)),
     ):
         click.echo(f"  {name + ':':12} {one_line(value)}")
     if feature.description:
@@ -123,5 +123,5 @@ def _print_one(shown: FeatureView, call: Invocation) -> None:
         click.echo(f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet")
 
 
-def _shown(folder: Path, call: Invocation) -> str:
+def _relative(folder: Path, call: Invocation) -> str:
     return paths.shown(folder, call.root)

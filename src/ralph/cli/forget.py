@@ -50,7 +50,7 @@ def cli(
         with bar("reading the files") as progress:
             verbs.forget(call.root, made, progress)
     if form == "json":
-        click.echo(json_text(_shape(made, yes)))
+        click.echo(json_text(_plan_json(made, yes)))
     else:
         _print(made, call, yes)
     return 1 if yes and made.left else 0
@@ -60,7 +60,7 @@ def _print(made: ForgetPlan, call: Invocation, yes: bool) -> None:
     verb = "removed" if yes else "would remove"
     for each in made.vanishing:
         place = f"{one_line(paths.shown(each.path, call.root))}:{each.line}"
-        click.echo(f"{verb} {place} {_words(each)}".rstrip())
+        click.echo(f"{verb} {place} {_describe_record(each)}".rstrip())
     for path in made.whole_files:
         click.echo(f"{verb} the whole file {one_line(paths.shown(path, call.root))}")
     for left in made.left:
@@ -71,12 +71,12 @@ def _print(made: ForgetPlan, call: Invocation, yes: bool) -> None:
         click.echo(f"Forgot {len(made.vanishing)}." if made.vanishing else "Nothing could be removed.")
 
 
-def _words(each: ForgottenRecord) -> str:
+def _describe_record(each: ForgottenRecord) -> str:
     begin = cut(one_line(each.text), _BEGIN)
     return " ".join(filter(None, [one_line(each.id), f"({one_line(each.what)})", begin]))
 
 
-def _shape(made: ForgetPlan, yes: bool) -> dict[str, object]:
+def _plan_json(made: ForgetPlan, yes: bool) -> dict[str, object]:
     going = [
         {"file": str(each.path), "line": each.line, "id": each.id, "what": each.what, "text": each.text}
         for each in made.vanishing

@@ -300,7 +300,7 @@ def _stated(edge: Edge) -> str:
     return " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in times if day)])
 
 
-def _told(node: Node, at: str) -> str:
+def _describe_node(node: Node, at: str) -> str:
     whose = f"({one_line(node.task)})" if node.task and not node.id.endswith(node.task) else ""
     return " ".join(filter(None, (whose, _name(node), "" if node.holds(at) else f"({_ended(node, at)})")))
 
@@ -344,7 +344,7 @@ def _print_reached(found: "list[ReachedNode] | tuple[ReachedNode, ...]", form: s
         today = ids.today()
         rows = [
             [f"{each.score:.2f}", str(each.hops), each.node.type.value, one_line(each.node.id), _via(each),
-             _told(each.node, today)]
+             _describe_node(each.node, today)]
             for each in found
         ]  # fmt: skip
         click.echo(table(["SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"], rows))

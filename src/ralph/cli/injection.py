@@ -94,8 +94,8 @@ def _print_knowledge(
     call: Invocation, words: str, feature: str, files: Sequence[str], explain: bool, form: str
 ) -> None:
     """Print the knowledge whose tags match a task; a tag in its words or the feature counts 2, in a path 1."""
-    from ralph.app import knowledge  # noqa: PLC0415  (only with --knowledge)
-    from ralph.context.knowledge import render  # noqa: PLC0415  (as above)
+    from ralph.app import knowledge
+    from ralph.context.knowledge import render
 
     matches = knowledge.match(call.root, words, feature=feature, files=files)
     if form == "json":
@@ -114,7 +114,7 @@ def _print_knowledge(
 
 def _print_left_out(call: Invocation, prompt: str | None, session: str, task: str) -> None:
     """Print the first few records that are left out, and why."""
-    from ralph.app import preview  # noqa: PLC0415  (only --explain needs it)
+    from ralph.app import preview
 
     event = preview.Event.START if prompt is None else preview.Event.PROMPT
     with suppress(NotFound):  # a task of another project: hooks do not mind that either

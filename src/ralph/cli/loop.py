@@ -33,7 +33,7 @@ _PATIENCE = 30.0
 """Seconds that a detached run may take to begin."""
 AGENTS = ("claude", "codex", "acp", "command", "scripted")
 _ANY = "auto"
-_OF_A_RUN = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
+_RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """What an agent within a loop has in its environment, and a run of its own has not."""
 
 
@@ -53,7 +53,7 @@ for _command in (runs_commands.status, runs_commands.list_, runs_commands.show, 
     cli.add_command(_command)
 
 
-def _wishes(command: click.Command) -> click.Command:
+def _run_options(command: click.Command) -> click.Command:
     """The options that `start` and `resume` share."""
     command.params += [
         click.Option(["--max-iterations"], type=click.IntRange(min=1),
@@ -73,7 +73,7 @@ def _wishes(command: click.Command) -> click.Command:
     return command
 
 
-@_wishes
+@_run_options
 @cli.command("start")
 @click.argument("goal", required=False, default=None)
 @click.option("--task", default=None, metavar="ID", help="Work on this task.")
@@ -97,7 +97,7 @@ def start(
       ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --max-iterations 5
       ralph loop start --feature f-1a2b3c --detach
     """
-    from ralph.app import loop as verbs  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import loop as verbs
 
     call = invocation(ctx)
     for what, given in (("the goal", goal), ("--task", task), ("--feature", feature)):
@@ -113,7 +113,7 @@ def start(
     ctx.exit(exit_code(run))
 
 
-@_wishes
+@_run_options
 @cli.command("resume")
 @click.argument("run_id", metavar="[RUN]", required=False, default="")
 @click.option("--feedback", default="", metavar="TEXT", help="Something that the agent should know.")
@@ -128,7 +128,7 @@ def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) ->
       ralph loop resume
       ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"
     """
-    from ralph.app import loop as verbs  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import loop as verbs
 
     call = invocation(ctx)
     voice = _voice(call, runs.current(call.root, run_id).id)
@@ -187,7 +187,7 @@ def agents_(
       ralph loop agents claude --check
       ralph loop agents acp --check --command 'gemini --acp' --timeout 30
     """
-    from ralph.app import agents  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import agents
 
     root = invocation(ctx).root
     if ask:
@@ -199,7 +199,7 @@ def agents_(
         click.echo(json_text([agent_json(each) for each in found]))
         return
     rows = [
-        [each.name, "yes" if each.installed else "no", one_line(each.version) or "-", _where(each)] for each in found
+        [each.name, "yes" if each.installed else "no", one_line(each.version) or "-", _location(each)] for each in found
     ]
     click.echo(table(["agent", "usable", "version", "where"], rows))
 
@@ -216,7 +216,7 @@ def _print_check(ctx: click.Context, check: "AgentCheck", form: str) -> None:
     click.echo(one_line(check.reply.text))
 
 
-def _where(agent: "AgentInfo") -> str:
+def _location(agent: "AgentInfo") -> str:
     return one_line(" ".join(filter(None, [agent.path, f"({agent.note})" if agent.note else ""])))
 
 
@@ -257,10 +257,10 @@ def config(ctx: click.Context, key: str, value: str, form: str) -> None:
       ralph loop config
       ralph loop config max_iterations 20
     """
-    from ralph.app import config as settings  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import config as settings
 
     call = invocation(ctx)
-    from ralph.config import load  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.config import load
 
     loaded = load(call.root, env=os.environ)
     shown = [each for each in settings.show(loaded) if each.name.startswith(("ralph.", "execution."))]
@@ -300,7 +300,7 @@ def slash(ctx: click.Context, /, text: str) -> None:
 
 
 def _wish(said: dict[str, object]) -> "Wish":
-    from ralph.app.loop import Wish  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app.loop import Wish
 
     return Wish(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
 
@@ -311,7 +311,7 @@ def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> LoopTermina
 
 def _detached(call: Invocation, wish: "Wish") -> None:
     """Start the run as a process of its own, and wait until it has begun."""
-    from ralph.app import loop as verbs  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import loop as verbs
 
     root = call.root
     mark_dead_runs(call)
@@ -324,15 +324,15 @@ def _detached(call: Invocation, wish: "Wish") -> None:
     try:
         child = subprocess.Popen(
             argv, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name not in _OF_A_RUN},
+            env={name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES},
         )  # fmt: skip
     finally:
         os.close(output)
     until = time.monotonic() + _PATIENCE
-    while child.poll() is None and time.monotonic() < until and not _begun(root, run_id):
+    while child.poll() is None and time.monotonic() < until and not _has_begun(root, run_id):
         time.sleep(_PAUSE / 3)
     code = child.poll()
-    if code is not None and not _begun(root, run_id):
+    if code is not None and not _has_begun(root, run_id):
         said = (files.read(paths.run_output(root, run_id)) or "").strip()
         raise Refused(f"the run did not begin (exit {code}): {said}", hint="correct that and start again")
     child.returncode = 0  # it lives on, and is nobody's to wait for
@@ -341,7 +341,7 @@ def _detached(call: Invocation, wish: "Wish") -> None:
         say(f"  ralph loop {verb} {run_id}   {what}")
 
 
-def _begun(root: Path, run_id: str) -> bool:
+def _has_begun(root: Path, run_id: str) -> bool:
     return paths.run_log(root, run_id).exists()
 
 

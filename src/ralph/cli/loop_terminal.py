@@ -45,7 +45,7 @@ class LoopTerminal:
 
     def teller(self) -> "Teller":
         """Return the same as the loop takes it."""
-        from ralph.app.loop_parts import Teller  # noqa: PLC0415  (looking at runs does without it)
+        from ralph.app.loop_parts import Teller
 
         return Teller(self.tell, self.show, self.interrupted, self.feedback, self.calm)
 
@@ -90,7 +90,7 @@ class LoopTerminal:
         try:
             click.echo(text, nl=False, err=err)
         except OSError:
-            from ralph.cli.main import _drop_output  # noqa: PLC0415  (which imports us)
+            from ralph.cli.main import _drop_output
 
             self.quiet = True
             with suppress(OSError):
@@ -98,7 +98,7 @@ class LoopTerminal:
 
     def _write(self, text: str) -> None:
         if text:
-            from ralph.capture.privacy import redact  # noqa: PLC0415  (looking at runs does without it)
+            from ralph.capture.privacy import redact
 
             clean = redact(text, self._patterns).text
             ended = clean if clean.endswith("\n") else clean + "\n"

@@ -98,8 +98,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name in _HIDDEN:
-            return _HIDDEN[cmd_name]
+        if cmd_name in HIDDEN:
+            return HIDDEN[cmd_name]
         return load_command(cmd_name, COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(
@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one is answered with the command that was probably meant."""
         name = args[0] if args else ""
-        if name and name not in COMMANDS and name not in _HIDDEN and not name.startswith("-"):
+        if name and name not in COMMANDS and name not in HIDDEN and not name.startswith("-"):
             raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
         return super().resolve_command(ctx, args)
 
@@ -167,7 +167,7 @@ def version() -> None:
     click.echo(f"ralph {__version__}")
 
 
-_HIDDEN = {"help": help_, "version": version}
+HIDDEN = {"help": help_, "version": version}
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -235,7 +235,7 @@ def _wrong_usage(error: click.ClickException) -> int:
 def _system(error: OSError) -> int:
     """Put into words what the system said no to; files have names, what has none is the output."""
     if os.environ.get("RALPH_DEBUG"):
-        import traceback  # noqa: PLC0415  (only on the way out)
+        import traceback
 
         traceback.print_exception(error)
     said = error.strerror or str(error)
@@ -256,7 +256,7 @@ def _drop_output() -> None:
 
 def _bug(error: Exception) -> int:
     if os.environ.get("RALPH_DEBUG"):
-        import traceback  # noqa: PLC0415  (only on the way out)
+        import traceback
 
         traceback.print_exception(error)
     click.echo(f"error: this is a bug in ralph {__version__}: {type(error).__name__}: {error}", err=True)
@@ -270,7 +270,7 @@ def color() -> bool | None:
 
 
 def _nearest(word: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
+    from difflib import get_close_matches
 
     if word in _ELSEWHERE:
         return f"`{_ELSEWHERE[word]}` does that"

@@ -249,7 +249,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
 
 
 def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = None) -> str:
-    from ralph.context import knowledge  # noqa: PLC0415  (only for this format)
+    from ralph.context import knowledge
 
     titled = [record for record in records if record.id.startswith("know-")]
     others = [record for record in records if not record.id.startswith("know-")]
@@ -309,7 +309,7 @@ def _links(record: Record, call: Invocation) -> list[tuple[str, str]]:
     """Return the `[[links]]` of a knowledge entry, and the entries that link to it."""
     if not record.id.startswith("know-"):
         return []
-    from ralph.app import knowledge  # noqa: PLC0415  (only for knowledge)
+    from ralph.app import knowledge
 
     links = knowledge.links(call.root, record.id)
     targets = [
@@ -364,7 +364,7 @@ def edit(
 def _attach_text(error: RalphError, text: str, patterns: Sequence[str]) -> None:
     """Append what was typed to the error, so that it can be used again; secrets are redacted."""
     if isinstance(error, Refused):
-        from ralph.capture import privacy  # noqa: PLC0415  (only on the way out)
+        from ralph.capture import privacy
 
         text = privacy.redact(text, patterns).text
     error.hint = f"{error.hint}; here is your text:\n\n{visible(text)}"
@@ -478,7 +478,7 @@ def migrate(ctx: click.Context, allow_secret: bool, form: str) -> int:
     Examples:
       ralph memory migrate
     """
-    from ralph.app import migrate as migrating  # noqa: PLC0415  (few projects have Signs)
+    from ralph.app import migrate as migrating
 
     call = invocation(ctx)
     root = call.root

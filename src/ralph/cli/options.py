@@ -43,7 +43,7 @@ class Kinds(ParamType):
         """The kinds that were named; wrong usage names the valid ones."""
         if not isinstance(value, str):
             return value
-        from ralph.app.memory import kinds_named  # noqa: PLC0415  (most commands have no types)
+        from ralph.app.memory import kinds_named
 
         words = [word for word in value.split(",") if word.strip()] if self.several else [value]
         try:
@@ -111,7 +111,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def _nearest(self, ctx: click.Context, name: str) -> str:
-        from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
+        from difflib import get_close_matches
 
         known = [each for each, command in self.commands.items() if not command.hidden]
         near = [each for each in _SYNONYMS.get(name, ()) if each in known] or get_close_matches(name, known, n=1)

@@ -48,7 +48,7 @@ def cli(ctx: click.Context, task: str, status: str, all_tasks: bool, form: str) 
     items = review.items(call.root, task_id=task, status=state, within=within)
     hidden = [each.task for each in insights.list_(call.root, task_id=task) if within and each.task != within]
     if hidden:
-        from ralph.app import visibility  # noqa: PLC0415  (only within a task)
+        from ralph.app import visibility
 
         say(one_line(visibility.hidden_note(f"{len(hidden)} insight{'s' * (len(hidden) > 1)}", hidden)))
     problems = insights.find_problems(call.root, task)
@@ -217,8 +217,8 @@ def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bo
     """
     if sum(map(bool, (names, task, everything))) != 1:
         raise UsageError("say which insights: some ids, or --task, or --all", hint="ralph review refine --all")
-    from ralph.agents import process  # noqa: PLC0415  (only this command starts anything)
-    from ralph.app.summary import words  # noqa: PLC0415  (as above)
+    from ralph.agents import process
+    from ralph.app.summary import words
 
     call = invocation(ctx)
     command, patterns = call.config.summarize.command, call.config.privacy.patterns
@@ -252,7 +252,7 @@ def extract(ctx: click.Context, task: str, form: str) -> None:
     Examples:
       ralph review extract --task t-1a2b3c
     """
-    from ralph.app.tasks import board  # noqa: PLC0415  (one task needs no board)
+    from ralph.app.tasks import board
 
     call = invocation(ctx)
     names = [task] if task else [each.id for each in board.read(call.root).tasks]

@@ -185,9 +185,9 @@ def journal_(
       ralph loop journal --outcome failed --since 7d
       ralph loop journal --search "connection refused"
     """
-    from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
-    from ralph.app.asking import when  # noqa: PLC0415  (only the journal needs it)
-    from ralph.app.journal import JournalFilter  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app import journal
+    from ralph.app.asking import when
+    from ralph.app.journal import JournalFilter
 
     call = invocation(ctx)
     root, within = call.root, call.asking("", all_tasks)
@@ -207,7 +207,7 @@ def journal_(
 
 
 def _search_journal(root: Path, words: str, which: "JournalFilter", limit: int, explain: bool, form: str) -> None:
-    from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app import journal
 
     matches, total = journal.search(root, words, which, limit=limit)
     if form == "json":
@@ -221,8 +221,8 @@ def _search_journal(root: Path, words: str, which: "JournalFilter", limit: int, 
 
 
 def _show_entries(root: Path, name: str, iteration: int | None, within: str, one: bool, form: str) -> None:
-    from ralph.app import journal  # noqa: PLC0415  (only the journal needs it)
-    from ralph.app.journal import JournalFilter  # noqa: PLC0415  (only the journal needs it)
+    from ralph.app import journal
+    from ralph.app.journal import JournalFilter
 
     if one:
         entries: Sequence[JournalEntry] = (journal.find(root, name, iteration, within=within),)
@@ -237,7 +237,7 @@ def _show_entries(root: Path, name: str, iteration: int | None, within: str, one
 
 
 def _print_blocks(entries: Sequence[JournalEntry]) -> None:
-    from ralph.context.brief import journal_block  # noqa: PLC0415  (only the journal needs it)
+    from ralph.context.brief import journal_block
 
     print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
@@ -284,7 +284,7 @@ def mark_dead_runs(call: Invocation) -> None:
     if all(runs.lives(call.root, run) for run in runs.running(call.root)):
         return  # the usual case, which needs no config
     for dead in runs.recover(call.root, call.config.privacy.patterns):
-        from ralph.app import loop  # noqa: PLC0415  (only a dead run needs it)
+        from ralph.app import loop
 
         say(loop.describe_dead_run(dead))
 

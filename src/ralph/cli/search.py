@@ -107,8 +107,8 @@ def _detail(short: bool, full: bool, layer: int | None) -> Detail:
 
 def _search_tasks(call: Invocation, text: str, only: tuple[str, ...], limit: int | None, form: str) -> None:
     """Print the tasks that contain every word."""
-    from ralph.app.tasks import task as tasks  # noqa: PLC0415  (other searches do without tasks)
-    from ralph.cli.task_output import print_list  # noqa: PLC0415  (the same)
+    from ralph.app.tasks import task as tasks
+    from ralph.cli.task_output import print_list
 
     if len(only) > 1:
         raise UsageError("--only tasks stands alone", hint="search the rest in a second call")

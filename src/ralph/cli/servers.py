@@ -39,7 +39,7 @@ def web(ctx: click.Context, port: int, no_open: bool) -> None:
       ralph web --port 8123 --no-open
     """
     try:
-        from ralph.web import server as site  # noqa: PLC0415  (`ralph --help` does not pay for the server)
+        from ralph.web import server as site
     except ModuleNotFoundError as error:
         hint = "uv tool install 'ralph-memory[web]'   (or: pipx install 'ralph-memory[web]')"
         raise UsageError("`ralph web` needs the extra 'web', which is not installed", hint=hint) from error
@@ -101,7 +101,7 @@ def serve(ctx: click.Context, http: bool, port: int, token_file: Path | None, re
       ralph mcp serve --http --port 7411 --token-file ~/.config/ralph/mcp-token
       claude mcp add ralph -- ralph mcp serve
     """
-    from ralph.mcp import serve as serving  # noqa: PLC0415  (the SDK takes a second to load)
+    from ralph.mcp import serve as serving
 
     if port and not http:
         raise UsageError("--port goes with --http", hint="ralph mcp serve --http --port 7411")
@@ -130,7 +130,7 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
       ralph mcp status
       ralph mcp status --refresh --format json
     """
-    from ralph.app.hosts import servers as verbs  # noqa: PLC0415  (a server starts without it)
+    from ralph.app.hosts import servers as verbs
 
     call = invocation(ctx)
     found = verbs.server_status(

@@ -125,7 +125,7 @@ def show(
     try:
         name = verbs.find(root, session_id, within=within).id  # NotFound for another task's
     except NothingYet:
-        _nothing(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
+        _print_no_session(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
         return
     if layer is None and (history or (form != "json" and _is_chat(root, name))):
         _show_history(root, name, limit, when(since), form)
@@ -138,7 +138,7 @@ def show(
     show_answer(answer, form)
 
 
-def _nothing(form: str, shape: object) -> None:
+def _print_no_session(form: str, shape: object) -> None:
     """That there is no session yet."""
     click.echo(json_text(shape) if form == "json" else "No session is recorded here.")
 
@@ -200,13 +200,13 @@ def summary(
     except NothingYet:
         if improve:
             raise
-        _nothing(form, None)
+        _print_no_session(form, None)
         return 0
     failed: list[str] = []
     if improve:
         better = _improving(call)
         chosen = [each.id for each in verbs.list_(call.root, limit=last, within=within)[0]] if last else chosen
-        failed = [name for name in chosen if not _told(better(name))]
+        failed = [name for name in chosen if not _report_improved(better(name))]
     shown = [verbs.summary(call.root, name, budget=budget) for name in chosen]
     if form == "json":
         shapes = [
@@ -224,8 +224,8 @@ def summary(
 
 def _improving(call: Invocation) -> "Callable[[str], Improved]":
     """What lets the configured command write a session's summary anew."""
-    from ralph.agents import process  # noqa: PLC0415  (only who asks for it starts anything)
-    from ralph.app import summary as summaries  # noqa: PLC0415  (the same)
+    from ralph.agents import process
+    from ralph.app import summary as summaries
 
     config = call.config
     summaries.words(config.summarize.command)  # a command that is none is told once
@@ -238,7 +238,7 @@ def _improving(call: Invocation) -> "Callable[[str], Improved]":
     return better
 
 
-def _told(done: "Improved") -> bool:
+def _report_improved(done: "Improved") -> bool:
     """Say what came of it, on one line; whether it is better now."""
     if done.changed:
         say(f"{one_line(done.session)}: the summary is the command's now")
@@ -268,7 +268,7 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
       ralph session compress --older-than 90d --yes
       ralph session compress --before 2026-01-01 --improve --yes
     """
-    from ralph.app import compress as compressing  # noqa: PLC0415  (nobody who lists sessions needs it)
+    from ralph.app import compress as compressing
 
     if before and age:
         raise UsageError("both --before and --older-than were given", hint="give one of them")
@@ -282,7 +282,10 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
         left_out = [{"id": each.id, "why": each.why} for each in done.left]
         click.echo(
             json_text(
-                {"compressed" if really else "would_compress": list(map(_shape, done.sessions)), "left": left_out}
+                {
+                    "compressed" if really else "would_compress": list(map(_compressed_json, done.sessions)),
+                    "left": left_out,
+                }
             )
         )
     else:
@@ -290,7 +293,7 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
     return int(bool(done.left))
 
 
-def _shape(each: "Compressed") -> dict[str, object]:
+def _compressed_json(each: "Compressed") -> dict[str, object]:
     return {
         "id": each.id, "file": str(each.path), "last": each.last, "observations": each.observations, "kept": each.kept,
         "bytes_before": each.before, "bytes_after": each.after, "summary": each.summary,

@@ -31,7 +31,7 @@ _HINTS = {
 }
 
 
-def _wishes(command: click.Command) -> click.Command:
+def _agent_options(command: click.Command) -> click.Command:
     """The options that `new` and `resume` share."""
     command.params += [
         click.Option(["--agent"], default="", help="Who answers: claude, codex, acp, command."),
@@ -42,7 +42,7 @@ def _wishes(command: click.Command) -> click.Command:
     return command
 
 
-@_wishes
+@_agent_options
 @click.command("new", cls=Command)
 @click.argument("message", required=False)
 @click.option("--task", required=True, metavar="ID", help="The task that it is about.")
@@ -61,20 +61,20 @@ def new(ctx: click.Context, /, message: str | None, task: str, mode: str, form: 
       ralph session new --task t-1a2b3c --mode plan "How would you split this up?"
       ralph session new --task t-1a2b3c "Do the first step."
     """
-    from ralph.app import chats as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app import chats as verbs
 
     call = invocation(ctx)
     wish = verbs.ChatRequest(task=task, mode=Mode(mode), **said)
     if message is None:
         _check_terminal(form)
-        return _held(call, verbs.client_for_new(call.root, call.config, wish))
+        return _open_client(call, verbs.client_for_new(call.root, call.config, wish))
     words = text_argument(message, None)
     with _listening(call, form) as ear:
         done = verbs.new(call.root, call.config, wish, words, ear)
-    return _told(done, form)
+    return _print_reply(done, form)
 
 
-@_wishes
+@_agent_options
 @click.command("resume", cls=Command)
 @click.argument("session_id", metavar="ID")
 @click.argument("message", required=False)
@@ -95,7 +95,7 @@ def resume(
       ralph session resume 3f2a "And the tests?"
       ralph session resume 3f2a --fork --mode agent "Do it as planned."
     """
-    from ralph.app import chats as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app import chats as verbs
 
     call = invocation(ctx)
     wish = verbs.ChatRequest(mode=Mode(mode) if mode else None, **said)
@@ -103,12 +103,12 @@ def resume(
         if fork:
             raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
         _check_terminal(form)
-        return _held(call, verbs.client_for_resume(call.root, call.config, session_id, wish))
+        return _open_client(call, verbs.client_for_resume(call.root, call.config, session_id, wish))
     words = text_argument(message, None)
     verb = verbs.fork if fork else verbs.resume
     with _listening(call, form) as ear:
         done = verb(call.root, call.config, session_id, words, wish, ear)
-    return _told(done, form)
+    return _print_reply(done, form)
 
 
 @click.command("export", cls=Command)
@@ -138,7 +138,7 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
 @contextmanager
 def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
-    from ralph.app import hook_state  # noqa: PLC0415  (only who speaks to an agent asks)
+    from ralph.app import hook_state
 
     stops: list[int] = []
     last = "\n"
@@ -165,15 +165,15 @@ def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
             click.echo("")
 
 
-def _told(said: "ChatReply", form: str) -> int:
+def _print_reply(said: "ChatReply", form: str) -> int:
     """Say what came of a turn, and give the exit code."""
     chat, reply = said.chat, said.reply
     if form == "json":
-        click.echo(json_text(_shape(said)))
-    elif not _is_gone(said):
+        click.echo(json_text(_reply_json(said)))
+    elif not _has_not_begun(said):
         say(f"{one_line(chat.id)}: {chat.mode}, {one_line(chat.agent)}{f', {chat.task}' if chat.task else ''}")
         say(f'  ralph session resume {one_line(chat.id[:_SHORT])} "..."   goes on')
-    if not said.recorded and not _is_gone(said):
+    if not said.recorded and not _has_not_begun(said):
         warn("nothing of what was said is recorded: capture is paused")
     if reply.stop is StopReason.CANCELLED:
         return 130
@@ -183,12 +183,12 @@ def _told(said: "ChatReply", form: str) -> int:
     return int(reply.stop is not StopReason.END_TURN)
 
 
-def _is_gone(said: "ChatReply") -> bool:
+def _has_not_begun(said: "ChatReply") -> bool:
     """Whether nothing began, so that there is nothing to go on with."""
     return not said.recorded and not said.reply.text and said.reply.stop is not StopReason.END_TURN
 
 
-def _shape(said: "ChatReply") -> dict[str, object]:
+def _reply_json(said: "ChatReply") -> dict[str, object]:
     chat, reply = said.chat, said.reply
     return {
         "id": chat.id, "task": chat.task, "mode": chat.mode.value, "agent": chat.agent, "session_id": chat.host,
@@ -209,13 +209,13 @@ def _check_terminal(form: str) -> None:
         )
 
 
-def _held(call: Invocation, opening: "ClientCommand") -> int:
+def _open_client(call: Invocation, opening: "ClientCommand") -> int:
     """Open the client, wait until it is closed, and say how it can be opened again."""
-    from ralph.app import chats as verbs  # noqa: PLC0415  (nobody who lists sessions needs agents)
+    from ralph.app import chats as verbs
 
     with verbs.chat_lock(call.root, opening.chat.id):
         verbs.log_client_start(call.root, call.config, opening)
-        with _deaf():
+        with _ignore_interrupts():
             try:
                 code = subprocess.call(opening.argv, cwd=opening.folder, env=dict(opening.environment))
             except OSError as error:
@@ -230,7 +230,7 @@ def _held(call: Invocation, opening: "ClientCommand") -> int:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """While a client has the terminal, Ctrl-C is for it; a handler that does nothing is not inherited by it."""
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:

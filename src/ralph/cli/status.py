@@ -68,7 +68,7 @@ def _print(root: Path, form: str) -> None:
     found = status.show(root, os.environ)
     running = runs.living(root)
     if form == "json":
-        click.echo(json_text({**_shape(found), "running": [run.id for run in running]}))
+        click.echo(json_text({**status_json(found), "running": [run.id for run in running]}))
         return
     counts = found.size.counts
     click.echo(f"project:      {one_line(str(found.root))}")
@@ -93,8 +93,8 @@ def _running(found: Sequence[Run]) -> str:
     return "\n              ".join(told) or "no loop"
 
 
-def _shape(found: Status) -> dict[str, object]:
-    """Everything as programs read it."""
+def status_json(found: Status) -> dict[str, object]:
+    """Return the status as JSON."""
     size, hooks, last = found.size, found.hooks, found.last
     return {
         "root": str(found.root),
@@ -193,7 +193,7 @@ def _print_usage(root: Path, form: str) -> None:
 
 
 def usage_json(found: UsageStats) -> dict[str, object]:
-    """The numbers as machines read them; a rate is null before there is anything to count."""
+    """Return the usage as JSON; a rate is null before there is anything to count."""
     hooks, loops = found.hooks, found.loops
     return {
         "reference_rate": found.reference_rate,

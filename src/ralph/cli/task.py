@@ -126,7 +126,7 @@ def show(ctx: click.Context, task_id: str, log: bool, form: str) -> None:
         return
     shown = verbs.show(call.root, task_id)
     if form == "json":
-        from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
+        from ralph.app.worktrees import worktree
 
         parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
         stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
@@ -155,7 +155,7 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
     if not in_worktree:
         printing.print_moved(verbs.start(root, task_id))
         return
-    from ralph.app.tasks import progress  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.tasks import progress
 
     made = progress.start_in_worktree(root, task_id, tell=say)
     new = "made" if made.new else "there already"
@@ -165,7 +165,7 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
 @cli.command("done")
 @click.argument("task_id", metavar="ID")
 @click.pass_context
-def done(ctx: click.Context, task_id: str) -> None:
+def finish(ctx: click.Context, task_id: str) -> None:
     """Say that a task is done; what waited for it can be begun, and what it taught is promoted.
 
     Insights that were accepted or are well-evidenced go to .ralph/global-patterns.md.
@@ -200,7 +200,7 @@ def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_r
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
-    from ralph.app.worktrees import merge as merging  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.worktrees import merge as merging
 
     root, verify = invocation(ctx).root, not no_verify
     done = merging.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
@@ -227,7 +227,7 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
       ralph task drop t-1a2b3c
       ralph task drop t-1a2b3c --yes --format json
     """
-    from ralph.app.worktrees import drop as dropping  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.worktrees import drop as dropping
 
     root = invocation(ctx).root
     lost = dropping.losses(root, task_id)
@@ -322,7 +322,7 @@ def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_s
             raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
         _set_prd(call, task_id, file, allow_secret=allow_secret)
         return 0
-    from ralph.app.tasks import transfer  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.tasks import transfer
 
     text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
     done = transfer.import_(
@@ -342,8 +342,8 @@ def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_s
 
 def _set_prd(call: Invocation, task_id: str, file: Path, *, allow_secret: bool) -> None:
     """Give a task a prd.json, and print where the old one is."""
-    from ralph.app.tasks import progress  # noqa: PLC0415  (listing tasks does without it)
-    from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.tasks import progress
+    from ralph.app.worktrees import worktree
 
     patterns = call.config.privacy.patterns
     text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
@@ -364,7 +364,7 @@ def export(ctx: click.Context) -> None:
     Examples:
       ralph task export > tasks.jsonl
     """
-    from ralph.app.tasks import transfer  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.tasks import transfer
 
     print_raw(transfer.export(invocation(ctx).root))
 

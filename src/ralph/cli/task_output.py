@@ -147,7 +147,7 @@ def print_drop(task_id: str, lost: "Losses", form: str) -> None:
 
 def print_one(shown: TaskView, call: Invocation) -> None:
     """Print one task in full."""
-    from ralph.app.worktrees import worktree  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.worktrees import worktree
 
     task = shown.listed.task
     click.echo(click.style(one_line(task.title) or task.id, bold=True))
@@ -176,7 +176,7 @@ def _lines(shown: TaskView, call: Invocation) -> list[tuple[str, str]]:
         ("priority", str(task.priority or "none")),
         ("ready", "yes" if shown.listed.is_ready else "no"),
         ("waits for", ", ".join(shown.listed.waits_for)),
-        ("blocked by", ", ".join(f"{name} ({_known(each)})" for name, each in shown.blockers)),
+        ("blocked by", ", ".join(f"{name} ({_status_of(each)})" for name, each in shown.blockers)),
         ("parent", task.parent or ""),
         ("parts", ", ".join(f"{each.id} ({each.status})" for each in shown.children)),
         ("feature", task.feature or ""),
@@ -189,7 +189,7 @@ def _lines(shown: TaskView, call: Invocation) -> list[tuple[str, str]]:
     ]
 
 
-def _known(task: Task | None) -> str:
+def _status_of(task: Task | None) -> str:
     return task.status if task is not None else "there is no such task"
 
 

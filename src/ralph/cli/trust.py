@@ -50,10 +50,10 @@ def cli(ctx: click.Context, yes: bool, listing: bool, revoke: bool, form: str) -
     new = [each for each in named if not each.trusted]
     logs = verbs.foreign_logs(call.root)
     for machine, count in logs.items():
-        click.echo(f"{count} log(s) of another machine ({_spelt(machine)[1:-1]})", err=form == "json")
+        click.echo(f"{count} log(s) of another machine ({_escape(machine)[1:-1]})", err=form == "json")
     if form == "table" or new:
         _show(named, err=form == "json")
-    if (new or logs) and (yes or _asked(call)):
+    if (new or logs) and (yes or _confirm(call)):
         verbs.record(call.root, named, os.environ)
         moved = verbs.accept_logs(call.root)
         if form == "table":
@@ -63,11 +63,11 @@ def cli(ctx: click.Context, yes: bool, listing: bool, revoke: bool, form: str) -
         click.echo("Nothing was trusted.", err=form == "json")
         return 1
     if form == "json":
-        click.echo(json_text([_shape(each) | {"trusted": True} for each in named]))
+        click.echo(json_text([_value_json(each) | {"trusted": True} for each in named]))
     return 0
 
 
-def _asked(call: Invocation) -> bool:
+def _confirm(call: Invocation) -> bool:
     """Whether somebody says yes; UsageError when nobody can be asked."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
@@ -81,18 +81,18 @@ def _show(named: Sequence[TrustedValue], *, err: bool) -> None:
     """Every named value, whole."""
     for each in named:
         note = "  (trusted already)" if each.trusted else ""
-        click.echo(f"{each.place}: {each.key} = {_spelt(as_json(each.value))}{note}", err=err)
+        click.echo(f"{each.place}: {each.key} = {_escape(as_json(each.value))}{note}", err=err)
     if not named:
         click.echo("This project's config names no command and no address.", err=err)
 
 
-def _spelt(value: object) -> str:
+def _escape(value: object) -> str:
     """A value as JSON, with what is not printable (controls, line ends, marks that turn the text) as escapes."""
     words = json.dumps(value, ensure_ascii=False)
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in words)
 
 
-def _shape(named: TrustedValue) -> dict[str, object]:
+def _value_json(named: TrustedValue) -> dict[str, object]:
     place = named.place
     return {"key": named.key, "value": as_json(named.value), "file": place.where, "line": place.line}
 
@@ -104,7 +104,7 @@ def _list(form: str) -> int:
         click.echo(json_text(shape))
     elif held:
         click.echo(
-            table(["key", "trusted", "project"], [[one.key, ago(one.at), _spelt(one.root)[1:-1]] for one in held])
+            table(["key", "trusted", "project"], [[one.key, ago(one.at), _escape(one.root)[1:-1]] for one in held])
         )
     else:
         click.echo("You trust nothing that a project names.")

@@ -116,8 +116,8 @@ def at_an_address(
     explicit: Path | None, env: Mapping[str, str], *, port: int, read_only: bool, token_file: Path | None = None
 ) -> None:
     """Serve whoever knows the token, on this machine only, until interrupted."""
-    import uvicorn  # noqa: PLC0415  (few serve at an address)
-    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415  (the same)
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
 
     token = choose_token(env, token_file)
     with bound(port) as listening:
@@ -206,7 +206,7 @@ def _checked(value: str, where: str) -> str:
 
 
 def _token_of_file(path: Path) -> str:
-    from ralph.store import files  # noqa: PLC0415  (few serve with a token file)
+    from ralph.store import files
 
     text = _read(path)
     if text is None:

@@ -68,7 +68,7 @@ class RalphServer:
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List every tool of this server."""
-        return types.ListToolsResult(tools=[_listed(tool) for tool in self.tools])
+        return types.ListToolsResult(tools=[_tool_entry(tool) for tool in self.tools])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         """Run a tool; an error is its result, so that a model can read it."""
@@ -271,7 +271,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 def _new_call(root: Path, env: Mapping[str, str], client: str) -> "ToolCall":
-    from ralph.mcp.answers import ToolCall  # noqa: PLC0415  (a server starts without the settings)
+    from ralph.mcp.answers import ToolCall
 
     return ToolCall(root, env, client)
 
@@ -305,9 +305,9 @@ def _run_tool(tool: Tool, call: "ToolCall", arguments: dict[str, object]) -> "To
 
 def _list_resources(call: "ToolCall") -> list[types.Resource]:
     """List the newest memories and sessions; none while capture is off, since hosts ask unbidden."""
-    from ralph.app import hook_state, memory  # noqa: PLC0415  (a server starts without the verbs)
-    from ralph.app import session as sessions  # noqa: PLC0415  (the same)
-    from ralph.mcp.answers import one_line  # noqa: PLC0415  (the same)
+    from ralph.app import hook_state, memory
+    from ralph.app import session as sessions
+    from ralph.mcp.answers import one_line
 
     if call.env.get("RALPH_DISABLE") == "1" or hook_state.paused_since(call.root) is not None:
         return []
@@ -338,7 +338,7 @@ def _read_resource(call: "ToolCall", uri: str) -> str:
 # --- results and errors --------------------------------------------------------------------------
 
 
-def _listed(tool: Tool) -> types.Tool:
+def _tool_entry(tool: Tool) -> types.Tool:
     hints = (
         types.ToolAnnotations(destructive_hint=tool.asks) if tool.writes else types.ToolAnnotations(read_only_hint=True)
     )
@@ -373,7 +373,7 @@ def _describe(error: Exception) -> str:
 
 
 def _harmless(text: str) -> str:
-    from ralph.context import render  # noqa: PLC0415  (a server starts without the verbs)
+    from ralph.context import render
 
     clean = render.clean(text)
     half = _LONGEST_ERROR // 2
