@@ -38,12 +38,12 @@ _KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
 _FAMILIES: dict[object, Family] = {family.value: family for family in Family}
-_UNSAID = {
+_DEFAULTS = {
     Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
     Family.OBSERVATION: (Status.RAW, Scope.SESSION),
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
 }
-"""Status and scope of a line that does not say them; we always write both."""
+"""Status and scope of a line without them; Ralph always writes both."""
 
 _KEYS = frozenset(
     ["v", "type", "id", "kind", "text", "label", "title", "tags", "status", "scope", "origin",
@@ -51,12 +51,12 @@ _KEYS = frozenset(
 )  # fmt: skip
 _BLANK = " \t\r"
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
-_EFFORT = 32  # how many times its own length may be read of a broken line, in search of objects
+_READ_LIMIT = 32  # a broken line is searched for objects up to so many times its length
 
 Value = dict[str, object]
-Odd = list[tuple[str, str]]
-"""What is wrong with a line: the code of the Problem, and the words."""
-Word = TypeVar("Word", bound=StrEnum)
+Faults = list[tuple[str, str]]
+"""What is wrong with a line: the code of the Problem, and its text."""
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,61 +73,61 @@ class LogLine:
 # --- one record --------------------------------------------------------------------------------
 
 
-def _text_member(value: Value, key: str, odd: Odd) -> str:
-    found = value.get(key, "")
-    if type(found) is str:
-        return found
-    if found is not None:
-        odd.append(("wrong-type", f"`{key}` should be text"))
+def _text_member(value: Value, key: str, faults: Faults) -> str:
+    member = value.get(key, "")
+    if type(member) is str:
+        return member
+    if member is not None:
+        faults.append(("wrong-type", f"`{key}` should be text"))
     return ""
 
 
-def _texts(value: Value, key: str, odd: Odd) -> tuple[str, ...]:
-    found = value.get(key)
-    if found is None:
+def _texts_member(value: Value, key: str, faults: Faults) -> tuple[str, ...]:
+    member = value.get(key)
+    if member is None:
         return ()
-    if not isinstance(found, list):
-        odd.append(("wrong-type", f"`{key}` should be a list of texts"))
+    if not isinstance(member, list):
+        faults.append(("wrong-type", f"`{key}` should be a list of texts"))
         return ()
-    texts = tuple(item for item in found if isinstance(item, str))
-    if len(texts) != len(found):
-        odd.append(("wrong-type", f"`{key}` should hold texts only"))
+    texts = tuple(item for item in member if isinstance(item, str))
+    if len(texts) != len(member):
+        faults.append(("wrong-type", f"`{key}` should hold texts only"))
     return texts
 
 
-def _word(value: Value, key: str, words: type[Word], unsaid: Word, odd: Odd) -> Word:
-    found = value.get(key)
-    if found is None:
-        return unsaid
+def _choice_member(value: Value, key: str, choices: type[Choice], default: Choice, faults: Faults) -> Choice:
+    member = value.get(key)
+    if member is None:
+        return default
     try:
-        return words(str(found))
+        return choices(str(member))
     except ValueError:
-        odd.append(("wrong-type", f"`{key}` should be one of {', '.join(words)}"))
-        return unsaid
+        faults.append(("wrong-type", f"`{key}` should be one of {', '.join(choices)}"))
+        return default
 
 
-def _origin(found: object, odd: Odd) -> Origin:
-    if not isinstance(found, dict):
-        odd.append(("wrong-type", "`origin` should be an object"))
+def _origin(member: object, faults: Faults) -> Origin:
+    if not isinstance(member, dict):
+        faults.append(("wrong-type", "`origin` should be an object"))
         return NOWHERE
-    iteration = found.get("iteration")
+    iteration = member.get("iteration")
     if iteration is not None and type(iteration) is not int:
-        odd.append(("wrong-type", "`iteration` should be a whole number"))
+        faults.append(("wrong-type", "`iteration` should be a whole number"))
         iteration = None
     return Origin(
-        _text_member(found, "by", odd),
-        _text_member(found, "session", odd),
-        _text_member(found, "run", odd),
+        _text_member(member, "by", faults),
+        _text_member(member, "session", faults),
+        _text_member(member, "run", faults),
         iteration,
-        _text_member(found, "task", odd),
-        _text_member(found, "agent", odd),
-        _texts(found, "files", odd),
-        _text_member(found, "commit", odd),
+        _text_member(member, "task", faults),
+        _text_member(member, "agent", faults),
+        _texts_member(member, "files", faults),
+        _text_member(member, "commit", faults),
     )
 
 
-def _links(found: object, odd: Odd) -> tuple[Link, ...]:
-    pairs = found if isinstance(found, list) else [found]
+def _links(member: object, faults: Faults) -> tuple[Link, ...]:
+    pairs = member if isinstance(member, list) else [member]
     links = []
     for pair in pairs:
         relation = pair.get("relation") if isinstance(pair, dict) else None
@@ -135,56 +135,56 @@ def _links(found: object, odd: Odd) -> tuple[Link, ...]:
         if isinstance(relation, str) and isinstance(target, str):
             links.append(Link(relation, target))
         else:
-            odd.append(("wrong-type", "`links` should be a list of objects with a relation and a target"))
+            faults.append(("wrong-type", "`links` should be a list of objects with a relation and a target"))
     return tuple(links)
 
 
-def _extra(value: Value, odd: Odd) -> Value:
+def _extra(value: Value, faults: Faults) -> Value:
     """The further members: those under `extra`, and those that another writer put beside the named ones."""
-    extra = {key: found for key, found in value.items() if key not in _KEYS}
+    extra = {key: member for key, member in value.items() if key not in _KEYS}
     inner = value.get("extra")
     if isinstance(inner, dict):
         extra |= inner
     elif inner is not None:
-        odd.append(("wrong-type", "`extra` should be an object"))
+        faults.append(("wrong-type", "`extra` should be an object"))
     return extra
 
 
-def _record(value: Value, family: Family, odd: Odd) -> Record | None:
-    """The record of a line; `odd` says what is wrong, and None is given when too much is."""
+def _record(value: Value, family: Family, faults: Faults) -> Record | None:
+    """The record of a line; `faults` says what is wrong, and None is given when too much is."""
     name = value.get("id")
     kinds = _KINDS[family]
     kind = kinds.get(str(value.get("kind")))
     if type(name) is not str or not name:
-        odd.append(("no-id", f"a record of the type {family} needs an `id`"))
+        faults.append(("no-id", f"a record of the type {family} needs an `id`"))
         return None
     if kind is None:
         what = f"{value.get('kind')!r:.60} is no kind of {family}; the kinds are {', '.join(kinds)}"
-        odd.append(("unknown-kind", what))
+        faults.append(("unknown-kind", what))
         return None
-    status, scope = _UNSAID[family]
+    status, scope = _DEFAULTS[family]
     return Record(
         name,
         kind,
-        _text_member(value, "text", odd),
+        _text_member(value, "text", faults),
         family,
-        _text_member(value, "label", odd),
-        _text_member(value, "title", odd),
-        _texts(value, "tags", odd),
-        _word(value, "status", Status, status, odd),
-        _word(value, "scope", Scope, scope, odd),
-        _origin(value["origin"], odd) if value.get("origin") is not None else NOWHERE,
-        _text_member(value, "created_at", odd),
-        _text_member(value, "updated_at", odd),
-        _text_member(value, "valid_until", odd),
-        _links(value["links"], odd) if value.get("links") is not None else (),
-        _extra(value, odd),
+        _text_member(value, "label", faults),
+        _text_member(value, "title", faults),
+        _texts_member(value, "tags", faults),
+        _choice_member(value, "status", Status, status, faults),
+        _choice_member(value, "scope", Scope, scope, faults),
+        _origin(value["origin"], faults) if value.get("origin") is not None else NOWHERE,
+        _text_member(value, "created_at", faults),
+        _text_member(value, "updated_at", faults),
+        _text_member(value, "valid_until", faults),
+        _links(value["links"], faults) if value.get("links") is not None else (),
+        _extra(value, faults),
     )
 
 
 def _origin_members(origin: Origin) -> Value:
     named = {key: getattr(origin, key) for key in sorted(Origin.__dataclass_fields__)}
-    return {key: found for key, found in named.items() if found or found == 0}
+    return {key: member for key, member in named.items() if member or member == 0}
 
 
 def _line(first: Value, others: Mapping[str, object]) -> str:
@@ -202,7 +202,7 @@ def encode_record(record: Record) -> str:
             f"{', '.join(_KINDS[record.family])}",
             hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
         )
-    said: Value = {
+    members: Value = {
         "created_at": record.created_at,
         "extra": record.extra,
         "label": record.label,
@@ -217,7 +217,7 @@ def encode_record(record: Record) -> str:
         "valid_until": record.valid_until,
     }
     first: Value = {"v": LOG_VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
-    return _line(first, {key: value for key, value in said.items() if value})
+    return _line(first, {key: value for key, value in members.items() if value})
 
 
 def encode_line(line_type: str, value: Mapping[str, object]) -> str:
@@ -256,13 +256,13 @@ def _object_at(line: str, place: int) -> tuple[Value | None, int]:
 def _pieces(line: str) -> Iterator[tuple[int, int, Value | None]]:
     """The objects of a line that is not just one object, and the fragments (None) before and between them."""
     place = 1 if line.startswith(BOM) else 0
-    effort = _EFFORT * len(line)
+    budget = _READ_LIMIT * len(line)
     while (place := skip_blanks(line, place)) < len(line):
         start = place
         value, end = _object_at(line, start)
         while value is None and start < len(line):  # a fragment, up to the next object that can be read
-            effort -= end - start + end // 64  # the second part is what an error costs: it counts lines
-            opening = _OPENING.search(line, start + 1) if effort > 0 else None
+            budget -= end - start + end // 64  # the second part is what an error costs: it counts lines
+            opening = _OPENING.search(line, start + 1) if budget > 0 else None
             start = opening.start() if opening else len(line)
             value, end = _object_at(line, start)
         if start > place:
@@ -293,24 +293,24 @@ class _Log:
 
     def take(self, value: Value, start: int, end: int, number: int) -> None:
         """One object of the log."""
-        odd: Odd = []
+        faults: Faults = []
         line_type = value.get("type")
         version = value.get("v", 0)
         family = _FAMILIES.get(line_type) if isinstance(line_type, str) else None
         if type(version) is not int or not isinstance(line_type, str):
-            odd.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
+            faults.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
         elif version > LOG_VERSION:
             what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
             self.report(number, what, "update Ralph to read this line", "note", "newer-version")
         elif family is not None:
-            record = _record(value, family, odd)
+            record = _record(value, family, faults)
             if record is not None:
                 self.entries.append(Entry(record, start, end, number))
-                for code, what in odd:
+                for code, what in faults:
                     self.report(number, what, "the value is kept but not used", "warning", code)
                 self.report_duplicate(record.id, number)
                 return
-        for code, what in odd:
+        for code, what in faults:
             self.report(number, what, "the line is kept but not read", "error", code)
         self.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, start, end, number))
 
@@ -377,16 +377,16 @@ class LogDocument:
 def _without(text: str, spans: list[tuple[int, int]]) -> str:
     """The text without these places, and without the lines that hold nothing else."""
     pieces: list[str] = []
-    kept = 0
+    position = 0
     for start, end in spans:
         first = text.rfind("\n", 0, start) + 1
         last = text.find("\n", end)
         stop = len(text) if last < 0 else last + 1
-        if first >= kept and not text[first:start].strip(_BLANK) and not text[end:stop].strip(_BLANK + "\n"):
+        if first >= position and not text[first:start].strip(_BLANK) and not text[end:stop].strip(_BLANK + "\n"):
             start, end = first, stop
-        pieces.append(text[kept:start])
-        kept = end
-    return "".join(pieces) + text[kept:]
+        pieces.append(text[position:start])
+        position = end
+    return "".join(pieces) + text[position:]
 
 
 def parse_log(text: str) -> LogDocument:
@@ -413,7 +413,7 @@ RUN_LABEL = "run"
 """The label of a record that sums up a whole run."""
 
 _FEATURE, _MODEL, _DURATION, _COST = "feature", "model", "duration_secs", "cost_usd"
-_OURS = (_FEATURE, _MODEL, _DURATION, _COST)
+_OWN_KEYS = (_FEATURE, _MODEL, _DURATION, _COST)
 
 
 def journal_id(run: str, iteration: int) -> str:
@@ -430,13 +430,13 @@ def is_journal_entry(record: Record) -> bool:
 
 def journal_record(entry: JournalEntry) -> Record:
     """The entry as a record; further members that have the name of one of ours are left out."""
-    said: dict[str, object] = {
+    members: dict[str, object] = {
         _FEATURE: entry.feature,
         _MODEL: entry.model,
         _DURATION: _finite(entry.duration),
         _COST: _finite(entry.cost),
     }
-    more = {name: value for name, value in entry.extra.items() if name not in _OURS}
+    more = {name: value for name, value in entry.extra.items() if name not in _OWN_KEYS}
     origin = Origin("agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files)
     return Record(
         journal_id(entry.run, entry.iteration),
@@ -447,7 +447,7 @@ def journal_record(entry: JournalEntry) -> Record:
         scope=Scope.RUN,
         origin=origin,
         created_at=entry.created_at,
-        extra={name: value for name, value in said.items() if value} | more,
+        extra={name: value for name, value in members.items() if value} | more,
     )
 
 
@@ -471,7 +471,7 @@ def journal_entry(record: Record) -> JournalEntry:
         notes=record.text,
         created_at=record.created_at,
         session=origin.session,
-        extra={name: value for name, value in extra.items() if name not in _OURS},
+        extra={name: value for name, value in extra.items() if name not in _OWN_KEYS},
     )
 
 
