@@ -231,7 +231,7 @@ def hooked(
 ) -> None:
     """Settings with our hook, among other things."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    hook = {"type": "command", "command": interpreter, "args": ["-I", "-S", "-c", "x", runner, "claude", event]}
+    hook = {"type": "command", "command": "/bin/sh", "args": ["-c", "x", interpreter, runner, "claude", event]}
     settings = {"model": "x", "hooks": {event: [{"hooks": [{"command": "other.sh"}, hook]}]}, "z": "é" * 20_000}
     path.write_text(json.dumps(settings, indent=indent), encoding="utf-8")
 

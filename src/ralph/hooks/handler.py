@@ -179,10 +179,14 @@ def _starts_ralph(file: str, event: str) -> bool:
 
 
 def _can_start(hook: "Mapping[str, object]") -> bool:
-    command, words = hook.get("command"), hook.get("args")
-    texts = [word for word in (words if isinstance(words, list) else []) if isinstance(word, str) and "\0" not in word]
-    if not isinstance(command, str) or "\0" in command or not os.access(command, os.X_OK):
-        return False
-    if command.endswith("/ralph/hook"):  # the launcher
-        return True
-    return any(word.endswith("ralph/hooks/run.py") and os.access(word, os.R_OK) for word in texts)
+    """Check that the interpreter and the file that a hook of ours names can be started."""
+    words = hook.get("args")
+    texts = [word for word in (words if isinstance(words, list) else []) if isinstance(word, str)]
+    runner = next((word for word in texts if word.endswith("ralph/hooks/run.py")), "")
+    command = hook.get("command")
+    programs = [word for word in (command, *texts) if isinstance(word, str) and word.startswith("/") and word != runner]
+    return (
+        bool(runner and programs)
+        and os.access(runner, os.R_OK)
+        and all("\0" not in program and os.access(program, os.X_OK) for program in programs)
+    )

@@ -1,8 +1,8 @@
 """What each host needs: settings files, events, the form of a hook, and the slash commands.
 
-Claude Code starts a program with arguments. Codex and Gemini pass a string to a shell, so theirs is quoted and begins
-with `exec`: a timeout then ends our process. The program is not `run.py` but a stub that runs it if it exists:
-Python exits with 2 for a missing script, and 2 makes a host block the prompt or the tool. In slash commands a quoted
+Claude Code starts a program with arguments: a sh launcher. Codex and Gemini pass a string to a shell, so theirs is
+quoted and uses `exec`: a timeout then ends our process. Both exit 0 when Ralph is gone: Python exits with 2 for a
+missing script, and 2 makes a host block the prompt or the tool. In slash commands a quoted
 heredoc keeps the shell from expanding what a person typed; forgetting is not pre-approved.
 """
 
@@ -17,17 +17,8 @@ from pathlib import Path
 from ralph.errors import Refused, UsageError
 from ralph.formats.json_text import dump_json
 
-STUB = """\
-import sys
-del sys.argv[0]
-__file__ = sys.argv[0]
-try:
-    file = open(__file__, 'rb')
-except OSError:
-    sys.exit(0)
-exec(file.read())
-"""
-"""Runs the file of its first argument as if Python had been started with it; exits 0 when that is gone."""
+LAUNCHER = '[ -x "$0" ] && [ -r "$1" ] && exec "$0" -I -S "$@"; exit 0'
+"""A sh script that starts the interpreter of its first argument with the rest; exits 0 when Ralph is gone."""
 
 
 class Host(StrEnum):
@@ -95,10 +86,12 @@ def hook_settings(host: Host, program: HookProgram) -> dict[str, object]:
 
 
 def _hook_setting(host: Host, event: str, program: HookProgram) -> dict[str, object]:
-    argv = [str(program.interpreter), "-I", "-S", "-c", STUB, str(program.runner), host.value, event]
+    python, runner = str(program.interpreter), str(program.runner)
     if host is Host.CLAUDE:
-        return {"type": "command", "command": argv[0], "args": argv[1:], "timeout": _TIMEOUTS[event]}
-    command = f"exec {shlex.join(argv)}"
+        argv = ["-c", LAUNCHER, python, runner, host.value, event]
+        return {"type": "command", "command": "/bin/sh", "args": argv, "timeout": _TIMEOUTS[event]}
+    start = shlex.join([python, "-I", "-S", runner, host.value, event])
+    command = f"[ ! -x {shlex.quote(python)} ] || [ ! -r {shlex.quote(runner)} ] || exec {start}"
     if host is Host.CODEX:
         return {"type": "command", "command": command, "timeout": _TIMEOUTS[event]}
     if "$" in command:
