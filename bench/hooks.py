@@ -22,7 +22,7 @@ from bench.sessions import Words
 
 import ralph.hooks
 from bench import speed
-from ralph import paths
+from ralph import discovery, paths
 from ralph.app import citations, hook_state, index
 from ralph.app.tasks import task
 from ralph.config import Loaded
@@ -256,6 +256,7 @@ def _share(times: Sequence[float], share: float) -> float:
 def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
     """A project, or a worktree of the main one beside it, with its settings cache; gives the environment for it."""
     env = {"HOME": str(root.parent), "CLAUDE_PROJECT_DIR": str(root), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    env["XDG_STATE_HOME"] = str(Path(discovery.user_folder("STATE")).parent)  # the machine id of this process
     env |= _VARIABLES.get(where, {})
     if where not in _TREES:
         files.make_folder(root / ".git")

@@ -5,6 +5,7 @@ limit on a file's size), a read-only one is a read-only mount, and an ordinary u
 user id without root's rights. Whatever a fixture mounts or starts, it unmounts or kills.
 """
 
+import atexit
 import contextlib
 import os
 import resource
@@ -35,19 +36,14 @@ settings.load_profile("ralph")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The machine id of the tests is never the developer's own; set here, so that modules of tests can pass it on.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="ralph-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
 WRITER = Path(__file__).parent / "soak" / "writer.py"
 NOBODY = 65534
 
 Start = Callable[..., "Program"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def user_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's state folder of this process, which holds the id of the machine: never the developer's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("user-state")
-        patch.setenv("XDG_STATE_HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture(scope="session")

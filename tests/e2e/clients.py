@@ -27,6 +27,7 @@ LONGEST_RUN = 120.0
 # How long a process may outlive its client before it counts as left over.
 GRACE = 5.0
 PLAIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "dumb", "LANG": "C.UTF-8"}
+PLAIN |= {"XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", "")}  # the machine id that the tests have
 QUIET_CLAUDE = {
     "ANTHROPIC_API_KEY": "made-up",
     "IS_SANDBOX": "1",

@@ -31,6 +31,7 @@ Rounds = Callable[[int, int], int]
 ENDED = re.compile(r"^ralph: iteration (\d+): (done|failed|retried|blocked|interrupted) \(", re.MULTILINE)
 KILLS = 3
 """How often one loop is killed at most."""
+MACHINE = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME")}
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Loop:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "ralph", "loop", *words], cwd=self.root, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, env={"PATH": os.environ["PATH"], "HOME": str(self.root.parent), "NO_COLOR": "1"},
+                stderr=output, env={**MACHINE, "HOME": str(self.root.parent), "NO_COLOR": "1"},
             )  # fmt: skip
             code: int | None
             began = os.times().elapsed
