@@ -6,7 +6,6 @@ accepts an id that we choose; other hosts report theirs in the reply, and until 
 host's own client a chat that plans gets reading tools alone or the read-only sandbox: a key leaves the plan mode.
 """
 
-import json
 import os
 import re
 import uuid
@@ -475,20 +474,12 @@ def chat_lock(root: Path, session_id: str) -> Iterator[None]:
     Two turns at once would both continue from the same point, and each would record half of it.
     """
     path = paths.cache_folder(root) / "chats" / log_file(root, session_id).stem
-    owner = json.dumps({"pid": os.getpid(), "at": ids.timestamp()})
+    owner = f"process {os.getpid()}, since {ids.timestamp()}"
     with ExitStack() as stack:
         try:
-            stack.enter_context(files.held(path, owner, root=paths.state_boundary(root)))
-        except files.Held as taken:
-            what = f"somebody else speaks in {session_id} right now{_describe_owner(taken.words)}"
+            stack.enter_context(files.process_lock(path, owner, root=paths.state_boundary(root)))
+        except files.LockTaken as taken:
+            what = f"somebody else speaks in {session_id} right now{taken.by}"
             hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"
             raise Conflict(what, hint=hint) from taken
         yield
-
-
-def _describe_owner(text: str) -> str:
-    try:
-        owner = json.loads(text)
-        return f" (process {owner['pid']}, since {owner['at']})"
-    except (ValueError, KeyError, TypeError):  # not written yet
-        return ""

@@ -312,39 +312,42 @@ def lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-class Held(Conflict):
-    """A file that another process holds: carries what that one wrote into it."""
+class LockTaken(Conflict):
+    """A lock that another process has; `by` is its owner in parentheses, "" before it is written."""
 
-    def __init__(self, path: Path, words: str) -> None:
+    def __init__(self, path: Path, owner: str) -> None:
         super().__init__(f"{path}: another process holds it", hint="try again when it has ended")
-        self.words = words
+        self.by = f" ({owner})" if owner else ""
 
 
 @contextlib.contextmanager
-def held(path: Path, words: str, *, root: Path | None = None) -> Iterator[None]:
-    """Hold a file that says who we are, for as long as we live: released also by a kill; Held when another has it."""
+def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterator[None]:
+    """Hold a lock file with the owner's description; LockTaken when another process has it.
+
+    The kernel releases it when its process ends in whatever way.
+    """
     real = target(path, root)
     make_folder(real.parent, 0o700)
     try:
-        handle = _hold(real, words)
+        handle = _take_lock(real, owner)
     except OSError as error:
         raise WriteFailed(f"{path}: cannot be held: {error.strerror}", hint=_hint(error)) from error
     try:
         yield
     finally:
-        delete(real)  # while we hold it: nobody else's words are in it
+        delete(real)  # while we have it: it is nobody else's
         os.close(handle)
 
 
-def _hold(real: Path, words: str) -> int:
+def _take_lock(real: Path, owner: str) -> int:
     while True:
         handle = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
             if not try_lock(handle):
-                raise Held(real, read(real) or "")
-            if is_current(real, handle):  # whoever held it has deleted it since we opened it, or nobody did
+                raise LockTaken(real, read(real) or "")
+            if is_current(real, handle):  # else its owner has deleted it since we opened it
                 os.ftruncate(handle, 0)
-                os.write(handle, _bytes(real, words))
+                os.write(handle, _bytes(real, owner))
                 return handle
         except BaseException:
             os.close(handle)

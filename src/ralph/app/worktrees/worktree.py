@@ -6,7 +6,6 @@ folder, moved the repository, rewrote the branch) is reported with the command t
 too. One process at a time creates, merges or drops a worktree.
 """
 
-import json
 import os
 import re
 import time
@@ -108,33 +107,24 @@ def repository_lock(
     The kernel releases the lock when its process ends in whatever way.
     """
     state = paths.main_checkout(root)
-    owner = json.dumps({"pid": os.getpid(), "what": what, "at": ids.timestamp()})
+    owner = f"{what}, process {os.getpid()}, since {ids.timestamp()}"
     path = paths.cache_folder(state) / "repository"
     until = time.monotonic() + patience
     waiting = False
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(files.held(path, owner, root=paths.state_boundary(root)))
+                stack.enter_context(files.process_lock(path, owner, root=paths.state_boundary(root)))
                 break
-            except files.Held as taken:
-                other = _describe_owner(taken.words)
+            except files.LockTaken as taken:
                 if time.monotonic() > until:
                     hint = "nothing was changed; run it again when that one has ended"
-                    raise Conflict(f"another process is at this repository's worktrees{other}", hint=hint) from taken
-                if not waiting and other:
-                    tell(f"waiting for another process{other}")
+                    raise Conflict(f"another process is at this repository's worktrees{taken.by}", hint=hint) from taken
+                if not waiting and taken.by:
+                    tell(f"waiting for another process{taken.by}")
                     waiting = True
                 time.sleep(_PAUSE)  # a wait in the kernel has no time limit
         yield
-
-
-def _describe_owner(text: str) -> str:
-    try:
-        owner = json.loads(text)
-        return f" ({owner['what']}, process {owner['pid']}, since {owner['at']})"
-    except (ValueError, KeyError, TypeError):  # it has not written its text yet
-        return ""
 
 
 # --- paths and problems -------------------------------------------------------------------------------
