@@ -380,7 +380,7 @@ def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
     servers[SERVER_NAME] = dict(entry)
 
     def add(document: MutableMapping[str, Any]) -> None:
-        import tomlkit  # noqa: PLC0415  (40 ms that only `ralph install codex` pays)
+        import tomlkit  # noqa: PLC0415  (20 ms that only `ralph install codex` pays)
 
         if _TABLE not in document:
             document[_TABLE] = tomlkit.table(is_super_table=True)
