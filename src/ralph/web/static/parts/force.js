@@ -3,15 +3,14 @@
  *
  * Preact owns the box, the library the canvas within it. Nodes keep their places between answers, so a filter or
  * the time slider moves nothing that stays. The library's own labels take HTML, which a memory's title could
- * abuse: they are switched off, and names are drawn on the canvas as text. Whoever wants no motion gets the
- * finished layout (`settle.js`). Everything here can be done from the list beside it as well, so the canvas is an
+ * abuse: they are switched off, and names are drawn on the canvas as text. With reduced motion the library computes
+ * the layout before it draws. Everything here can be done from the list beside it as well, so the canvas is an
  * image to readers, with its counts in the label and in data-nodes and data-edges; data-settled says that the
  * layout has come to rest. While it moves only a few names are drawn, since placing them takes time.
  */
 import { html, useEffect, useRef } from "../lib.js";
 import { ink } from "./ink.js";
 import { drawNames, radius } from "./names.js";
-import { settle } from "./settle.js";
 import { colourOf, KINDS, pathOf } from "./shapes.js";
 import { shown } from "./theme.js";
 
@@ -299,17 +298,11 @@ function feed(state, nodes, edges, now) {
   now.current.ordered = byWeight(next, now.current);
   moves(state, true);
   const ticks = Math.round(Math.min(240, 40000 / Math.max(1, next.size)));
-  if (!still()) return draw(state, links, { warm: first ? Math.round(ticks / 5) : 0, ticks, first });
-  const turn = (state.turn = {});
-  const pull = gravity(state.host);
-  pull.initialize([...next.values()]);
-  const wanted = () => state.turn === turn && Boolean(state.graph);
-  settle([...next.values()], edges, { ticks, gravity: pull, wanted }).then(
-    (done) => done && draw(state, links, { warm: 0, ticks: 0, first }),
-  );
+  if (still()) draw(state, links, { warm: ticks, ticks: 0, first });
+  else draw(state, links, { warm: first ? Math.round(ticks / 5) : 0, ticks, first });
 }
 
-/** Hands the graph to the library, which moves it for so many ticks and then lets it rest. */
+/** Pass the graph to the library: `warm` ticks before it is drawn, then `ticks` while it moves. */
 function draw(state, links, { warm, ticks, first }) {
   const calm = ticks === 0;
   let began = !first;
