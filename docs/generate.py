@@ -41,7 +41,7 @@ JSON_INTRO = """\
 
 Generated from `src/ralph/app/json_shapes.py` by `make docs`. The command line (`--format json`), MCP and the pages use
 these names. A listing is an array, a single thing an object; both are valid when there is nothing. A search hit is a
-record with `family`, `score`, `why` and `tokens`, whose `text` is what the chosen layer shows.
+record with `family`, `score`, `why`, `tokens` and `excerpt`, which is what the chosen layer shows.
 """
 
 

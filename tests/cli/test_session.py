@@ -63,7 +63,7 @@ def test_json_has_the_whole_session(recorded: Project) -> None:
     assert first["id"] == "3f2a77aa-0000-4000-8000-000000000000"
     assert (first["host"], first["observations"], first["seconds"]) == ("claude", 2, 240)
     shown = recorded("session", "show", "3f2a", "--format", "json").json
-    assert [hit["text"].split(" ", 2)[-1] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
+    assert [hit["text"] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
     summed = recorded("session", "summary", "3f2a", "--format", "json").json
     assert summed["stored"] is False
     assert summed["summary"].startswith("Goal: fix")

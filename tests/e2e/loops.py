@@ -138,8 +138,8 @@ class Looping:
         said = json.loads(self.ralph("loop", "show", *([run] if run else []), "--format", "json"))["journal"]
         return [
             Told(
-                each["iteration"], each["outcome"], each["notes"], tuple(each["files"]), each["model"],
-                each["cost"], each["session"], each["task"],
+                each["iteration"], each["outcome"], each["notes"], tuple(each["files_modified"]), each["model"],
+                each["cost_usd"], each["session"], each["task_id"],
             )
             for each in said
         ]  # fmt: skip

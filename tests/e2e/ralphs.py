@@ -104,7 +104,7 @@ class Ralph:
         """Everything that was observed in a session, in its order."""
         said = json.loads(self("session", "show", session, "--layer", "3", "--format", "json"))
         return [
-            Seen(name, each["type"], each["title"], each["content"], each.get("extra", {}))
+            Seen(name, each["type"], each["title"], each["text"], each.get("extra", {}))
             for each in said["hits"]
             for name in (each["id"], *each.get("repeats", ()))
         ]

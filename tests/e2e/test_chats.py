@@ -42,7 +42,7 @@ class Chats:
     def notes(self, session: str) -> list[tuple[str, str]]:
         """What is recorded of what was said, in its order."""
         said = self.json("show", session, "--layer", "3")["hits"]
-        return [(each["title"], each["content"]) for each in said if each["type"] == "note"]
+        return [(each["title"], each["text"]) for each in said if each["type"] == "note"]
 
 
 def made(client: Claude, *, hooks: bool) -> Chats:
@@ -141,7 +141,7 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
     assert page.startswith("# The word is PELICAN.\n")
     assert page.count("## User (") == page.count("## Assistant (") == 2
     found = json.loads(chats.ralph("search", "PELICAN", "--format", "json"))
-    assert len([hit for hit in found["hits"] if "PELICAN" in hit["content"]]) == 1, "nothing is recorded twice"
+    assert len([hit for hit in found["hits"] if "PELICAN" in hit["text"]]) == 1, "nothing is recorded twice"
 
 
 def test_what_hooks_observe_carries_the_task(hooked: Chats) -> None:

@@ -65,11 +65,11 @@ def memory_json(record: Record, source: str = "") -> dict[str, object]:
 
 
 def hit_json(shown: "ShownHit") -> dict[str, object]:
-    """Return a search hit: its record, with `text` as much as the layer shows."""
+    """Return a search hit: its record, and as `excerpt` what the layer shows of it."""
     record = shown.hit.record
     return {
         **record_json(record),
-        "text": shown.text,
+        "excerpt": shown.text,
         "family": record.family.value,
         "score": shown.hit.score,
         "why": list(shown.hit.why),
