@@ -14,7 +14,7 @@ import click
 
 from ralph.app import json_shapes as shapes
 from ralph.app.feature import FeatureProgress as ListedFeature
-from ralph.app.session import Session
+from ralph.app.sessions import Session
 from ralph.app.tasks.task import ListedTask
 from ralph.cli.loop import codes
 from ralph.cli.main import cli

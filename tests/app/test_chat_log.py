@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
-from ralph.app import chat_history, compress, forget, hook, index, session
+from ralph.app import chat_history, compress, forget, hook, index, sessions
 from ralph.app.chat_log import event_time
 from ralph.app.forget import ForgetRequest
 from ralph.capture.events import Event, Happening
@@ -29,7 +29,7 @@ def heard(here: Place, happening: Happening, **more: str) -> None:
 
 
 def kinds(here: Place) -> list[str]:
-    _, answer = session.show(here.root, HOST, layer=Detail.FULL)
+    _, answer = sessions.show(here.root, HOST, layer=Detail.FULL)
     return [each.hit.record.title for each in answer.shown]
 
 
@@ -42,7 +42,7 @@ def test_what_hooks_have_recorded_is_not_recorded_again(here: Place) -> None:
     here.new("How?", reply)
     assert here.told(HOST) == [("user", "How?"), ("assistant", "In two steps.")]
     assert kinds(here) == ["prompt", "answer"]
-    assert session.find(here.root, HOST).messages == 2
+    assert sessions.find(here.root, HOST).messages == 2
 
 
 def test_an_answer_that_no_hook_heard_is_added_behind_the_prompt_that_one_did(here: Place) -> None:
@@ -64,7 +64,7 @@ def test_without_hooks_the_tools_are_told_as_well_and_carry_the_task(here: Place
     here.new("Do it.", *answers("Done.", calls=used))
     [_, turn] = chat_history.read_history(here.root, HOST).turns
     assert turn.tool_summary == "3 tools: Read a.py, Edit b.py, Edit c.py (failed)"
-    _, answer = session.show(here.root, HOST)
+    _, answer = sessions.show(here.root, HOST)
     assert {each.hit.record.origin.task for each in answer.shown} == {here.task}
 
 
@@ -81,13 +81,13 @@ def test_a_text_that_is_too_long_for_an_observation_is_shown_whole_and_searched_
     here.new(LONG, reply)
     assert here.told(HOST) == [("user", LONG), ("assistant", LONG)]
     assert here.log(HOST).count("Step 150:") == 2
-    _, answer = session.show(here.root, HOST, layer=Detail.FULL)
+    _, answer = sessions.show(here.root, HOST, layer=Detail.FULL)
     assert all(len(each.hit.record.text) <= 2000 for each in answer.shown)
 
 
 def test_what_is_forgotten_takes_its_whole_text_along(here: Place) -> None:
     here.new("How?", *answers(LONG))
-    _, answer = session.show(here.root, HOST)
+    _, answer = sessions.show(here.root, HOST)
     wanted = ForgetRequest(ids=(answer.shown[1].hit.record.id,))
     forget.forget(here.root, forget.plan_forget(here.root, wanted))
     assert "Step" not in here.log(HOST)

@@ -15,7 +15,7 @@ from tests.app.chatting import HOST, Place, answers, place
 from ralph import paths
 from ralph.agents.claude import Claude
 from ralph.agents.codex import Codex
-from ralph.app import chat_history, chat_log, chats, hook, session
+from ralph.app import chat_history, chat_log, chats, hook, sessions
 from ralph.app.chat_log import Chat, Mode, event_time
 from ralph.app.chats import ChatRequest, TurnListener
 from ralph.app.logs import log_file
@@ -40,7 +40,7 @@ def test_a_new_chat_is_asked_about_its_task_and_recorded_with_it(here: Place) ->
     assert "The printer stays." in ask.prompt
     assert ask.prompt.endswith("\nHow would you do it?")
     assert said.chat == Chat(HOST, here.task, Mode.PLAN, "codex", folder=".", host=HOST)
-    [listed] = session.list_(here.root, task=here.task)[0]
+    [listed] = sessions.list_(here.root, task=here.task)[0]
     assert (listed.id, listed.task, listed.mode, listed.host, listed.messages) == (HOST, here.task, "plan", "codex", 2)
     assert here.told(HOST) == [("user", "How would you do it?"), ("assistant", "In two steps.")]
 
@@ -49,7 +49,7 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
     here.new("Plan it.", *answers("Yes."), mode=Mode.PLAN)
     with log_file(here.root, HOST).open("a", encoding="utf-8", newline="") as log:
         log.write(encode_line("session", {"id": HOST, "mode": "agent", "host": "codex"}))
-    assert session.find(here.root, HOST).mode == "plan"
+    assert sessions.find(here.root, HOST).mode == "plan"
     here.resume(HOST[:8], "Go on.", *answers("Gladly."))
     [ask] = here.agent.asks
     assert (ask.read_only, ask.session, ask.prompt) == (True, HOST, "Go on.")
@@ -73,7 +73,7 @@ def test_an_agent_that_could_write_is_not_asked_to_plan(here: Place) -> None:
     with pytest.raises(UsageError, match="'command' has no read-only mode"):
         chats.new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN), "Plan.", agent=agent)
     assert agent.asks == []
-    assert session.list_(here.root) == ((), 0)
+    assert sessions.list_(here.root) == ((), 0)
 
 
 def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Place) -> None:
@@ -173,7 +173,7 @@ def test_an_agent_that_did_not_begin_leaves_nothing(here: Place) -> None:
     said = chats.new(here.root, missing, ChatRequest(task=here.task), "Hello.")
     assert (said.reply.stop, said.recorded) == (StopReason.UNAVAILABLE, False)
     assert "there is no such program" in said.reply.error
-    assert session.list_(here.root) == ((), 0)
+    assert sessions.list_(here.root) == ((), 0)
 
 
 def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(here: Place, tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
 
     said = here.new("One.", step, mode=Mode.PLAN)
     assert (said.chat.id, said.chat.mode, said.chat.source) == (HOST, Mode.PLAN, "")
-    assert [each.id for each in session.list_(here.root)[0]] == [HOST], "the id of ours is gone"
+    assert [each.id for each in sessions.list_(here.root)[0]] == [HOST], "the id of ours is gone"
 
 
 # --- the mode, before anything else ----------------------------------------------------------------
@@ -372,7 +372,7 @@ def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(here: Pla
     assert here.agent.asks[0].read_only
     assert here.agent.asks[0].session == HOST
     assert (said.chat.mode, said.chat.agent) == (Mode.PLAN, name)
-    assert [each.id for each in session.list_(here.root)[0]] == [HOST]
+    assert [each.id for each in sessions.list_(here.root)[0]] == [HOST]
 
 
 def test_its_mode_is_on_the_disk_while_the_agent_starts(here: Place) -> None:
@@ -398,7 +398,7 @@ def test_only_the_first_session_since_is_taken_for_the_chat_that_was_killed(here
 
 def test_a_chat_of_which_nobody_recorded_anything_is_shown_and_can_be_forked(here: Place) -> None:
     killed(here, seen="")
-    [left] = session.list_(here.root)[0]
+    [left] = sessions.list_(here.root)[0]
     assert (left.mode, left.task, left.messages) == ("plan", here.task, 0)
     with pytest.raises(RalphError, match="cannot go on"):
         here.resume(left.id, "Well?", *answers("Never."))
@@ -410,7 +410,7 @@ def test_an_agent_that_told_no_session_leaves_nothing_unless_its_hooks_have_seen
     nothing = Reply("", StopReason.CANCELLED, error="it was stopped")
     with pytest.raises(RalphError, match="codex did not begin: it was stopped"):
         here.new("Plan.", lambda ask: nothing, mode=Mode.PLAN)
-    assert session.list_(here.root) == ((), 0)
+    assert sessions.list_(here.root) == ((), 0)
 
     def step(ask: Ask) -> Reply:
         hooked(here, HOST)
@@ -457,7 +457,7 @@ def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place
     assert "--sandbox read-only" in second
     assert second.endswith(f"resume {THREAD} -")
     assert [text for _, text in here.told(THREAD)] == ["How?", "The plan.", "And now do it.", "The plan."]
-    assert [(each.id, each.mode) for each in session.list_(here.root)[0]] == [(THREAD, "plan")]
+    assert [(each.id, each.mode) for each in sessions.list_(here.root)[0]] == [(THREAD, "plan")]
 
 
 def test_a_plan_over_acp_writes_nothing_and_goes_on_in_the_loaded_session(here: Place, tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ def test_a_plan_over_acp_writes_nothing_and_goes_on_in_the_loaded_session(here: 
     assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"]
     assert again.chat == said.chat
     assert not (here.root / "inside.txt").exists()
-    assert [(each.id, each.mode) for each in session.list_(here.root)[0]] == [("s-1", "plan")]
+    assert [(each.id, each.mode) for each in sessions.list_(here.root)[0]] == [("s-1", "plan")]
 
 
 def heard(folder: Path) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.app.test_session import about, line, put
 
 from ralph import paths
-from ralph.app import compress, index, logs, session, status
+from ralph.app import compress, index, logs, sessions, status
 from ralph.app.compress import MAX_KEPT, choose_observations
-from ralph.app.summary import Improved
+from ralph.app.sessions import ImprovedSummary
 from ralph.errors import Refused
 from ralph.formats.log import encode_record
 from ralph.model import ids
@@ -56,7 +56,7 @@ def recorded(root: Path, name: str, *more: str, records: list[Record] | None = N
 
 
 def texts(root: Path, name: str) -> list[str]:
-    return [each.hit.record.text for each in session.show(root, name)[1].shown]
+    return [each.hit.record.text for each in sessions.show(root, name)[1].shown]
 
 
 def test_without_a_word_it_only_shows_what_it_would_do(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_went_wrong_what_helped_what_was_decided_and_how_it_ended_is_kept(t
         "add a login page", "$ npm test\nTypeError: token is undefined", "+ token ??= load()", "$ npm test\n12 passed",
         "we decided to use cookies instead of localStorage", "The login page is there.",
     ]  # fmt: skip
-    summed = session.summary(tmp_path, "aaaa")
+    summed = sessions.summary(tmp_path, "aaaa")
     assert summed.stored
     assert summed.text.startswith("Goal: add a login page")
     assert "Failed, then passed" in summed.text
@@ -88,9 +88,9 @@ def test_what_went_wrong_what_helped_what_was_decided_and_how_it_ended_is_kept(t
 def test_a_session_keeps_its_times_host_and_place(tmp_path: Path) -> None:
     began = about("aaaa", started_at="2026-08-31T23:59:00Z", host="claude", project_path="/p", mode="plan")
     recorded(tmp_path, "aaaa", began, about("aaaa", ended_at="2026-09-01T02:00:00Z", reason="exit"))
-    before = session.find(tmp_path, "aaaa")
+    before = sessions.find(tmp_path, "aaaa")
     compress.compress(tmp_path, OLD, really=True)
-    after = session.find(tmp_path, "aaaa")
+    after = sessions.find(tmp_path, "aaaa")
     for part in ("started_at", "ended_at", "host", "mode", "project", "prompt"):
         assert getattr(after, part) == getattr(before, part)
     assert (before.observations, after.observations) == (46, 6)
@@ -102,9 +102,9 @@ def test_the_stored_summary_is_kept_when_it_is_the_last_word(tmp_path: Path) -> 
     with (paths.log_folder(tmp_path) / "sessions/bbbb.jsonl").open("a", encoding="utf-8", newline="") as file:
         file.write(about("bbbb", summary="Early.") + "".join(map(encode_record, busy("bbbb")[5:])))
     compress.compress(tmp_path, OLD, really=True)
-    assert session.summary(tmp_path, "aaaa").text == "Best."
+    assert sessions.summary(tmp_path, "aaaa").text == "Best."
     assert '"summary_by":"command"' in (paths.log_folder(tmp_path) / "sessions/aaaa.jsonl").read_text(encoding="utf-8")
-    assert "Goal: add a login page" in session.summary(tmp_path, "bbbb").text
+    assert "Goal: add a login page" in sessions.summary(tmp_path, "bbbb").text
 
 
 def test_to_do_it_twice_is_to_do_it_once(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_raw_events_become_observations_of_today_s_rules(tmp_path: Path) -> None
     assert "Bluebird" not in text
     assert '"type": "event"' not in text
     assert len(text.splitlines()) == 2
-    assert session.find(tmp_path, "raw-1").project == "/p"
+    assert sessions.find(tmp_path, "raw-1").project == "/p"
 
 
 def test_everything_else_in_a_log_stays_to_the_letter(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_a_log_that_somebody_writes_to_meanwhile_is_left_alone(tmp_path: Path) -
         return (), None
 
     before = log.read_bytes()
-    left: list[compress.Left] = []
-    assert compress.replaced(tmp_path, log, logs.moment(OLD) or ids.now(), read, left) == []
+    left: list[compress.UncompressedSession] = []
+    assert compress.replace_log(tmp_path, log, logs.moment(OLD) or ids.now(), read, left) == []
     assert [each.why for each in left] == ["somebody wrote to its log meanwhile"]
     assert log.read_bytes() == before + late.encode()
 
@@ -204,18 +204,18 @@ def test_a_session_whose_summary_could_not_be_improved_stays_whole(tmp_path: Pat
     log, other = recorded(tmp_path, "aaaa"), recorded(tmp_path, "bbbb")
     before = log.read_bytes()
 
-    def improve(name: str) -> Improved:
+    def improve(name: str) -> ImprovedSummary:
         if name == "aaaa":
-            return Improved(name, "", "the command ended with 1")
+            return ImprovedSummary(name, "", "the command ended with 1")
         with other.open("a", encoding="utf-8", newline="") as file:
             file.write(about(name, summary="By the command.", summary_by="command"))
-        return Improved(name, "By the command.")
+        return ImprovedSummary(name, "By the command.")
 
     done = compress.compress(tmp_path, OLD, really=True, improve=improve)
     assert [(each.id, each.why) for each in done.left] == [("aaaa", "the command ended with 1")]
     assert [each.id for each in done.sessions] == ["bbbb"]
     assert log.read_bytes() == before
-    assert session.summary(tmp_path, "bbbb").text == "By the command."
+    assert sessions.summary(tmp_path, "bbbb").text == "By the command."
 
 
 def test_it_makes_a_session_no_younger(tmp_path: Path) -> None:

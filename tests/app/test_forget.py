@@ -12,7 +12,7 @@ import pytest
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import forget, index, session
+from ralph.app import forget, index, sessions
 from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.app.search import search
 from ralph.capture.pipeline import interpret
@@ -176,7 +176,7 @@ class TestLogs:
         assert [each.what for each in made.vanishing] == [
             "injection", "injection", "observation tool_use", "summary and tags of its session",
         ]  # fmt: skip
-        assert session.find(tmp_path, "s1").started_at == "2026-11-10T10:00:00Z"
+        assert sessions.find(tmp_path, "s1").started_at == "2026-11-10T10:00:00Z"
 
     def test_an_id_that_was_written_twice_goes_twice_and_its_torn_half_too(self, tmp_path: Path) -> None:
         half = seen(2, SECRET)[:-20]
@@ -210,7 +210,7 @@ class TestLogs:
         put(tmp_path, LEDGER, injected("obs-3"))
         Index(tmp_path, terms.index_terms, interpret).sync()
         means = next(
-            record.id for record in index.ask(tmp_path, partial(session.observations, session_id="s1"))
+            record.id for record in index.ask(tmp_path, partial(sessions.observations, session_id="s1"))
             if record.text == SECRET
         )  # fmt: skip
         made = forgotten(tmp_path, ids=(means,))

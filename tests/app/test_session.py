@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import session
+from ralph.app import sessions
 from ralph.errors import Conflict, NotFound
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Detail
@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_newest_is_first_and_each_says_how_it_began(root: Path) -> None:
-    found, total = session.list_(root)
+    found, total = sessions.list_(root)
     assert total == 3
     assert [(each.id, each.observations, each.host, each.prompt, each.seconds) for each in found] == [
         ("aaab-2", 2, "", "why is it slow?", 300),
@@ -60,70 +60,70 @@ def test_the_newest_is_first_and_each_says_how_it_began(root: Path) -> None:
 
 
 def test_a_limit_and_a_time_narrow_the_list(root: Path) -> None:
-    found, total = session.list_(root, limit=1)
+    found, total = sessions.list_(root, limit=1)
     assert ([each.id for each in found], total) == (["aaab-2"], 3)
-    found, total = session.list_(root, since="2026-11-10")
+    found, total = sessions.list_(root, since="2026-11-10")
     assert ([each.id for each in found], total) == (["aaab-2", "aaaa-1"], 2)
 
 
 def test_a_part_of_an_id_is_enough_when_it_means_one_session(root: Path) -> None:
-    assert session.find(root, "aaaa").id == "aaaa-1"
-    assert session.find(root).id == "aaab-2"
+    assert sessions.find(root, "aaaa").id == "aaaa-1"
+    assert sessions.find(root).id == "aaab-2"
     with pytest.raises(Conflict, match="2 sessions begin with aaa: aaab-2, aaaa-1"):
-        session.find(root, "aaa")
+        sessions.find(root, "aaa")
     with pytest.raises(NotFound, match="there is no session zzz"):
-        session.find(root, "zzz")
+        sessions.find(root, "zzz")
 
 
 def test_an_id_that_begins_another_one_still_means_itself(root: Path) -> None:
     put(root, "aaaa-12", line("aaaa-12", 80, "x"))
-    assert session.find(root, "aaaa-1").id == "aaaa-1"
+    assert sessions.find(root, "aaaa-1").id == "aaaa-1"
 
 
 def test_a_session_is_shown_in_its_order_at_the_detail_that_is_asked_for(root: Path) -> None:
-    one, answer = session.show(root, "aaaa")
+    one, answer = sessions.show(root, "aaaa")
     assert one.prompt == "add a login page"
     assert [each.hit.record.text for each in answer.shown] == ["/clear", "add a login page", "ran make"]
     assert all("\n" not in each.text for each in answer.shown)
-    _, whole = session.show(root, "aaaa", layer=Detail.FULL, limit=1)
+    _, whole = sessions.show(root, "aaaa", layer=Detail.FULL, limit=1)
     assert whole.found.total == 3
     assert [each.hit.record.text for each in whole.shown] == ["ran make"]
     assert "session: aaaa-1" in whole.shown[0].text
-    _, late = session.show(root, "aaaa", since="2026-11-10T10:02")
+    _, late = sessions.show(root, "aaaa", since="2026-11-10T10:02")
     assert [each.hit.record.text for each in late.shown] == ["ran make"]
 
 
 def test_the_stored_summary_counts_and_else_it_is_made_now(root: Path) -> None:
-    stored = session.summary(root, "aaaa")
+    stored = sessions.summary(root, "aaaa")
     assert (stored.text, stored.stored) == ("Goal: a login page", True)
-    made = session.summary(root, "aaab")
+    made = sessions.summary(root, "aaab")
     assert (made.text, made.stored) == ("Goal: why is it slow?\nLast: The cache.", False)
-    assert session.summary(root, "aaab", budget=8).text == "Goal: why is it slow?"
-    assert session.summary(root, "cccc").text == ""
+    assert sessions.summary(root, "aaab", budget=8).text == "Goal: why is it slow?"
+    assert sessions.summary(root, "cccc").text == ""
 
 
 def test_nothing_recorded_is_no_session(tmp_path: Path) -> None:
-    assert session.list_(tmp_path) == ((), 0)
+    assert sessions.list_(tmp_path) == ((), 0)
     with pytest.raises(NotFound, match="no session is recorded"):
-        session.summary(tmp_path)
+        sessions.summary(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_times_that_make_no_sense_give_no_length(tmp_path: Path) -> None:
     put(tmp_path, "s", about("s", started_at="soon", ended_at="2026-11-10T10:29:00Z", tags="not a list"))
     put(tmp_path, "t", about("t", started_at="2026-11-10", ended_at="2026-11-10T10:29:00Z"))
-    found, _ = session.list_(tmp_path)
+    found, _ = sessions.list_(tmp_path)
     assert [(each.id, each.seconds) for each in found] == [("s", None), ("t", None)]
 
 
 def test_what_was_done_several_times_running_is_shown_once_with_its_count(tmp_path: Path) -> None:
     polls = [line("s", n, "still running", ObservationKind.TOOL_USE, "tool") for n in range(1, 13)]
     put(tmp_path, "s", line("s", 0, "wait for it"), *polls, line("s", 20, "done"), polls[0].replace("000", "111"))
-    _, answer = session.show(tmp_path, "s")
+    _, answer = sessions.show(tmp_path, "s")
     assert [(each.hit.record.text, each.count) for each in answer.shown] == [
         ("wait for it", 1), ("still running", 12), ("done", 1), ("still running", 1),
     ]  # fmt: skip
     assert " 12x " in answer.shown[1].text
     assert answer.found.total == 15
-    _, two = session.show(tmp_path, "s", limit=3, layer=Detail.FULL)
+    _, two = sessions.show(tmp_path, "s", limit=3, layer=Detail.FULL)
     assert "repeated: 12 times in this session" in two.shown[0].text

@@ -12,8 +12,8 @@ from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.agents import process
-from ralph.app import briefing, session, summary
-from ralph.app.summary import Improved
+from ralph.app import briefing, sessions
+from ralph.app.sessions import ImprovedSummary
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import ObservationKind
 from ralph.settings import Config, Memories
@@ -38,14 +38,16 @@ def program(code: str) -> str:
     return f"{shlex.quote(sys.executable)} -I -c {shlex.quote(code)}"
 
 
-def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> Improved:
-    return summary.improved(root, NAME, program(code), process.run, env=os.environ, patterns=patterns, timeout=timeout)
+def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> ImprovedSummary:
+    return sessions.improve_summary(
+        root, NAME, program(code), process.run, env=os.environ, patterns=patterns, timeout=timeout
+    )
 
 
 def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None:
     done = improve(root, "print('A login page was added.')")
     assert (done.changed, done.text) == (True, "A login page was added.")
-    assert session.summary(root, NAME).text == "A login page was added."
+    assert sessions.summary(root, NAME).text == "A login page was added."
     last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
     start = briefing.at_start(root, Config(memories=Memories(skill_injection=False)), "another").text
@@ -56,13 +58,13 @@ def test_the_next_summary_of_the_session_replaces_it(root: Path) -> None:
     improve(root, "print('By the command.')")
     with paths.source_path(root, LOG).open("a", encoding="utf-8", newline="") as file:
         file.write(about(NAME, summary="By the next Stop."))
-    assert session.summary(root, NAME).text == "By the next Stop."
+    assert sessions.summary(root, NAME).text == "By the next Stop."
 
 
 def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root: Path) -> None:
     improve(root, "import sys; open('seen.md', 'w', encoding='utf-8').write(sys.stdin.read()); print('ok')")
     seen = (root / "seen.md").read_text(encoding="utf-8")
-    assert seen.startswith(summary.TASK)
+    assert seen.startswith(sessions.SUMMARY_PROMPT)
     assert seen.index("## The summary so far") < seen.index("Goal: a login page") < seen.index("## The session")
     assert (
         seen.index("add a login page")
@@ -108,13 +110,13 @@ def test_a_command_that_hangs_is_ended_and_changes_nothing(root: Path) -> None:
 
 
 def test_a_command_that_is_not_there_is_told(root: Path) -> None:
-    done = summary.improved(root, NAME, "no-such-program-at-all --x", process.run, env=os.environ)
+    done = sessions.improve_summary(root, NAME, "no-such-program-at-all --x", process.run, env=os.environ)
     assert "no-such-program-at-all could not be run" in done.why
 
 
 def test_a_command_is_words_and_no_shell_reads_them(root: Path) -> None:
     command = f"{program('import sys; print(sys.argv[1:])')} '$(touch made)' ';' touch made"
-    done = summary.improved(root, NAME, command, process.run, env=os.environ)
+    done = sessions.improve_summary(root, NAME, command, process.run, env=os.environ)
     assert done.text == "['$(touch made)', ';', 'touch', 'made']"
     assert not (root / "made").exists()
 
@@ -122,7 +124,7 @@ def test_a_command_is_words_and_no_shell_reads_them(root: Path) -> None:
 @pytest.mark.parametrize("command", ["", "   ", "claude -p 'unclosed"])
 def test_a_command_that_is_none_is_wrong_usage(root: Path, command: str) -> None:
     with pytest.raises(UsageError, match=r"summarize\.command"):
-        summary.improved(root, NAME, command, process.run, env=os.environ)
+        sessions.improve_summary(root, NAME, command, process.run, env=os.environ)
 
 
 def test_hooks_of_an_agent_that_is_the_command_do_nothing(root: Path) -> None:
@@ -154,7 +156,7 @@ def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> N
 
 def test_a_session_of_which_nothing_is_recorded_is_not_improved(root: Path) -> None:
     put(root, "empty", about("empty", started_at="2026-11-09T08:00:00Z"))
-    done = summary.improved(root, "empty", program("print('x')"), process.run, env=os.environ)
+    done = sessions.improve_summary(root, "empty", program("print('x')"), process.run, env=os.environ)
     assert done.why == "nothing is recorded of this session"
     with pytest.raises(NotFound):
-        summary.improved(root, "nope", program("print('x')"), process.run, env=os.environ)
+        sessions.improve_summary(root, "nope", program("print('x')"), process.run, env=os.environ)

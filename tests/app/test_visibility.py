@@ -27,7 +27,7 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, chat_history, index, insights, journal, search, session
+from ralph.app import briefing, chat_history, index, insights, journal, search, sessions
 from ralph.app.search import SearchAnswer
 from ralph.app.tasks import task
 from ralph.errors import NotFound
@@ -153,22 +153,22 @@ def test_by_its_id_a_record_of_another_open_task_is_not_found_either(here: Both,
 
 def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) -> None:
     every = {"s-one", "s-chat", "s-two"}
-    assert {each.id for each in session.list_(here.root)[0]} == every
-    assert {each.id for each in session.list_(here.root, within=here.two)[0]} == {"s-two"}
-    assert session.find(here.root, within=here.two).id == "s-two"
-    for look in (session.find, session.show, session.summary, session.happened, chat_history.read_history):
+    assert {each.id for each in sessions.list_(here.root)[0]} == every
+    assert {each.id for each in sessions.list_(here.root, within=here.two)[0]} == {"s-two"}
+    assert sessions.find(here.root, within=here.two).id == "s-two"
+    for look in (sessions.find, sessions.show, sessions.summary, sessions.session_records, chat_history.read_history):
         for name in ("s-one", "s-on", "s-chat"):
             with pytest.raises(NotFound) as none:
                 look(here.root, name, within=here.two)
             assert "--all-tasks" in str(none.value.hint)
         look(here.root, "s-two", within=here.two)
-    assert session.left_out(here.root, here.two).startswith("2 sessions of other tasks left out")
-    assert session.left_out(here.root, "") == ""
+    assert sessions.left_out(here.root, here.two).startswith("2 sessions of other tasks left out")
+    assert sessions.left_out(here.root, "") == ""
     assert [each.record.id for each in insights.list_(here.root, within=here.two)] == ["ins-2"]
     with pytest.raises(NotFound, match="that this task may see"):
         insights.find(here.root, "ins-1", within=here.two)
     task.done(here.root, here.one)
-    assert {each.id for each in session.list_(here.root, within=here.two)[0]} == every
+    assert {each.id for each in sessions.list_(here.root, within=here.two)[0]} == every
 
 
 def test_one_line_says_that_records_of_other_tasks_were_left_out(here: Both) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from ralph.app import session as sessions
+from ralph.app import sessions
 from ralph.app.logs import log_file, moment
-from ralph.app.session import Session
+from ralph.app.sessions import Session
 from ralph.capture import summary as summaries
 from ralph.capture.pipeline import first_line
 from ralph.formats.log import parse_log
@@ -71,7 +71,7 @@ class ChatHistory:
 
 def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
     """Return a session (the newest without an id) as a conversation, as far as the task `within` may see it."""
-    session, records = sessions.happened(root, session_id, within=within)
+    session, records = sessions.session_records(root, session_id, within=within)
     return ChatHistory(session, to_turns(records, full_texts(root, session.id)))
 
 

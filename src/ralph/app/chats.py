@@ -17,8 +17,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
-from ralph.app import agents, chat_log
-from ralph.app import session as sessions
+from ralph.app import agents, chat_log, sessions
 from ralph.app.chat_history import ChatHistory, read_history
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
 from ralph.app.hosts import servers

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import index, logs
-from ralph.app.summary import Improved
+from ralph.app.sessions import ImprovedSummary
 from ralph.capture import summary as summaries
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict
@@ -37,8 +37,8 @@ _MARK = ("compressed_at", "compressed_from")
 
 
 @dataclass(frozen=True, slots=True)
-class Compressed:
-    """One session that is or would be compressed: how much of it there was, and how much is left."""
+class CompressedSession:
+    """A session that is or would be compressed: its size before and after."""
 
     id: str
     path: Path
@@ -52,23 +52,23 @@ class Compressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A session that was left as it is, and why."""
+class UncompressedSession:
+    """A session that stays as it is, and why."""
 
     id: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What was compressed, or would be, and what could not."""
+class CompressionResult:
+    """The sessions that were compressed, or would be, and those that could not."""
 
-    sessions: tuple[Compressed, ...] = ()
-    left: tuple[Left, ...] = ()
+    sessions: tuple[CompressedSession, ...] = ()
+    left: tuple[UncompressedSession, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _LogPiece:
     """One thing in a log: its text, its session ("" for none of ours), and what it says."""
 
     text: str
@@ -78,26 +78,28 @@ class _Piece:
     at: str = ""
 
 
-Improve = Callable[[str], Improved]
+Improve = Callable[[str], ImprovedSummary]
 """Lets somebody write a session's summary anew."""
 
 
-def compress(root: Path, before: str, *, really: bool = False, improve: Improve | None = None) -> Done:
+def compress(root: Path, before: str, *, really: bool = False, improve: Improve | None = None) -> CompressionResult:
     """The sessions that ended before a time, compressed if that is meant, after their summaries were improved."""
     index.of(root)  # Refused, where the logs are somebody else's
     wanted, read = _limit(before), index.by_todays_rules(root)
-    done: list[Compressed] = []
-    left: list[Left] = []
+    done: list[CompressedSession] = []
+    left: list[UncompressedSession] = []
     for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")):
         made = _shrunk(path, wanted, read)
         if really and made:
-            failed = [Left(each.session, each.why) for each in _improved(made, improve) if not each.changed]
+            failed = [
+                UncompressedSession(each.session, each.why) for each in _improved(made, improve) if not each.changed
+            ]
             left += failed
-            made = [] if failed else replaced(root, path, wanted, read, left)
+            made = [] if failed else replace_log(root, path, wanted, read, left)
         done += made
     if really and done:
         index.sync(root)
-    return Done(tuple(done), tuple(left))
+    return CompressionResult(tuple(done), tuple(left))
 
 
 def _limit(before: str) -> datetime:
@@ -107,22 +109,24 @@ def _limit(before: str) -> datetime:
     return latest if said is None else min(said, latest)
 
 
-def _shrunk(path: Path, wanted: datetime, read: Interpret) -> list[Compressed]:
+def _shrunk(path: Path, wanted: datetime, read: Interpret) -> list[CompressedSession]:
     return [replace(each, path=path) for each in shrink(files.read(path) or "", wanted, read, "")[1]]
 
 
-def _improved(made: Sequence[Compressed], improve: Improve | None) -> Iterator[Improved]:
+def _improved(made: Sequence[CompressedSession], improve: Improve | None) -> Iterator[ImprovedSummary]:
     yield from (improve(each.id) for each in made) if improve is not None else ()
 
 
-def replaced(root: Path, path: Path, wanted: datetime, read: Interpret, left: list[Left]) -> list[Compressed]:
+def replace_log(
+    root: Path, path: Path, wanted: datetime, read: Interpret, left: list[UncompressedSession]
+) -> list[CompressedSession]:
     """Compress a log on disk; what is worked out without holding the lock counts only if nobody wrote meanwhile."""
     text = files.read(path) or ""
     after, made = shrink(text, wanted, read, ids.timestamp())
     try:
         files.write(path, after, root=paths.state_boundary(root), expect=text)
     except Conflict:
-        left += [Left(each.id, "somebody wrote to its log meanwhile") for each in made]
+        left += [UncompressedSession(each.id, "somebody wrote to its log meanwhile") for each in made]
         return []
     return [replace(each, path=path) for each in made]
 
@@ -130,11 +134,11 @@ def replaced(root: Path, path: Path, wanted: datetime, read: Interpret, left: li
 # --- a log's text ------------------------------------------------------------------------------
 
 
-def shrink(text: str, wanted: datetime, read: Interpret, at: str) -> tuple[str, list[Compressed]]:
+def shrink(text: str, wanted: datetime, read: Interpret, at: str) -> tuple[str, list[CompressedSession]]:
     """A log with its old sessions compressed, and which these are; the text itself when there are none."""
     pieces = list(_pieces(text, read))
     blocks: dict[str, list[str]] = {}
-    made: list[Compressed] = []
+    made: list[CompressedSession] = []
     for name in dict.fromkeys(piece.session for piece in pieces if piece.session):
         own = [piece for piece in pieces if piece.session == name]
         done = _session(name, own, wanted, at)
@@ -150,38 +154,40 @@ def shrink(text: str, wanted: datetime, read: Interpret, at: str) -> tuple[str, 
     return "\n".join(lines) + ("\n" if ended else ""), made
 
 
-def _pieces(text: str, read: Interpret) -> Iterator[_Piece]:
+def _pieces(text: str, read: Interpret) -> Iterator[_LogPiece]:
     """Everything in a log, in its order."""
     document = parse_log(text)
-    places: list[tuple[int, int, _Piece]] = []
+    places: list[tuple[int, int, _LogPiece]] = []
     for entry in document.entries:
         record, words = entry.record, text[entry.start : entry.end]
         ours = record.family is Family.OBSERVATION
         session = record.origin.session if ours else ""
         places.append(
-            (entry.start, entry.end, _Piece(words, session, (record,) if session else (), {}, record.created_at))
+            (entry.start, entry.end, _LogPiece(words, session, (record,) if session else (), {}, record.created_at))
         )
     for line in document.lines:
         places.append((line.start, line.end, _piece(text[line.start : line.end], line, read)))
-    places += ((start, end, _Piece(text[start:end])) for start, end in document.torn)
+    places += ((start, end, _LogPiece(text[start:end])) for start, end in document.torn)
     yield from (piece for _, _, piece in sorted(places, key=lambda place: place[0]))
 
 
-def _piece(words: str, line: LogLine, read: Interpret) -> _Piece:
+def _piece(words: str, line: LogLine, read: Interpret) -> _LogPiece:
     """A line that is no record: one about a session, a raw event, or somebody else's."""
     version = line.value.get("v", 0)
     if type(version) is not int or version > LOG_VERSION:
-        return _Piece(words)
+        return _LogPiece(words)
     if line.type == "session":
         said = {key: value for key, value in line.value.items() if key not in ("v", "type")}
-        return _Piece(words, _word(said, "id"), (), said, max(_word(said, "updated_at"), _word(said, "ended_at")))
+        return _LogPiece(words, _word(said, "id"), (), said, max(_word(said, "updated_at"), _word(said, "ended_at")))
     if line.type != EVENT:
-        return _Piece(words)
+        return _LogPiece(words)
     records, told = read(line.value)
-    return _Piece(words, _word(told or {}, "id"), tuple(records), told or {}, _word(line.value, "at"))
+    return _LogPiece(words, _word(told or {}, "id"), tuple(records), told or {}, _word(line.value, "at"))
 
 
-def _session(name: str, own: Sequence[_Piece], wanted: datetime, at: str) -> tuple[list[str], Compressed] | None:
+def _session(
+    name: str, own: Sequence[_LogPiece], wanted: datetime, at: str
+) -> tuple[list[str], CompressedSession] | None:
     """The lines that take a session's place, or None when it stays as it is."""
     times = [moment for piece in own if (moment := logs.moment(piece.at)) is not None]
     records = [record for piece in own for record in piece.records]
@@ -189,23 +195,25 @@ def _session(name: str, own: Sequence[_Piece], wanted: datetime, at: str) -> tup
         return None
     last = max(piece.at for piece in own if logs.moment(piece.at) == max(times))
     kept = choose_observations(records)
-    said = _told(name, own, records, last)
+    said = _session_fields(name, own, records, last)
     lines = [encode_record(record).removesuffix("\n") for record in kept]
     lines.append(encode_line("session", {**said, "compressed_at": at}).removesuffix("\n"))
     before, after = (sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in texts)
                      for texts in ([piece.text for piece in own], lines))  # fmt: skip
     if after + len(ids.timestamp()) >= before:
         return None
-    return lines, Compressed(name, Path(), last, len(records), len(kept), before, after, str(said.get("summary") or ""))
+    return lines, CompressedSession(
+        name, Path(), last, len(records), len(kept), before, after, str(said.get("summary") or "")
+    )
 
 
-def _is_compressed(own: Sequence[_Piece]) -> bool:
+def _is_compressed(own: Sequence[_LogPiece]) -> bool:
     """Whether nothing has happened in a session since it was compressed."""
     marks = [number for number, piece in enumerate(own) if "compressed_at" in piece.said]
     return bool(marks) and not any(piece.records for piece in own[marks[-1] :])
 
 
-def _told(name: str, own: Sequence[_Piece], records: Sequence[Record], last: str) -> dict[str, object]:
+def _session_fields(name: str, own: Sequence[_LogPiece], records: Sequence[Record], last: str) -> dict[str, object]:
     """What all lines of a session say of it together, its summary, and how many observations there were."""
     said: dict[str, object] = {"id": name}
     for key, value in ((key, value) for piece in own for key, value in piece.said.items()):
@@ -222,7 +230,7 @@ def _told(name: str, own: Sequence[_Piece], records: Sequence[Record], last: str
     return {**said, **_summed_up(own, records)}
 
 
-def _summed_up(own: Sequence[_Piece], records: Sequence[Record]) -> dict[str, object]:
+def _summed_up(own: Sequence[_LogPiece], records: Sequence[Record]) -> dict[str, object]:
     """The stored summary where it stands behind all that happened, else one that is made now."""
     found = summaries.summary(records)
     made: dict[str, object] = {"summary": summaries.text(found, SUMMARY, estimate), "tags": list(found.tags)}
@@ -235,7 +243,7 @@ def _summed_up(own: Sequence[_Piece], records: Sequence[Record]) -> dict[str, ob
     return {key: value for key, value in made.items() if value}
 
 
-def _count(own: Sequence[_Piece]) -> int:
+def _count(own: Sequence[_LogPiece]) -> int:
     """How many observations there were: those of now, and those that an earlier compression has replaced."""
     earlier = 0
     count = 0

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, session
+from ralph.app import index, sessions
 from ralph.app.worktrees import indexes
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.knowledge import parse_knowledge
@@ -29,7 +29,8 @@ from ralph.formats.progress import JOURNAL_KEY, parse_progress
 from ralph.formats.text import Document
 from ralph.formats.work import parse_insights
 from ralph.model.record import Family, Record
-from ralph.store import db, files, rows, sessions
+from ralph.store import db, files, rows
+from ralph.store import sessions as stored_sessions
 from ralph.store.index import Progress
 from ralph.store.sources import EVENT, Format, Source, name_of, sources
 from ralph.store.vectors import VectorCache
@@ -308,7 +309,7 @@ class ForgetLogs:
             yield ForgottenRecord(path, line, "", "half a line", "")
 
     def _records(self, path: Path, lines: set[int]) -> dict[int, list[Record]]:
-        found = sessions.observation_lines(self.connection, name_of(path, self.root))
+        found = stored_sessions.observation_lines(self.connection, name_of(path, self.root))
         keys = {key: line for key, line in found.items() if line in lines}
         held: dict[int, list[Record]] = defaultdict(list)
         for key, record in rows.records(self.connection, list(keys)).items():
@@ -385,7 +386,7 @@ def plan_forget(root: Path, wanted: ForgetRequest) -> ForgetPlan:
         what = "more than one way to choose was given" if any(ways) else "nothing to forget was named"
         raise UsageError(what, hint="give ids, or one of --session ID, --before WHEN, --matching TEXT")
     if wanted.session:
-        wanted = replace(wanted, session=session.find(root, wanted.session).id)
+        wanted = replace(wanted, session=sessions.find(root, wanted.session).id)
     made = index.ask(root, lambda connection: _make_plan(root, wanted, connection))
     if not made.changes and not made.left:
         raise NotFound("not found: nothing here matches", hint="`ralph search` and `ralph session list` show the ids")

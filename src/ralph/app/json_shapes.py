@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ralph.app.chat_history import ChatHistory
     from ralph.app.feature import FeatureProgress as ListedFeature
     from ralph.app.search import ShownHit
-    from ralph.app.session import Session
+    from ralph.app.sessions import Session
     from ralph.app.tasks.task import ListedTask
     from ralph.loop.state import Run
     from ralph.model.graph import Edge, Node

@@ -13,9 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, runs, usage
-from ralph.app import session as sessions
-from ralph.app.session import Session
+from ralph.app import index, runs, sessions, usage
+from ralph.app.sessions import Session
 from ralph.app.tasks import task
 from ralph.app.tasks.board import status_of
 from ralph.app.tasks.task import ListedTask

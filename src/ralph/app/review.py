@@ -14,7 +14,7 @@ from ralph import paths
 from ralph.app import citations, graph, index
 from ralph.app import insights as insight
 from ralph.app.insights import FIRST, Insight
-from ralph.app.summary import SECONDS, Run, answer, refused, words
+from ralph.app.sessions import COMMAND_SECONDS, RunCommand, clean_answer, refusal, split_command
 from ralph.capture import privacy
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
 from ralph.context import render
@@ -146,21 +146,21 @@ def refine(
     root: Path,
     name: str,
     command: str,
-    run: Run,
+    run: RunCommand,
     *,
     env: Mapping[str, str],
     patterns: Sequence[str] = (),
-    timeout: float = SECONDS,
+    timeout: float = COMMAND_SECONDS,
 ) -> RefinedInsight:
     """Let the command reword one proposed insight; nothing changes when it fails."""
-    argv = words(command)
+    argv = split_command(command)
     found = insight.find(root, name)
     if found.record.status is not Status.PROPOSED:
         return RefinedInsight(found, f"it is {insight.status_word(found.record)}, and keeps its words")
     prompt = _refine_prompt(root, found.record, patterns)
     ended = run(argv, cwd=root, stdin=prompt, env={**env, "RALPH_DISABLE": "1"}, timeout=timeout, limit=_OUTPUT)
-    text = " ".join(answer(ended.out, found.record.text, patterns).split())
-    why = refused(ended, text, argv[0], timeout, patterns, longest=LONGEST)
+    text = " ".join(clean_answer(ended.out, found.record.text, patterns).split())
+    why = refusal(ended, text, argv[0], timeout, patterns, longest=LONGEST)
     if not why and text.strip(".").upper() == "NONE":
         why = "the command says that it is no insight (`ralph review reject` hides it)"
     if not why and text == found.record.text:

@@ -168,9 +168,9 @@ def promote_(
       ralph review promote obs-12ab --to memory -t fix --text "npm test needs npm run build first"
     """
     call = invocation(ctx)
-    words = text_argument(text, None) if text is not None else ""
+    split_command = text_argument(text, None) if text is not None else ""
     promotion = promote.promote(
-        call.root, record_id, Target(to), text=words, kind=kind, page=page, dry_run=dry_run, force=force,
+        call.root, record_id, Target(to), text=split_command, kind=kind, page=page, dry_run=dry_run, force=force,
         patterns=call.config.privacy.patterns,
     )  # fmt: skip
     where = paths.shown(promotion.path, call.root)
@@ -218,11 +218,11 @@ def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bo
     if sum(map(bool, (names, task, everything))) != 1:
         raise UsageError("say which insights: some ids, or --task, or --all", hint="ralph review refine --all")
     from ralph.agents import process
-    from ralph.app.summary import words
+    from ralph.app.sessions import split_command
 
     call = invocation(ctx)
     command, patterns = call.config.summarize.command, call.config.privacy.patterns
-    words(command)  # a wrong command is reported once
+    split_command(command)  # a wrong command is reported once
     proposed = insights.list_(call.root, task_id=task, status=insights.STATUSES["proposed"])
     chosen = names or tuple(each.record.id for each in proposed)
     unchanged = 0

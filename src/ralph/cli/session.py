@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ralph.app import chat_history, chat_log
-from ralph.app import session as verbs
+from ralph.app import sessions as verbs
 from ralph.app.asking import when
 from ralph.app.json_shapes import history_json, session_json
-from ralph.app.session import Session
+from ralph.app.sessions import Session
 from ralph.app.tasks import board
 from ralph.cli import session_turns
 from ralph.cli.context import Invocation, invocation, say, warn
@@ -23,8 +23,8 @@ from ralph.errors import NothingYet, UsageError
 from ralph.model.query import Detail
 
 if TYPE_CHECKING:
-    from ralph.app.compress import Compressed
-    from ralph.app.summary import Improved
+    from ralph.app.compress import CompressedSession
+    from ralph.app.sessions import ImprovedSummary
 
 LIMIT = 20
 OLD = "30d"
@@ -165,7 +165,7 @@ def _show_history(root: Path, session_id: str, limit: int | None, since: str, fo
 @cli.command("summary")
 @click.argument("session_id", metavar="[ID]", required=False, default="")
 @click.option(
-    "--budget", type=click.IntRange(min=0), default=verbs.SUMMARY, show_default=True, metavar="TOKENS",
+    "--budget", type=click.IntRange(min=0), default=verbs.SUMMARY_TOKENS, show_default=True, metavar="TOKENS",
     help="At most so many tokens when it is made now (0: all).",
 )  # fmt: skip
 @click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that.")
@@ -222,23 +222,23 @@ def summary(
     return int(bool(failed))
 
 
-def _improving(call: Invocation) -> "Callable[[str], Improved]":
+def _improving(call: Invocation) -> "Callable[[str], ImprovedSummary]":
     """What lets the configured command write a session's summary anew."""
     from ralph.agents import process
-    from ralph.app import summary as summaries
+    from ralph.app import sessions as summaries
 
     config = call.config
-    summaries.words(config.summarize.command)  # a command that is none is told once
+    summaries.split_command(config.summarize.command)  # a command that is none is told once
 
-    def better(name: str) -> "Improved":
-        return summaries.improved(
+    def better(name: str) -> "ImprovedSummary":
+        return summaries.improve_summary(
             call.root, name, config.summarize.command, process.run, env=os.environ, patterns=config.privacy.patterns
         )
 
     return better
 
 
-def _report_improved(done: "Improved") -> bool:
+def _report_improved(done: "ImprovedSummary") -> bool:
     """Say what came of it, on one line; whether it is better now."""
     if done.changed:
         say(f"{one_line(done.session)}: the summary is the command's now")
@@ -293,14 +293,14 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
     return int(bool(done.left))
 
 
-def _compressed_json(each: "Compressed") -> dict[str, object]:
+def _compressed_json(each: "CompressedSession") -> dict[str, object]:
     return {
         "id": each.id, "file": str(each.path), "last": each.last, "observations": each.observations, "kept": each.kept,
         "bytes_before": each.before, "bytes_after": each.after, "summary": each.summary,
     }  # fmt: skip
 
 
-def _list_compressed(found: "tuple[Compressed, ...]", really: bool) -> None:
+def _list_compressed(found: "tuple[CompressedSession, ...]", really: bool) -> None:
     rows = [
         [one_line(each.id[:_ID]), one_line(each.last[:10]), f"{each.observations} -> {each.kept}",
          f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}", one_line(each.summary)]

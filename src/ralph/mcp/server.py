@@ -305,8 +305,7 @@ def _run_tool(tool: Tool, call: "ToolCall", arguments: dict[str, object]) -> "To
 
 def _list_resources(call: "ToolCall") -> list[types.Resource]:
     """List the newest memories and sessions; none while capture is off, since hosts ask unbidden."""
-    from ralph.app import hook_state, memory
-    from ralph.app import session as sessions
+    from ralph.app import hook_state, memory, sessions
     from ralph.mcp.answers import one_line
 
     if call.env.get("RALPH_DISABLE") == "1" or hook_state.paused_since(call.root) is not None:

@@ -48,7 +48,7 @@ from ralph.mcp.schema import (
 
 if TYPE_CHECKING:
     from ralph.app.search import SearchAnswer, ShownHit
-    from ralph.app.session import Session
+    from ralph.app.sessions import Session
     from ralph.app.tasks.task import ListedTask
     from ralph.mcp.answers import ToolAnswer, ToolCall
     from ralph.model.query import Detail
@@ -458,7 +458,7 @@ def _task_line(listed: "ListedTask") -> str:
 @tool(Sessions)
 def session_list(call: ToolCall, limit: Number = SESSIONS, since: When = "", task: Text = "") -> ToolAnswer:
     """Recorded sessions, newest first."""
-    from ralph.app import session as sessions
+    from ralph.app import sessions
     from ralph.app.asking import when
     from ralph.app.tasks import board
     from ralph.mcp.answers import frame, more_note
@@ -475,7 +475,7 @@ def session_list(call: ToolCall, limit: Number = SESSIONS, since: When = "", tas
 @tool(OneSession)
 def session_show(call: ToolCall, id: Text = "", layer: Layer = 1, limit: Number = SESSIONS) -> ToolAnswer:
     """A session's summary and what happened in it; without id, the newest."""
-    from ralph.app import session as sessions
+    from ralph.app import sessions
     from ralph.context import render
     from ralph.mcp.answers import frame
     from ralph.model.query import Detail

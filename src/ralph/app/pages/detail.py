@@ -14,10 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import chat_history, graph, index, insights, lists, superseded, usage
+from ralph.app import chat_history, graph, index, insights, lists, sessions, superseded, usage
 from ralph.app import citations as check
 from ralph.app import citations as check_look
-from ralph.app import session as sessions
 from ralph.app.chat_history import Turn
 from ralph.app.lists import RunRow, SessionRow, TaskRow
 from ralph.app.pages.explore import RecordRow

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from ralph.app import index, lists, runs
-from ralph.app import session as sessions
+from ralph.app import index, lists, runs, sessions
 from ralph.app.lists import RunRow, SessionRow
 from ralph.app.loop_parts import CHECKS
 from ralph.context.tokens import estimate
@@ -309,7 +308,7 @@ def _compare_sessions(root: Path, a: str, b: str) -> Comparison:
 
 
 def _session_stats(root: Path, name: str) -> _SessionStats:
-    session, held = sessions.happened(root, name)
+    session, held = sessions.session_records(root, name)
     book = lists.read_ledger(root)
     handed = {each.record for each in book.injections if each.session == session.id}
     used = {each.record for each in book.uses if each.session == session.id}
