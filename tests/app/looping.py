@@ -86,7 +86,7 @@ class Workshop:
 
     def on_disk(self) -> bytes:
         """Every byte that Ralph keeps, names included."""
-        found = [self.root / name for name in (".ralph", ".agent")]
+        found = [self.root / ".ralph", self.root / ".agent", paths.state_folder(self.root)]
         kept = (path for folder in found for path in sorted(folder.rglob("*")) if path.is_file())
         return b"\n".join(str(path).encode() + b"\n" + path.read_bytes() for path in kept)
 

@@ -124,9 +124,12 @@ class Ralph:
         return [str(line.get("event") or line["type"]) for line in lines]
 
     def files(self) -> dict[str, bytes]:
-        """Every file of Ralph's in the project, with its bytes."""
-        found = (path for place in _PLACES for path in _below(self.project / place))
-        return {path.relative_to(self.project).as_posix(): path.read_bytes() for path in found if path.is_file()}
+        """Every file of Ralph's with its bytes: in the project, and by its name in the state folder."""
+        state = paths.state_folder(self.project)
+        own = (path for place in _PLACES for path in _below(self.project / place) if not path.is_symlink())
+        kept = {path.relative_to(self.project).as_posix(): path for path in own}
+        kept |= {path.relative_to(state).as_posix(): path for path in state.rglob("*")}
+        return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
 
     def holding(self, *texts: str) -> list[str]:
         """The files that hold one of these texts, as UTF-8, in any case, or as UTF-16."""

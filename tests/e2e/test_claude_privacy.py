@@ -67,7 +67,7 @@ def test_private_parts_and_secrets_reach_the_model_and_never_the_disk(
     assert PRIVATE in run.requests[0].text
     assert TOKEN in run.requests[0].text
     assert leaks(ralph) == []
-    assert set(ralph.holding(around)) == {f".ralph/log/sessions/{run.session}.jsonl", ".ralph/ralph.db"}
+    assert set(ralph.holding(around)) == {f"log/sessions/{run.session}.jsonl", "ralph.db"}
     texts = [each.text for each in ralph.observations(run.session)]
     assert len(texts) == 11
     assert around in texts[0]

@@ -109,4 +109,4 @@ def test_a_verifier_that_does_not_agree_is_heard_by_the_next_iteration(looping: 
     assert all(results(request) for request in (verified[1], verified[3]))
     assert not (looping.project / "by-verifier.txt").exists()
     assert sorted(looping.logged()) == sorted(each.session for each in looping.journal())
-    assert looping.ralph.holding("marmalade") == [f".ralph/log/runs/{known['id']}.log"]
+    assert looping.ralph.holding("marmalade") == [f"log/runs/{known['id']}.log"]

@@ -28,7 +28,7 @@ def everything(root: Path) -> dict[str, bytes]:
         if path.is_file()
         and not path.name.startswith("ralph.db")
         and "cache" not in path.parts
-        and ".git" not in path.parts
+        and (".git" not in path.parts or {"ralph", "log"} <= set(path.parts))
     }
 
 

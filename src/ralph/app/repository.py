@@ -3,7 +3,6 @@
 `ask` only looks: no hooks, monitors, transports or optional locks. `tell` is the user's own git with their hooks and
 settings, for what a person asked for by name: making a worktree, a commit, a merge. Neither inherits the variables by
 which a git that runs somewhere above us names another repository, and nobody is asked anything: there is no terminal.
-`tests/app/worktrees/test_worktree.py` uses real repositories.
 """
 
 import os

@@ -1,7 +1,6 @@
-"""`ralph status`: what there is in this project, how large it is, how fresh the index is, how the hooks fare.
+"""`ralph status`: what is stored in this project and where, how large it is, and how index and hooks fare.
 
-Nothing is changed, so the last session is read from the end of its log rather than from an index that would
-have to be brought up to date first. `tests/cli/test_status.py` proves it.
+Nothing is written, so the last session is read from the end of its log: the index would have to be synced first.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,8 @@ A project's file may name a command or an address, and none of it counts until i
 `ralph.config` compares what is named with the trust file, and this module is what writes that file. A line
 holds the project's real path, the key and a fingerprint of the value, never the value itself, so that a
 changed value, a moved folder and another clone are strangers again. To record is to replace all that was
-said about the project before by exactly what was shown. `tests/app/test_trust.py` proves it over `load`.
+said about the project before by exactly what was shown. Logs that came with a copy from another machine do not count
+until then, either.
 """
 
 import json
