@@ -144,4 +144,4 @@ def test_a_pause_is_a_note(root: Path, env: dict[str, str]) -> None:
     hook_state.pause_capture(root)
     ((path, problem),) = hook_state.find_problems(root, env)
     assert (path, problem.level) == (hook_state.pause_file(root), "note")
-    assert "resume-capture" in problem.hint
+    assert "capture on" in problem.hint

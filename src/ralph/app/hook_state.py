@@ -232,7 +232,8 @@ def _programs(group: object) -> Iterator[str]:
         words: list[object] = [command, *arguments] if isinstance(arguments, list) else []
         with suppress(ValueError):  # somebody has edited it
             words = words or list(shlex.split(command)) if isinstance(command, str) else words
-        yield from (word for word in words if isinstance(word, str) and os.path.isabs(word))  # noqa: PTH117 - a word
+        programs = [word for word in words if isinstance(word, str) and os.path.isabs(word)]  # noqa: PTH117 - a word
+        yield from (word for word in programs if word != "/bin/sh")
 
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
