@@ -7,6 +7,8 @@ from tests.web import sample
 from tests.web.asking import Site
 from tests.web.sample import Sample
 
+from ralph.store.sources import name_of
+
 MEMORIES = ".agent/memories.md"
 
 
@@ -23,7 +25,7 @@ def window(shop: Sample) -> Site:
 def everything(root: Path) -> dict[str, bytes]:
     """Every file that people care for; what is derived aside."""
     return {
-        str(path.relative_to(root)): path.read_bytes()
+        name_of(path, root): path.read_bytes()
         for path in root.rglob("*")
         if path.is_file()
         and not path.name.startswith("ralph.db")
