@@ -137,7 +137,7 @@ def test_members_of_a_wrong_type_are_reported_and_count_as_absent() -> None:
     text = '{"t": 1,\n"n": "x",\n"f": "no",\n"l": [1, "a"],\n"o": [],\n"i": 2.0, "z": null}'
     problems: list[Problem] = []
     fields = JsonFields(tree(text), LineNumbers(text), problems)
-    assert (fields.text("t"), fields.number("n"), fields.flag("f")) == (None, None, None)
+    assert (fields.text("t"), fields.number("n"), fields.flag("f")) == (None, None, False)
     assert (fields.texts("l"), fields.inner("o"), fields.number("i"), fields.text("z")) == (
         ("a",),
         None,

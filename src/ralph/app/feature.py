@@ -168,13 +168,12 @@ def _read(root: Path) -> tuple[list[FeatureLocation], tuple[UnreadableFile, ...]
     unread: list[UnreadableFile] = []
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
         try:
-            document = parse_feature(files.read(path) or "")
+            feature, problems = parse_feature(files.read(path) or "")
         except RalphError as error:
             unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
-        feature = document.feature
         if feature is None:
-            first = document.problems[0] if document.problems else None
+            first = problems[0] if problems else None
             unread.append(UnreadableFile(path, f"line {first.line}: {first.what}" if first else "it holds no feature"))
         elif feature.id in placed:
             unread.append(UnreadableFile(path, f"a second feature has the id {feature.id}"))

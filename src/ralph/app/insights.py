@@ -202,7 +202,7 @@ def extract(
     def edit(text: str) -> tuple[str, Extraction]:
         document = parse_insights(text)
         added, updated = merge_insights([entry.record for entry in document.entries], proposed, held.places)
-        document = document.replace_all(updated)
+        document = document.replace_all({record.id: record for record in updated})
         document = document.add(*added) if added else document
         return str(document), Extraction(task_id, tuple(added), tuple(updated))
 

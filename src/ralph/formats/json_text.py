@@ -1,8 +1,7 @@
 """JSON with positions: read a text into nodes, edit one container, and serialise values.
 
 `json` forgets indentation, key order and duplicate keys; an edit here copies everything that did
-not change, byte for byte. Containers are walked with a list instead of recursion, so that a deep
-text is a Problem and not a RecursionError.
+not change, byte for byte.
 """
 
 import json
@@ -10,13 +9,12 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ralph.errors import Refused, Unreadable
 from ralph.formats.text import BOM, Problem
 
-MAX_DEPTH = 200
-"""Containers within containers that are read or written; people's files have five."""
+MAX_DEPTH = 200  # containers within containers that are read; people's files have five
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
@@ -24,9 +22,8 @@ _AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what stands after a val
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} |={7}\r?$)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonNode:
-    """One JSON value: its place `text[start:end]`, what it means, and for containers their children."""
+class JsonNode(NamedTuple):
+    """One JSON value at `text[start:end]`; containers have members or items."""
 
     start: int
     end: int
@@ -36,16 +33,15 @@ class JsonNode:
 
     @property
     def children(self) -> Sequence["JsonMember | JsonNode"]:
-        """The members of an object or the elements of an array, each with `start` and `end`."""
+        """The members of an object or the elements of an array."""
         return self.members or self.items
 
     def get(self, key: str) -> "JsonNode | None":
-        """The value of a member, or None; of a key that stands twice the last one, as `json` has it."""
+        """The value of a member, or None; of a duplicate key the last one, as `json` has it."""
         return next((member.node for member in reversed(self.members) if member.key == key), None)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonMember:
+class JsonMember(NamedTuple):
     """One member of an object: it starts at its key and ends with its value."""
 
     key: str
@@ -60,130 +56,83 @@ class JsonMember:
 
 
 class LineNumbers:
-    """The line number (from 1) of any place in a text."""
+    """The line number (from 1) of any position in a text."""
 
     def __init__(self, text: str) -> None:
         self._ends = [match.start() for match in re.finditer("\n", text)]
 
-    def __call__(self, place: int) -> int:
-        """The line on which this place stands."""
-        return bisect_left(self._ends, place) + 1
+    def __call__(self, position: int) -> int:
+        """The line of this position."""
+        return bisect_left(self._ends, position) + 1
 
 
 # --- reading -----------------------------------------------------------------------------------
 
 
-def _no_constant(name: str) -> object:
+def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
 
 
-STRICT_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-"""Reads one value at a place; NaN and Infinity, which only Python accepts, are refused."""
+STRICT_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-"""The same for what a host wrote into a log: there NaN and Infinity are no number, and no reason to lose a line."""
+"""For what a host wrote into a log: NaN and Infinity, which only Python accepts, are read as null."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """A container whose end has not been seen yet."""
-
-    start: int
-    closer: str
-    members: list[JsonMember] = field(default_factory=list)
-    items: list[JsonNode] = field(default_factory=list)
-    key: tuple[str, int, int] = ("", 0, 0)
-
-    def take(self, node: JsonNode) -> None:
-        if self.closer == "}":
-            self.members.append(JsonMember(*self.key, node))
-        else:
-            self.items.append(node)
-
-    def closed(self, end: int) -> JsonNode:
-        if self.closer == "}":
-            values = {member.key: member.node.value for member in self.members}
-            return JsonNode(self.start, end, values, members=tuple(self.members))
-        return JsonNode(self.start, end, [item.value for item in self.items], items=tuple(self.items))
+def skip_blanks(text: str, position: int) -> int:
+    """The next position that is not white space."""
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
 
 
-def skip_blanks(text: str, place: int) -> int:
-    """The next place that is not white space."""
-    match = _SPACE.match(text, place)
-    return match.end() if match else place
-
-
-def _scalar(text: str, place: int) -> tuple[object, int]:
+def _read_scalar(text: str, start: int) -> tuple[object, int]:
     try:
-        return STRICT_DECODER.raw_decode(text, place)
+        return STRICT_DECODER.raw_decode(text, start)
     except json.JSONDecodeError:
         raise
     except ValueError as error:  # a constant such as NaN, or a number of thousands of digits
-        raise json.JSONDecodeError(str(error).partition(";")[0], text, place) from error
+        raise json.JSONDecodeError(str(error).partition(";")[0], text, start) from error
 
 
-def _to_value(text: str, place: int, frame: _Open) -> int:
-    """Where the next value of this container starts; an object's key and colon stand before it."""
-    if frame.closer == "]":
-        return place
-    if not text.startswith('"', place):
-        raise json.JSONDecodeError("expected a key in double quotes", text, place)
-    key, end = _scalar(text, place)
-    frame.key = (str(key), place, end)
-    colon = _COLON.match(text, end)
-    if colon is None:
-        raise json.JSONDecodeError("expected a colon after the key", text, skip_blanks(text, end))
-    return colon.end()
-
-
-def _opened(text: str, place: int, depth: int) -> _Open | None:
-    """The container that starts at this place, if one does."""
-    closer = {"{": "}", "[": "]"}.get(text[place : place + 1])
+def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
+    closer = {"{": "}", "[": "]"}.get(text[start : start + 1])
     if closer is None:
-        return None
+        value, end = _read_scalar(text, start)
+        return JsonNode(start, end, value)
     if depth >= MAX_DEPTH:
-        raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, place)
-    return _Open(place, closer)
-
-
-def _tree(text: str) -> JsonNode:
-    stack: list[_Open] = []
-    place = skip_blanks(text, 1 if text.startswith(BOM) else 0)
-    while True:
-        frame = _opened(text, place, len(stack))
-        if frame is None:
-            value, end = _scalar(text, place)
-            node = JsonNode(place, end, value)
+        raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, start)
+    members: list[JsonMember] = []
+    items: list[JsonNode] = []
+    at = skip_blanks(text, start + 1)
+    more = not text.startswith(closer, at)
+    while more:
+        if closer == "]":
+            node = _read_value(text, at, depth + 1)
+            items.append(node)
         else:
-            place = skip_blanks(text, place + 1)
-            if not text.startswith(frame.closer, place):
-                stack.append(frame)
-                place = _to_value(text, place, frame)
-                continue
-            end = place + 1
-            node = frame.closed(end)
-        while stack:  # the value is complete: give it to its container, and close what ends here
-            frame = stack[-1]
-            frame.take(node)
-            after = _AFTER.match(text, end)
-            char = after[1] if after else ""
-            if after and char == ",":
-                place = _to_value(text, after.end(), frame)
-                break
-            if after is None or char != frame.closer:
-                raise json.JSONDecodeError(f"expected a comma or {frame.closer}", text, skip_blanks(text, end))
-            stack.pop()
-            end = after.end(1)
-            node = frame.closed(end)
-        else:
-            if (rest := skip_blanks(text, end)) != len(text):
-                raise json.JSONDecodeError("something stands after the end of the value", text, rest)
-            return node
+            if not text.startswith('"', at):
+                raise json.JSONDecodeError("expected a key in double quotes", text, at)
+            key, key_end = _read_scalar(text, at)
+            colon = _COLON.match(text, key_end)
+            if colon is None:
+                raise json.JSONDecodeError("expected a colon after the key", text, skip_blanks(text, key_end))
+            node = _read_value(text, colon.end(), depth + 1)
+            members.append(JsonMember(str(key), at, key_end, node))
+        after = _AFTER.match(text, node.end)
+        if after is None or after[1] not in (",", closer):
+            raise json.JSONDecodeError(f"expected a comma or {closer}", text, skip_blanks(text, node.end))
+        more = after[1] == ","
+        at = after.end() if more else after.start(1)
+    values = {member.key: member.node.value for member in members} if closer == "}" else [item.value for item in items]
+    return JsonNode(start, at + 1, values, tuple(members), tuple(items))
 
 
 def read_json(text: str) -> JsonNode | Problem:
-    """The value that a text holds, with all places; a Problem when it is not JSON."""
+    """The value of a text, with all positions; a Problem when it is not JSON."""
     try:
-        return _tree(text)
+        root = _read_value(text, skip_blanks(text, 1 if text.startswith(BOM) else 0))
+        if (rest := skip_blanks(text, root.end)) != len(text):
+            raise json.JSONDecodeError("something stands after the end of the value", text, rest)
+        return root
     except json.JSONDecodeError as error:
         conflict = _CONFLICT.search(text)
         if conflict is not None:
@@ -209,7 +158,7 @@ def unreadable_error(problems: Sequence[Problem]) -> Unreadable:
     """The error for an edit of a text that could not be read: its first serious Problem."""
     serious = [problem for problem in problems if problem.level == "error"] or problems
     if not serious:
-        return Unreadable("this file does not have the shape that it should have")
+        return Unreadable("this file does not have the expected form")
     return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
 
 
@@ -232,17 +181,17 @@ class JsonFields:
         self.node = node
         self._line_of = line_of
         self._problems = problems
-        self._nodes: dict[str, JsonNode] = {}
+        self.nodes: dict[str, JsonNode] = {}
         for member in node.members:
-            if member.key in self._nodes:
+            if member.key in self.nodes:
                 what = f"the key `{member.key}` occurs twice in one object; the last one counts"
                 self.report(member.start, what, "delete the one that is wrong", code="duplicate-key")
-            self._nodes[member.key] = member.node
+            self.nodes[member.key] = member.node
 
     @property
     def values(self) -> dict[str, object]:
         """All members, in file order."""
-        return {key: node.value for key, node in self._nodes.items()}
+        return {key: node.value for key, node in self.nodes.items()}
 
     def unknown(self, keys: Collection[str]) -> dict[str, object]:
         """The members that the format does not name, in file order."""
@@ -252,35 +201,32 @@ class JsonFields:
         """Add a Problem at a position of the text."""
         self._problems.append(Problem(self._line_of(position), what, hint, level, code))
 
-    def start_of(self, key: str) -> int:
-        """Where a member's value starts."""
-        return self._nodes[key].start
-
-    def _member(self, key: str, kind: type, expected: str) -> JsonNode | None:
-        """The node of a member of this type; None when it is missing, null or of another type."""
-        node = self._nodes.get(key)
-        if node is None or node.value is None or type(node.value) is kind:
-            return node if node is not None and node.value is not None else None
-        self._report_type(key, node, expected)
-        return None
-
     def _report_type(self, key: str, node: JsonNode, expected: str) -> None:
         what = f"`{key}` should be {expected}, but is {_TYPE_NAMES.get(type(node.value), 'null')}"
         self.report(node.start, what, f"write {expected}; the value is kept but not used", code="wrong-type")
+
+    def _member(self, key: str, kind: type, expected: str) -> JsonNode | None:
+        node = self.nodes.get(key)
+        if node is None or node.value is None:
+            return None
+        if type(node.value) is kind:
+            return node
+        self._report_type(key, node, expected)
+        return None
 
     def text(self, key: str) -> str | None:
         """A text member."""
         node = self._member(key, str, "text")
         return None if node is None else str(node.value)
 
-    def flag(self, key: str) -> bool | None:
-        """A member that is true or false."""
+    def flag(self, key: str) -> bool:
+        """A member that is true or false; an absent one is false."""
         node = self._member(key, bool, "true or false")
-        return None if node is None else bool(node.value)
+        return node is not None and bool(node.value)
 
     def number(self, key: str) -> int | None:
         """A whole number in any notation (3, 3.0, 3e0)."""
-        node = self._nodes.get(key)
+        node = self.nodes.get(key)
         if node is not None and isinstance(node.value, float) and node.value.is_integer():
             return int(node.value)
         node = self._member(key, int, "a whole number")
@@ -288,13 +234,11 @@ class JsonFields:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts; elements of another type are reported and left out."""
-        node = self._member(key, list, "a list of texts")
-        if node is None:
-            return ()
-        for item in node.items:
+        items = self.items(key, "a list of texts")
+        for item in items:
             if not isinstance(item.value, str):
                 self._report_type(f"{key}[]", item, "text")
-        return tuple(item.value for item in node.items if isinstance(item.value, str))
+        return tuple(item.value for item in items if isinstance(item.value, str))
 
     def inner(self, key: str) -> "JsonFields | None":
         """The members of a member that is an object."""
@@ -309,8 +253,7 @@ class JsonFields:
 
 # --- serialising -------------------------------------------------------------------------------
 
-DEEPEST = MAX_DEPTH // 2
-"""Containers within containers that are written; well below what is read, as values stand inside others."""
+_DEEPEST = MAX_DEPTH // 2  # what is written stays well below what is read, as values are parts of others
 
 _DIGITS = 4000  # Python itself reads no number that is much longer
 _ESCAPED = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
@@ -319,8 +262,8 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
     """A value as JSON can hold it (tuples become lists), or Refused; `nul` allows NUL characters."""
-    if depth > DEEPEST:
-        raise Refused(f"a value is nested deeper than {DEEPEST} levels", hint="store it as text instead")
+    if depth > _DEEPEST:
+        raise Refused(f"a value is nested deeper than {_DEEPEST} levels", hint="store it as text instead")
     if isinstance(value, str):
         if not nul and "\x00" in value:
             raise Refused("the text holds a NUL character", hint="take the NUL characters out and try again")
@@ -350,16 +293,9 @@ def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
 
 
 def dump_json(
-    value: object,
-    *,
-    indent: str | None = None,
-    separators: tuple[str, str] = (", ", ": "),
-    ordered: bool = False,
+    value: object, *, indent: str | None = None, separators: tuple[str, str] = (", ", ": "), ordered: bool = False
 ) -> str:
-    """JSON text of a plain value: readable letters of every script, but always valid UTF-8.
-
-    Halves of characters are escaped, and so are the rarer line ends, at which some readers split.
-    """
+    """Serialise a value: readable letters of every script, but lone surrogates and rare line ends escaped."""
     text = json.dumps(
         value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, sort_keys=ordered
     )

@@ -44,6 +44,16 @@ class Entry(NamedTuple):
     line: int
 
 
+@dataclass(frozen=True, slots=True)
+class TextDocument:
+    """A parsed file; `str()` returns every byte of it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Document(Protocol):
     """A parsed file; see the laws in `docs/formats.md`."""
 

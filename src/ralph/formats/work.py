@@ -1,12 +1,12 @@
 """Codecs of the files about work: task.json, tasks.jsonl, prd.json, feature.json, insights.json.
 
-A member of the wrong type is reported, kept, and counts as absent, so that a task with an odd
+A member of the wrong type is reported, kept, and counts as absent, so that a task with a wrong
 priority is still a task. Ralph's own files are written whole, with every unknown member in its
 place and only the members that differ set anew. prd.json is a person's file: it is only read here.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,39 +27,35 @@ from ralph.formats.json_text import (
     sort_problems,
     unreadable_error,
 )
-from ralph.formats.text import BOM, Entry, Problem, find_entry
+from ralph.formats.text import BOM, Entry, Problem, TextDocument, find_entry
 from ralph.model.ids import derived
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
 from ralph.model.work import Claim, Feature, Story, Task
 
 Members = dict[str, Any]
 
-TASK_KEYS = (
-    "id", "title", "description", "status", "priority", "blocked_by", "parent", "feature", "attempts",
-    "worktree", "branch", "claim", "created_at", "updated_at",
-)  # fmt: skip
+_TASK_TEXTS = tuple("id title description status parent feature worktree branch created_at updated_at".split())
+TASK_KEYS = tuple(
+    "id title description status priority blocked_by parent feature attempts worktree branch claim created_at "
+    "updated_at".split()
+)
 STORY_KEYS = ("id", "title", "description", "acceptanceCriteria", "priority", "passes", "notes")
 PRD_KEYS = ("project", "branchName", "description", "userStories")
 FEATURE_KEYS = ("id", "title", "description", "status", "created_at", "updated_at")
-INSIGHT_KEYS = (
-    "id", "kind", "label", "title", "text", "tags", "files", "source", "status",
-    "created_at", "updated_at", "valid_until", "links",
-)  # fmt: skip
-INSIGHTS_VERSION = 1
-
-_TASK_TEXTS = (
-    "id", "title", "description", "status", "parent", "feature", "worktree", "branch", "created_at", "updated_at",
-)  # fmt: skip
+INSIGHT_KEYS = tuple(
+    "id kind label title text tags files source status created_at updated_at valid_until links".split()
+)
 _OPTIONAL_INSIGHT_KEYS = frozenset({"title", "updated_at", "valid_until", "links"})
-_SOURCE_KEYS = ("by", "session", "run", "iteration", "task", "agent", "commit")
+_SOURCE_TEXTS = ("by", "session", "run", "task", "agent", "commit")
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t].*)?\r?")
+INSIGHTS_VERSION = 1
 
 
 # --- what the files share ----------------------------------------------------------------------
 
 
-def _read_object(text: str, problems: list[Problem]) -> JsonNode | None:
-    """The object that a file holds; None, with a Problem, when it holds none."""
+def _read_fields(text: str, problems: list[Problem]) -> JsonFields | None:
+    """The members of the object that a file holds; None, with a Problem, when it holds none."""
     if is_blank(text):
         problems.append(Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file"))
         return None
@@ -67,24 +63,28 @@ def _read_object(text: str, problems: list[Problem]) -> JsonNode | None:
     if isinstance(root, Problem):
         problems.append(root)
         return None
-    if not isinstance(root.value, dict):
-        hint = "wrap its content into { }, under the key that it belongs to"
-        line = LineNumbers(text)(root.start)
-        problems.append(Problem(line, "the file should hold one object", hint, "error", "not-an-object"))
-        return None
-    return root
+    return _object_fields(root, LineNumbers(text), problems, "the file should hold one object", "not-an-object")
+
+
+def _object_fields(
+    node: JsonNode, line_of: Callable[[int], int], problems: list[Problem], what: str, code: str = "wrong-type"
+) -> JsonFields | None:
+    if isinstance(node.value, dict):
+        return JsonFields(node, line_of, problems)
+    hint = "write it as { } with its members; the value is kept but not used"
+    problems.append(Problem(line_of(node.start), what, hint, "error", code))
+    return None
 
 
 def _read_id_and_title(fields: JsonFields, noun: str) -> tuple[str, str] | None:
-    """Both names of a task, story or feature; without an id it is not read."""
+    """Id and title of a task, story or feature; without an id it is not read."""
     name, title = fields.text("id"), fields.text("title")
     if not name:
         hint = 'add an "id" with a text that no other one has'
         fields.report(fields.node.start, f"a {noun} without an id is not read", hint, "error", "no-id")
         return None
     if title is None:
-        hint = 'add a "title" of one line'
-        fields.report(fields.node.start, f"{noun} {name} has no title", hint, code="no-title")
+        fields.report(fields.node.start, f"{noun} {name} has no title", 'add a "title" of one line', code="no-title")
     return name, title or ""
 
 
@@ -116,16 +116,12 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDocument:
+class TaskDocument(TextDocument):
     """A task.json: its text, and the task in it when there is one."""
 
-    text: str
     task: Task | None
     problems: tuple[Problem, ...] = ()
     _members: Members | None = field(default=None, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.text
 
     def with_task(self, task: Task) -> "TaskDocument":
         """The document with another state of the task; the same state changes no byte."""
@@ -138,48 +134,27 @@ class TaskDocument:
         return self if same_json(merged, self._members) else parse_task(dump_file(merged, nul=True))
 
 
-@dataclass(frozen=True, slots=True)
-class TasksDocument:
-    """A tasks.jsonl: its text and the tasks of its lines, in file order."""
-
-    text: str
-    tasks: tuple[Task, ...]
-    problems: tuple[Problem, ...] = ()
-
-    def __str__(self) -> str:
-        return self.text
-
-
 def parse_task(text: str) -> TaskDocument:
     """Parse a task.json."""
     problems: list[Problem] = []
-    root = _read_object(text, problems)
-    if root is None:
+    fields = _read_fields(text, problems)
+    if fields is None:
         return TaskDocument(text, None, tuple(problems))
-    fields = JsonFields(root, LineNumbers(text), problems)
     task = _build_task(fields)
     return TaskDocument(text, task, sort_problems(problems), fields.values)
 
 
-def parse_tasks(text: str) -> TasksDocument:
-    """Parse a tasks.jsonl; a line that holds no task is reported, and the others are read."""
-    tasks: list[Task] = []
+def parse_task_line(line: str) -> tuple[Task | None, tuple[Problem, ...]]:
+    """Parse one line of a tasks.jsonl: its task, and the problems in it; a blank line has neither."""
+    if is_blank(line):
+        return None, ()
+    node = read_json(line)
+    if isinstance(node, Problem) or not isinstance(node.value, dict):
+        what = node.what if isinstance(node, Problem) else "the line should hold one object"
+        hint = "mend or delete the line; the other lines are read"
+        return None, (Problem(1, what, hint, "error", "torn-line"),)
     problems: list[Problem] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if is_blank(line):
-            continue
-        node = read_json(line)
-        if isinstance(node, Problem) or not isinstance(node.value, dict):
-            what = node.what if isinstance(node, Problem) else "the line should hold one object"
-            hint = "mend or delete the line; the other lines are read"
-            problems.append(Problem(number, what, hint, "error", "torn-line"))
-            continue
-        in_line: list[Problem] = []
-        task = _build_task(JsonFields(node, LineNumbers(line), in_line))
-        problems += [Problem(number, each.what, each.hint, each.level, each.code) for each in in_line]
-        if task is not None:
-            tasks.append(task)
-    return TasksDocument(text, tuple(tasks), tuple(problems))
+    return _build_task(JsonFields(node, LineNumbers(line), problems)), tuple(problems)
 
 
 def read_task(text: str) -> Task | None:
@@ -187,33 +162,35 @@ def read_task(text: str) -> Task | None:
     if text.count("{") + text.count("[") < MAX_DEPTH:
         with suppress(ValueError):
             value = STRICT_DECODER.decode(text)
-            if isinstance(value, dict) and _has_expected_types(value):
-                return _task_from_members(value)
+            if isinstance(value, dict) and value.get("id") and value.get("claim") is None:
+                blockers = value.get("blocked_by") or []
+                if (
+                    all(value.get(key) is None or type(value[key]) is str for key in _TASK_TEXTS)
+                    and all(value.get(key) is None or type(value[key]) is int for key in ("priority", "attempts"))
+                    and isinstance(blockers, list)
+                    and all(isinstance(blocker, str) for blocker in blockers)
+                ):
+                    return _task_from_members(value)
     return parse_task(text).task
-
-
-def _has_expected_types(value: Members) -> bool:
-    """Whether every member that the format names has its type; a claim takes the slow path."""
-    blockers = value.get("blocked_by") or []
-    return (
-        bool(value.get("id"))
-        and all(value.get(key) is None or type(value[key]) is str for key in _TASK_TEXTS)
-        and all(value.get(key) is None or type(value[key]) is int for key in ("priority", "attempts"))
-        and isinstance(blockers, list)
-        and all(isinstance(blocker, str) for blocker in blockers)
-        and value.get("claim") is None
-    )
 
 
 def _build_task(fields: JsonFields) -> Task | None:
     names = _read_id_and_title(fields, "task")
     if names is None:
         return None
-    members: Members = dict(zip(("id", "title"), names, strict=True))
-    members |= {key: fields.text(key) for key in _TASK_TEXTS[2:]}
+    members: Members = {"id": names[0], "title": names[1]} | {key: fields.text(key) for key in _TASK_TEXTS[2:]}
     members |= {key: fields.number(key) for key in ("priority", "attempts")}
     members |= {"blocked_by": fields.texts("blocked_by")} | fields.unknown(TASK_KEYS)
-    return _task_from_members(members, _build_claim(fields.inner("claim")))
+    claim, inner = None, fields.inner("claim")
+    if inner is not None:
+        run, pid = inner.text("run"), inner.number("pid")
+        host, expires_at = inner.text("host"), inner.text("expires_at")
+        if run is None or pid is None:
+            what = "the claim names no run and process, so it does not count"
+            inner.report(inner.node.start, what, 'set "claim" to null, or name "run" and "pid"', code="broken-claim")
+        else:
+            claim = Claim(run, host or "", pid, expires_at or "")
+    return _task_from_members(members, claim)
 
 
 def _task_from_members(value: Members, claim: Claim | None = None) -> Task:
@@ -237,18 +214,6 @@ def _task_from_members(value: Members, claim: Claim | None = None) -> Task:
     )
 
 
-def _build_claim(fields: JsonFields | None) -> Claim | None:
-    if fields is None:
-        return None
-    run, pid = fields.text("run"), fields.number("pid")
-    host, expires_at = fields.text("host"), fields.text("expires_at")
-    if run is None or pid is None:
-        what = "the claim names no run and process, so it does not count"
-        fields.report(fields.node.start, what, 'set "claim" to null, or name "run" and "pid"', code="broken-claim")
-        return None
-    return Claim(run, host or "", pid, expires_at or "")
-
-
 def _task_members(task: Task) -> Members:
     claim = task.claim
     claimed = claim and {"run": claim.run, "host": claim.host, "pid": claim.pid, "expires_at": claim.expires_at}
@@ -269,10 +234,9 @@ def render_task_line(task: Task) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PrdDocument:
-    """A prd.json: what the project is, and its stories in file order."""
+class PrdDocument(TextDocument):
+    """A prd.json: its project, branch and stories in file order."""
 
-    text: str
     project: str = ""
     branch: str = ""
     description: str = ""
@@ -280,80 +244,50 @@ class PrdDocument:
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
     problems: tuple[Problem, ...] = ()
 
-    def __str__(self) -> str:
-        return self.text
-
 
 def parse_prd(text: str) -> PrdDocument:
     """Parse a prd.json."""
     problems: list[Problem] = []
-    root = _read_object(text, problems)
-    if root is None:
+    fields = _read_fields(text, problems)
+    if fields is None:
         return PrdDocument(text, problems=tuple(problems))
     line_of = LineNumbers(text)
-    fields = JsonFields(root, line_of, problems)
-    stories: dict[int, Story] = {}
+    stories: list[Story] = []
     ids: set[str] = set()
     for node in fields.items("userStories", "a list of stories"):
-        story = _build_story(node, line_of, problems)
-        if story is None:
+        members = _object_fields(node, line_of, problems, "a story should be an object")
+        names = _read_id_and_title(members, "story") if members is not None else None
+        if members is None or names is None:
             continue
+        story = Story(
+            *names,
+            description=members.text("description") or "",
+            acceptance_criteria=members.texts("acceptanceCriteria"),
+            priority=members.number("priority") or 0,
+            passes=members.flag("passes"),
+            notes=members.text("notes") or "",
+            extra=members.unknown(STORY_KEYS),
+        )
         if story.id in ids:
             what = f"a second story has the id {story.id}"
             fields.report(node.start, what, "give each of them its own id", code="duplicate-id")
         ids.add(story.id)
-        stories[node.start] = story
+        stories.append(story)
     project, branch, description = (fields.text(key) or "" for key in PRD_KEYS[:3])
-    return PrdDocument(
-        text, project, branch, description, tuple(stories.values()), fields.unknown(PRD_KEYS), sort_problems(problems)
-    )
-
-
-def _build_story(node: JsonNode, line_of: Callable[[int], int], problems: list[Problem]) -> Story | None:
-    if not isinstance(node.value, dict):
-        hint = 'write the story as {"id": ..., "title": ...}; the value is kept but not used'
-        problems.append(Problem(line_of(node.start), "a story should be an object", hint, "error", "wrong-type"))
-        return None
-    fields = JsonFields(node, line_of, problems)
-    names = _read_id_and_title(fields, "story")
-    if names is None:
-        return None
-    return Story(
-        *names,
-        description=fields.text("description") or "",
-        acceptance_criteria=fields.texts("acceptanceCriteria"),
-        priority=fields.number("priority") or 0,
-        passes=fields.flag("passes") or False,
-        notes=fields.text("notes") or "",
-        extra=fields.unknown(STORY_KEYS),
-    )
+    unknown = fields.unknown(PRD_KEYS)
+    return PrdDocument(text, project, branch, description, tuple(stories), unknown, sort_problems(problems))
 
 
 # --- feature.json, spec.md, plan.md ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureDocument:
-    """A feature.json: its text, and the feature in it when there is one."""
-
-    text: str
-    feature: Feature | None
-    problems: tuple[Problem, ...] = ()
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def parse_feature(text: str) -> FeatureDocument:
-    """Parse a feature.json."""
+def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
+    """Parse a feature.json: the feature in it when there is one, and the problems."""
     problems: list[Problem] = []
-    root = _read_object(text, problems)
-    if root is None:
-        return FeatureDocument(text, None, tuple(problems))
-    fields = JsonFields(root, LineNumbers(text), problems)
-    names = _read_id_and_title(fields, "feature")
-    if names is None:
-        return FeatureDocument(text, None, sort_problems(problems))
+    fields = _read_fields(text, problems)
+    names = _read_id_and_title(fields, "feature") if fields is not None else None
+    if fields is None or names is None:
+        return None, sort_problems(problems)
     status = fields.text("status")
     feature = Feature(
         *names,
@@ -363,7 +297,7 @@ def parse_feature(text: str) -> FeatureDocument:
         updated_at=fields.text("updated_at") or "",
         extra=fields.unknown(FEATURE_KEYS),
     )
-    return FeatureDocument(text, feature, sort_problems(problems))
+    return feature, sort_problems(problems)
 
 
 def render_feature(feature: Feature) -> str:
@@ -392,17 +326,13 @@ def is_unwritten(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class InsightsDocument:
+class InsightsDocument(TextDocument):
     """An insights.json: its text and the insights in it, in file order."""
 
-    text: str
     entries: tuple[Entry, ...] = ()
     problems: tuple[Problem, ...] = ()
     _members: Members | None = field(default=None, repr=False, compare=False)
     _positions: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.text
 
     def add(self, *records: Record) -> "InsightsDocument":
         """The document with more insights at the end."""
@@ -417,27 +347,24 @@ class InsightsDocument:
         """The document with one insight changed; unknown members of it are kept."""
         if record.id != record_id and any(entry.record.id == record.id for entry in self.entries):
             raise Conflict(f"there is an insight {record.id} already", hint="choose another id, or replace that one")
-        return self._replaced([(record_id, record)])
+        return self.replace_all({record_id: record})
 
-    def replace_all(self, records: Sequence[Record]) -> "InsightsDocument":
-        """The document with several insights changed, each in the place of the one with its id."""
-        return self._replaced([(record.id, record) for record in records])
+    def replace_all(self, records: Mapping[str, Record]) -> "InsightsDocument":
+        """The document with several insights changed, each in the place of the one with that id."""
+        elements = self._list()
+        for record_id, record in records.items():
+            entry, position = find_entry(self.entries, record_id), self._positions[record_id]
+            after = _insight_members(record)
+            merged = _merge_members(elements[position], _insight_members(entry.record), after)
+            # An id derived from the text and a label taken from the kind would change with them.
+            elements[position] = merged | {key: after[key] for key in ("id", "kind", "label")}
+        return self._with_list(elements)
 
     def remove(self, record_id: str) -> "InsightsDocument":
         """The document without one insight."""
         find_entry(self.entries, record_id)
         elements = self._list()
         del elements[self._positions[record_id]]
-        return self._with_list(elements)
-
-    def _replaced(self, changes: Iterable[tuple[str, Record]]) -> "InsightsDocument":
-        elements = self._list()
-        for record_id, record in changes:
-            entry, position = find_entry(self.entries, record_id), self._positions[record_id]
-            after = _insight_members(record)
-            merged = _merge_members(elements[position], _insight_members(entry.record), after)
-            # An id derived from the text and a label taken from the kind would change with them.
-            elements[position] = merged | {key: after[key] for key in ("id", "kind", "label")}
         return self._with_list(elements)
 
     def _list(self) -> list[Any]:
@@ -460,16 +387,15 @@ class InsightsDocument:
 def parse_insights(text: str) -> InsightsDocument:
     """Parse an insights.json; an empty file holds no insights and is no problem."""
     problems: list[Problem] = []
-    root = None if is_blank(text) else _read_object(text, problems)
-    if root is None:
+    fields = None if is_blank(text) else _read_fields(text, problems)
+    if fields is None:
         return InsightsDocument(text, problems=tuple(problems))
     line_of = LineNumbers(text)
-    fields = JsonFields(root, line_of, problems)
     version = fields.number("version")
     if version is not None and version > INSIGHTS_VERSION:
         what = f"version {version} is newer than {INSIGHTS_VERSION}, the newest that this Ralph knows"
         hint = "update Ralph if insights seem to be missing"
-        fields.report(fields.start_of("version"), what, hint, "note", "newer-version")
+        fields.report(fields.nodes["version"].start, what, hint, "note", "newer-version")
     entries: list[Entry] = []
     positions: dict[str, int] = {}
     for position, node in enumerate(fields.items("insights", "a list of insights")):
@@ -490,81 +416,56 @@ def render_insights(record: Record) -> str:
 
 
 def _build_insight(node: JsonNode, line_of: Callable[[int], int], problems: list[Problem]) -> Record | None:
-    if not isinstance(node.value, dict):
-        hint = 'write the insight as {"id": ..., "kind": ..., "text": ...}; the value is kept but not used'
-        problems.append(Problem(line_of(node.start), "an insight should be an object", hint, "error", "wrong-type"))
+    fields = _object_fields(node, line_of, problems, "an insight should be an object")
+    if fields is None:
         return None
-    fields = JsonFields(node, line_of, problems)
     text = fields.text("text")
     if text is None:
         hint = 'add a "text", or delete the insight'
         fields.report(node.start, "an insight without a text is not read", hint, "error", "no-text")
         return None
-    kind, label = _read_kind(fields)
-    return Record(
-        fields.text("id") or derived("ins", text),
-        kind,
-        text,
-        label=label,
-        title=fields.text("title") or "",
-        tags=fields.texts("tags"),
-        status=_read_status(fields),
-        scope=Scope.TASK,
-        origin=_read_origin(fields),
-        created_at=fields.text("created_at") or "",
-        updated_at=fields.text("updated_at") or "",
-        valid_until=fields.text("valid_until") or "",
-        links=_read_links(fields, line_of, problems),
-        extra=fields.unknown(INSIGHT_KEYS),
-    )
-
-
-def _read_kind(fields: JsonFields) -> tuple[MemoryKind, str]:
-    """The kind, and the author's word for it."""
     word, label = fields.text("kind"), fields.text("label")
     author_word = label if word is None and label is not None else word or ""
     kind = kind_of(author_word)
     if kind is None:
         what = f"{author_word!r:.60} is no kind of memory, so it is read as context"
         hint = f"write one of {', '.join(MemoryKind)} as the kind; your own word can be the label"
-        fields.report(fields.node.start, what, hint, code="unknown-kind")
-        kind = MemoryKind.CONTEXT
-    return kind, author_word if label is None else label
-
-
-def _read_status(fields: JsonFields) -> Status:
-    word = fields.text("status")
-    if word is None:
-        return Status.PROPOSED
-    try:
-        return Status(word)
-    except ValueError:
-        what = f"{word!r:.60} is no status, so the insight counts as proposed"
-        fields.report(fields.node.start, what, f"write one of {', '.join(Status)}", code="unknown-status")
-        return Status.PROPOSED
-
-
-def _read_origin(fields: JsonFields) -> Origin:
+        fields.report(node.start, what, hint, code="unknown-kind")
+    status = fields.text("status")
+    if status is not None and status not in list(Status):
+        what = f"{status!r:.60} is no status, so the insight counts as proposed"
+        fields.report(node.start, what, f"write one of {', '.join(Status)}", code="unknown-status")
+        status = None
     files, source = fields.texts("files"), fields.inner("source")
-    if source is None:
-        return Origin(files=files)
-    by, session, run, task, agent, commit = (
-        source.text(key) or "" for key in ("by", "session", "run", "task", "agent", "commit")
-    )
-    return Origin(by, session, run, source.number("iteration"), task, agent, files, commit)
-
-
-def _read_links(fields: JsonFields, line_of: Callable[[int], int], problems: list[Problem]) -> tuple[Link, ...]:
+    origin = Origin(files=files)
+    if source is not None:
+        by, session, run, task, agent, commit = (source.text(key) or "" for key in _SOURCE_TEXTS)
+        origin = Origin(by, session, run, source.number("iteration"), task, agent, files, commit)
     links: list[Link] = []
-    for node in fields.items("links", "a list of links"):
-        inner = JsonFields(node, line_of, problems)
+    for item in fields.items("links", "a list of links"):
+        inner = JsonFields(item, line_of, problems)
         relation, target = inner.text("relation"), inner.text("target")
         if relation is None or target is None:
             hint = 'write it as {"relation": ..., "target": ...}'
-            fields.report(node.start, "a link needs a relation and a target", hint, code="wrong-type")
+            fields.report(item.start, "a link needs a relation and a target", hint, code="wrong-type")
         else:
             links.append(Link(relation, target))
-    return tuple(links)
+    return Record(
+        fields.text("id") or derived("ins", text),
+        kind or MemoryKind.CONTEXT,
+        text,
+        label=author_word if label is None else label,
+        title=fields.text("title") or "",
+        tags=fields.texts("tags"),
+        status=Status(status or Status.PROPOSED),
+        scope=Scope.TASK,
+        origin=origin,
+        created_at=fields.text("created_at") or "",
+        updated_at=fields.text("updated_at") or "",
+        valid_until=fields.text("valid_until") or "",
+        links=tuple(links),
+        extra=fields.unknown(INSIGHT_KEYS),
+    )
 
 
 def _insight_members(record: Record) -> Members:
@@ -574,7 +475,7 @@ def _insight_members(record: Record) -> Members:
         raise Refused("insights.json holds memories of one task", hint=hint)
     origin = record.origin
     source = {"session": origin.session, "run": origin.run, "iteration": origin.iteration}
-    source |= {key: getattr(origin, key) for key in _SOURCE_KEYS if key not in source and getattr(origin, key)}
+    source |= {key: getattr(origin, key) for key in _SOURCE_TEXTS if key not in source and getattr(origin, key)}
     named: Members = {
         "id": record.id,
         "kind": record.kind.value,

@@ -18,7 +18,7 @@ from ralph.app.tasks.task import close_parents
 from ralph.errors import Refused
 from ralph.formats.json_text import read_json
 from ralph.formats.text import Problem
-from ralph.formats.work import parse_prd, parse_tasks, render_task_line
+from ralph.formats.work import parse_prd, parse_task_line, render_task_line
 from ralph.model import ids
 from ralph.model.work import Story, Task, TaskStatus
 
@@ -124,15 +124,16 @@ def _lines(text: str) -> tuple[list[_Wanted], list[Problem]]:
     problems: list[Problem] = []
     seen: set[str] = set()
     for number, line in enumerate(text.split("\n"), 1):
-        found = parse_tasks(line)
-        problems += (replace(problem, line=number) for problem in found.problems)
-        for task in found.tasks:
-            if task.id in seen:
-                hint = "give each of them its own id"
-                problems.append(Problem(number, f"a second task has the id {task.id}", hint, "error", "duplicate-id"))
-            else:
-                wanted.append(_Wanted(task, number))
-            seen.add(task.id)
+        task, warnings = parse_task_line(line)
+        problems += (replace(problem, line=number) for problem in warnings)
+        if task is None:
+            continue
+        if task.id in seen:
+            hint = "give each of them its own id"
+            problems.append(Problem(number, f"a second task has the id {task.id}", hint, "error", "duplicate-id"))
+        else:
+            wanted.append(_Wanted(task, number))
+        seen.add(task.id)
     return wanted, problems
 
 
