@@ -376,6 +376,18 @@ def test_the_real_process_prints_the_answer_and_nothing_else(here: World) -> Non
     assert done.stdout.isascii()
 
 
+@pytest.mark.parametrize(
+    ("event", "members"),
+    [
+        ("BeforeAgent", {"prompt": "<hook_context>x</hook_context>\n\njwt refresh tokens"}),
+        ("BeforeTool", {"tool_name": "replace", "tool_input": {"file_path": "src/pay.ts"}}),
+    ],
+)
+def test_gemini_is_answered_under_its_own_event_name(here: World, event: str, members: dict[str, object]) -> None:
+    done = hook(event, payload(event, **members), here.env, host="gemini")
+    assert (JWT if event == "BeforeAgent" else PAY) in text_of(done.stdout, event)
+
+
 @pytest.mark.parametrize("event", ["Stop", "SubagentStop", "PreCompact", "SessionEnd", "PostToolUse"])
 def test_no_other_event_ever_says_anything(here: World, event: str) -> None:
     words = "jwt refresh tokens"

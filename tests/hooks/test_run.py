@@ -2,16 +2,19 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.hooks.world import HOOKS, SESSION, World, hook, payload, world
+from tests.hooks.world import HOOKS, SESSION, World, handled, hook, payload, world
 
-from ralph import paths
+from ralph import config, paths
+from ralph.app import hook_state
 from ralph.capture.pipeline import interpret
+from ralph.hooks.handler import HANDLED, RECORDED
 from ralph.store.sources import Format, Source, told
 
 
@@ -328,3 +331,105 @@ def test_a_session_id_inside_a_tool_is_not_taken(here: World) -> None:
     sent = b' {"tool_response" : {"session_id" : "evil"},\n "cwd": "/nowhere",\n "session_id" : "%s" }\n'
     quiet(hook("PostToolUse", sent % SESSION.encode(), here.env))
     assert [line["payload"]["session_id"] for line in here.lines()] == [SESSION]  # type: ignore[index]
+
+
+CUSTOM = "privacy:\n  patterns: ['ACME-\\d{6}']\n"
+
+
+def is_redacted(here: World, **env: str) -> bool:
+    """Record an event with what the user's pattern matches, and return whether it was redacted."""
+    quiet(hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), here.env | env))
+    (*_, line) = here.log.read_text(encoding="utf-8").splitlines()
+    assert ("[redacted: custom]" in line) is ("ACME-123456" not in line)
+    return "[redacted: custom]" in line
+
+
+def test_the_cache_of_a_copied_project_is_not_used(here: World, tmp_path: Path) -> None:
+    copy = World(tmp_path / "copy", here.home)
+    shutil.copytree(here.root, copy.root)
+    (copy.root / "ralph.yml").write_text(CUSTOM, encoding="utf-8")
+    assert is_redacted(copy)
+    assert not is_redacted(here)
+
+
+def test_the_cache_of_another_home_is_not_used(here: World, tmp_path: Path) -> None:
+    config_file = tmp_path / "second" / ".config" / "ralph" / "config.yml"
+    config_file.parent.mkdir(parents=True)
+    config_file.write_text(CUSTOM, encoding="utf-8")
+    assert is_redacted(here, HOME=str(tmp_path / "second"))
+    assert not is_redacted(here)
+
+
+def test_a_variable_that_sets_privacy_makes_the_cache_stale(here: World) -> None:
+    assert is_redacted(here, RALPH_PRIVACY_PATTERNS="ACME-[0-9]{6}")
+    assert not is_redacted(here)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_corrupt_cache_is_written_anew(here: World, number: int) -> None:
+    (here.root / "ralph.yml").write_text(CUSTOM, encoding="utf-8")
+    here.cached()
+    cache = hook_state.cache_file(here.root)
+    text = cache.read_text(encoding="utf-8")
+    corrupt = (
+        "", "ralph-hook 0\n", text[:-1], text[: len(text) // 2], text.replace("capture=", "x="),
+        text.replace("budget=", "budget=x"), text.replace("root=", "root=1"), "\0" * 999,
+    )  # fmt: skip
+    cache.write_text(corrupt[number], encoding="utf-8")
+    assert is_redacted(here)
+    assert cache.read_text(encoding="utf-8") == text
+    assert here.failures() == 0
+
+
+def test_a_config_that_changes_while_it_is_loaded_is_read_again(here: World) -> None:
+    state = hook_state.config_state(here.root, here.env)
+    loaded = config.load(here.root, env=here.env)
+    (here.root / "ralph.yml").write_text(CUSTOM, encoding="utf-8")
+    assert hook_state.write_settings(here.root, loaded, env=here.env, state=state)
+    assert is_redacted(here)
+
+
+# --- what goes wrong ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stdin", [b"{", b"[" * 100_000, b'{"session_id": "s", "x": \xff}'])
+def test_an_exception_inside_the_app_is_counted(here: World, stdin: bytes) -> None:
+    quiet(hook("Stop", stdin, here.env))
+    assert here.failures() == 1
+    quiet(hook("SessionStart", stdin, here.env))
+    assert here.failures() == 2
+
+
+@pytest.mark.parametrize("damage", ["missing", "syntax", "empty"])
+def test_a_broken_installation_is_nothing_to_the_host(here: World, tmp_path: Path, damage: str) -> None:
+    hooks = tmp_path / "site" / "ralph" / "hooks"
+    hooks.mkdir(parents=True)
+    shutil.copy(HOOKS / "run.py", hooks / "run.py")
+    if damage != "missing":
+        (hooks / "handler.py").write_text("def main(:" if damage == "syntax" else "", encoding="utf-8")
+    command = [sys.executable, "-I", "-S", str(hooks / "run.py"), "claude", "PostToolUse"]
+    quiet(subprocess.run(command, input=payload(), env=here.env, capture_output=True, check=False))
+    assert here.lines() == []
+
+
+# --- recorded payloads -------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "hooks"
+RECORDED_PAYLOADS = [*GOLDEN.glob("*.json"), *Path(os.environ.get("RALPH_TEST_PAYLOADS") or GOLDEN).glob("*.json")]
+"""Payloads of real hosts; RALPH_TEST_PAYLOADS names a folder with more."""
+
+
+@pytest.mark.parametrize("file", sorted(set(RECORDED_PAYLOADS)), ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_every_recorded_payload_is_handled(here: World, file: Path) -> None:
+    call = json.loads(file.read_text(encoding="utf-8"))
+    host, sent = call["client"], call["stdin"] if "stdin" in call else call["body"]
+    event = call["event"] if "event" in call else sent["hook_event_name"]
+    printed = handled(here.env, event, json.dumps(sent, indent=1).encode(), host)
+    assert not printed or json.loads(printed)["hookSpecificOutput"]["hookEventName"] == event
+    assert here.failures() == 0
+    lines = here.lines()
+    if event in RECORDED:
+        assert [(line["host"], line["event"]) for line in lines] == [(host, event)]
+        assert set(lines[0]["payload"]) == set(sent)  # type: ignore[call-overload]
+    elif event not in HANDLED:
+        assert lines == []
