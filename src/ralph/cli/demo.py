@@ -18,6 +18,7 @@ import click
 from ralph.agents import process
 from ralph.cli.options import Command
 from ralph.errors import RalphError
+from ralph.store import files
 
 _SHOWN_HOME = "/home/ann"
 _RALPH = [sys.executable, "-c", "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())"]
@@ -92,8 +93,7 @@ class _Stage:
         self.project = home / "shop"
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)
-        self.settings.parent.mkdir()
-        self.settings.write_text(_SETTINGS, encoding="utf-8", newline="")  # ralph has no project here yet
+        files.write(self.settings, _SETTINGS)
         path = os.environ.get("PATH", "")
         self.env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1", "COLUMNS": "100"}
 
@@ -112,9 +112,7 @@ class _Stage:
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the project."""
-        path = self.project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
+        files.write(self.project / name, text)
 
     def run(self, argv: list[str], stdin: str = "") -> tuple[int | None, str]:
         """Run a program in the project with a clean environment; return its exit code and output."""
@@ -250,10 +248,10 @@ def _second_session(stage: _Stage) -> None:
 def _check_privacy(stage: _Stage) -> None:
     """No secret and no private text is in any file."""
     stage.title("The secret of the tool and the private words of the prompt are nowhere on the disk")
-    files = [path for path in stage.home.rglob("*") if path.is_file()]
-    content = b"".join(path.read_bytes() for path in files)
+    written = [path for path in stage.home.rglob("*") if path.is_file()]
+    content = b"".join(path.read_bytes() for path in written)
     stage.check(b"GITHUB_TOKEN" in content, "the event with the secret was not recorded at all")
     stage.check(_TOKEN.encode() not in content and b"555-0100" not in content, "something private is on the disk")
-    stage.show(f"(searched every byte of {len(files)} files: neither is there)\n")
+    stage.show(f"(searched every byte of {len(written)} files: neither is there)\n")
     stage.ralph('search --layer 3 --limit 1 "npm run preview"')
     stage.ralph("memory add -", stdin=f"Deploy with GITHUB_TOKEN={_TOKEN}", code=1)
