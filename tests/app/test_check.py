@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import briefing, citations, memory, search
+from ralph.app import citations, context, memory, search
 from ralph.app.citations import CitationReport
 from ralph.errors import NotFound
 from ralph.model.query import Hit, Query
@@ -325,7 +325,7 @@ def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) ->
     repo.remembers("Never touch src/a.py")
     repo.check()
     (repo.root / "src/a.py").unlink()
-    assert "(cited file is gone: src/a.py)" in briefing.at_start(repo.root, Config(), "s-1").text
+    assert "(cited file is gone: src/a.py)" in context.brief_session(repo.root, Config(), "s-1").text
     [found] = search.search(repo.root, Query(text="touch")).found.hits
     assert "cited file is gone: src/a.py" in found.why
 

@@ -7,9 +7,9 @@ import pytest
 from tests.app.looping import git, project, says_done
 from tests.app.test_check import LONG, NEW, OLD, Repository
 
-from ralph.app import briefing
 from ralph.app import citations as check
 from ralph.app import citations as check_look
+from ralph.app import context
 from ralph.app.repository import GitHistory
 from ralph.model.record import MemoryKind, Origin, Record
 from ralph.search import citations
@@ -119,12 +119,12 @@ def test_who_never_checks_is_told_at_the_start_of_a_session_and_in_the_answer_to
     repo.remembers("Never touch the flux in src/a.py")
     repo.commit(NEW)
     told = "(cited file src/a.py is now in src/b.py)"
-    assert told in briefing.at_start(repo.root, Config(), "s-1").text
-    found = briefing.for_prompt(repo.root, Config(), "touch the flux")
+    assert told in context.brief_session(repo.root, Config(), "s-1").text
+    found = context.answer_prompt(repo.root, Config(), "touch the flux")
     assert told in found.text
     assert [reason.why[-1] for reason in found.reasons] == [told.strip("()")]
     (repo.root / "src/b.py").unlink()
-    assert "(cited file is gone: src/a.py)" in briefing.for_prompt(repo.root, Config(), "touch the flux").text
+    assert "(cited file is gone: src/a.py)" in context.answer_prompt(repo.root, Config(), "touch the flux").text
 
 
 def test_the_first_iteration_of_a_loop_is_told_what_moved(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import briefing, memory
+from ralph.app import context, memory
 from ralph.hooks.handler import run_event
 from ralph.model.record import MemoryKind
 from ralph.settings import Config
@@ -20,7 +20,7 @@ def test_many_prompts_alike_do_not_crowd_a_memory_out(tmp_path: Path) -> None:
         run_event("claude", "UserPromptSubmit", json.dumps(said).encode(), env)
         said["last_assistant_message"] = "ok"
         run_event("claude", "Stop", json.dumps(said).encode(), env)
-    assert "rotate the token" in briefing.for_prompt(tmp_path, Config(), "fix the JWT refresh token bug").text
+    assert "rotate the token" in context.answer_prompt(tmp_path, Config(), "fix the JWT refresh token bug").text
 
 
 def test_what_an_edit_makes_private_is_not_kept_as_it_was_before(tmp_path: Path) -> None:

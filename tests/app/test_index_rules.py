@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.store.test_index import put, seen
 
-from ralph.app import briefing, index
+from ralph.app import context, index
 from ralph.app.search import search
 from ralph.errors import ConfigError, Refused
 from ralph.model.query import Query
@@ -31,7 +31,7 @@ def test_behind_a_link_that_leads_outside_no_index_is_written_and_search_works(l
             change(here)
     with pytest.raises(Refused, match="leads out of the project"):
         index.prune(here, most_bytes=1, really=True)
-    assert "Redis must run first." in briefing.at_start(here, Config(), "s").text
+    assert "Redis must run first." in context.brief_session(here, Config(), "s").text
     assert index.status(here).complete is False
     assert sorted(elsewhere.rglob("*")) == before
 
@@ -41,7 +41,7 @@ def test_a_database_behind_a_link_is_not_even_opened(linked: tuple[Path, Path]) 
     put(elsewhere, "ralph.db", "theirs")
     assert [hit.record.id for hit in search(here, Query("redis")).found.hits] == ["mem-1-a"]
     index.status(here)
-    briefing.at_start(here, Config(), "s")
+    context.brief_session(here, Config(), "s")
     assert "local" not in [path.name for path in elsewhere.iterdir()]
     assert (elsewhere / "ralph.db").read_text(encoding="utf-8") == "theirs"
 

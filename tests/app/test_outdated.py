@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
-from ralph.app import briefing, doctor, graph, index, memory, search, superseded
+from ralph.app import context, doctor, graph, index, memory, search, superseded
 from ralph.app.graph import link, unlink
 from ralph.context import recall
 from ralph.errors import Refused
@@ -37,12 +37,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def told(root: Path, session: str = "") -> set[str]:
-    return {each.id for each in briefing.for_prompt(root, PLAIN, ASKED, session=session).reasons}
+    return {each.id for each in context.answer_prompt(root, PLAIN, ASKED, session=session).reasons}
 
 
 def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
     assert told(root) == {NEW}
-    assert {each.id for each in briefing.at_start(root, PLAIN, "").records} == {NEW}
+    assert {each.id for each in context.brief_session(root, PLAIN, "").records} == {NEW}
     wanted = recall.RecallOptions("2026-11-16")
     at_file = index.ask(root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted))
     assert [name for name, _ in at_file.records] == [NEW]
@@ -136,7 +136,7 @@ def test_a_session_s_start_names_what_cites_something_gone_last(tmp_path: Path) 
         Block("See src/gone.py for the parser", OLD, "t", "2026-02-02", "fix", more=" | files: src/gone.py"),
         Block("See src/here.py for the lexer", NEW, "t", "2026-02-01", "fix", more=" | files: src/here.py"),
     ))  # fmt: skip
-    text = briefing.at_start(tmp_path, PLAIN, "").text
+    text = context.brief_session(tmp_path, PLAIN, "").text
     assert "is gone" in text or OLD in text
     if "is gone" in text:
         assert text.index(NEW) < text.index(OLD)

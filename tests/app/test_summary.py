@@ -12,7 +12,7 @@ from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.agents import process
-from ralph.app import briefing, sessions
+from ralph.app import context, sessions
 from ralph.app.sessions import ImprovedSummary
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import ObservationKind
@@ -50,7 +50,7 @@ def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None
     assert sessions.summary(root, NAME).text == "A login page was added."
     last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
-    start = briefing.at_start(root, Config(memories=Memories(skill_injection=False)), "another").text
+    start = context.brief_session(root, Config(memories=Memories(skill_injection=False)), "another").text
     assert "A login page was added." in start
 
 

@@ -27,7 +27,7 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import briefing, chat_history, index, insights, journal, search, sessions
+from ralph.app import chat_history, context, index, insights, journal, search, sessions
 from ralph.app.search import SearchAnswer
 from ralph.app.tasks import task
 from ralph.errors import NotFound
@@ -219,7 +219,7 @@ def test_what_the_same_run_did_on_an_unfinished_task_is_not_told_for_another(her
 
 def test_the_brief_of_a_session_in_a_task_tells_of_no_other(here: Both) -> None:
     def start(name: str) -> str:
-        return briefing.at_start(here.root, PLAIN, "now", task=name).text
+        return context.brief_session(here.root, PLAIN, "now", task=name).text
 
     titles = {name: f"task {name}: " for name in (here.one, here.two)}
     task.start(here.root, here.one)
@@ -237,19 +237,19 @@ def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(h
     for number in range(6, 40):
         log = paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl"
         write(log, encode_record(observed(number, ONE_SEEN, f"s-{number}", here.one)))
-    assert seen(briefing.at_start(here.root, PLAIN, "now", task=here.two).text) == {PROJECT, TWO_SEEN}
+    assert seen(context.brief_session(here.root, PLAIN, "now", task=here.two).text) == {PROJECT, TWO_SEEN}
 
 
 def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> None:
-    def context(name: str) -> set[str]:
-        return seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=name).text)
+    def ids_for(name: str) -> set[str]:
+        return seen(context.answer_prompt(here.root, PLAIN, ASKED, task=name).text)
 
-    assert context(here.two) == {PROJECT, *TWO}
-    assert context(here.one) <= {PROJECT, *ONE}
-    assert context("") & ONE
+    assert ids_for(here.two) == {PROJECT, *TWO}
+    assert ids_for(here.one) <= {PROJECT, *ONE}
+    assert ids_for("") & ONE
     task.done(here.root, here.one)
-    assert context(here.two) & WHEN_DONE
-    assert context(here.two) <= {PROJECT, *TWO, *WHEN_DONE}
+    assert ids_for(here.two) & WHEN_DONE
+    assert ids_for(here.two) <= {PROJECT, *TWO, *WHEN_DONE}
 
 
 @pytest.mark.parametrize("mostly_theirs", [True, False])
@@ -266,6 +266,6 @@ def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both,
     hidden = index.ask(here.root, lambda connection: lookup.beside(connection, here.two))
     assert hidden is not None
     assert hidden.crowding == mostly_theirs, "whether it is tried in haste first"
-    assert TWO_SEEN in seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text)
-    assert not seen(briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text) & ONE
-    assert TWO_INSIGHT not in briefing.for_prompt(here.root, PLAIN, ASKED, task=here.two).text
+    assert TWO_SEEN in seen(context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text)
+    assert not seen(context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text) & ONE
+    assert TWO_INSIGHT not in context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text

@@ -184,5 +184,5 @@ def test_it_says_why_others_would_not_be_told(known: Project) -> None:
         known("memory", "add", f"Redis integration tests need case {number} of the printer")
     told = known("context", "redis integration", "--explain")
     left = [line for line in told.err.splitlines() if line.startswith("not ")]
-    assert "the best 5 are told" in left[0]
+    assert "the best 5 are shown" in left[0]
     assert not any(line.startswith("not ") for line in known("context", "redis integration").err.splitlines())

@@ -30,7 +30,7 @@ class TestPrompt:
         told = shop.post("/api/context", prompt=HANG)
         reasons = {item["why"] for item in told["left_out"]}
         assert "it does not fit closely enough" in reasons
-        assert "it only names a place" in reasons
+        assert "it only names a path" in reasons
         shown = {item["id"] for item in told["items"]}
         assert not shown & {item["id"] for item in told["left_out"]}
 
@@ -98,4 +98,4 @@ def test_a_project_without_anything_hands_over_nothing(tmp_path: Path) -> None:
 def test_settings_that_hand_over_nothing_are_told(tmp_path: Path) -> None:
     (tmp_path / "ralph.yml").write_text("memories:\n  inject: none\n", encoding="utf-8", newline="")
     told = Site(tmp_path).post("/api/context", prompt=HANG)
-    assert told["notes"] == ["memories.inject is none: no hook hands over memories by itself"]
+    assert told["notes"] == ["memories.inject is none: no hook injects memories by itself"]

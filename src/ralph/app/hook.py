@@ -148,9 +148,9 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     if not goes_on:
         with _counted(root, name):
             usage.forget_session(root, event.session)
-    from ralph.app import briefing  # noqa: PLC0415 - there is much to load, for a start alone
+    from ralph.app.context import brief_session  # noqa: PLC0415 - there is much to load, for a start alone
 
-    made = briefing.at_start(root, config, event.session, resumed=goes_on, task=task)
+    made = brief_session(root, config, event.session, resumed=goes_on, task=task)
     if not made.text:
         return ""
     with _counted(root, name):

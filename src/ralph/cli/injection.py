@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from ralph.app import briefing, hook_state
+from ralph.app import context as injected_context
+from ralph.app import hook_state
 from ralph.app.json_shapes import record_json
 from ralph.cli.context import Invocation, invocation, warn
 from ralph.cli.options import Command, format_option, read_words, visibility_options
@@ -67,7 +68,9 @@ def context(
     task = call.asking(task, all_tasks)
     if not prompt:
         _print_start(
-            briefing.at_start(call.root, call.config, session, resumed=bool(session), task=task), explain, form
+            injected_context.brief_session(call.root, call.config, session, resumed=bool(session), task=task),
+            explain,
+            form,
         )
         if explain and form != "json":
             _print_left_out(call, None, session, task)
@@ -75,7 +78,7 @@ def context(
     if call.config.memories.inject is not Inject.AUTO:
         warn(f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt")
     words = read_words(prompt)
-    found = briefing.for_prompt(call.root, call.config, words, session=session, task=task)
+    found = injected_context.answer_prompt(call.root, call.config, words, session=session, task=task)
     if form == "json":
         reasons = [asdict(each) for each in found.reasons]
         click.echo(json_text({"text": found.text, "layer": found.layer, "records": reasons}))
@@ -114,11 +117,10 @@ def _print_knowledge(
 
 def _print_left_out(call: Invocation, prompt: str | None, session: str, task: str) -> None:
     """Print the first few records that are left out, and why."""
-    from ralph.app import preview
 
-    event = preview.Event.START if prompt is None else preview.Event.PROMPT
+    event = injected_context.PreviewEvent.START if prompt is None else injected_context.PreviewEvent.PROMPT
     with suppress(NotFound):  # a task of another project: hooks do not mind that either
-        found = preview.show(call.root, call.config, event, prompt or "", session=session, task=task)
+        found = injected_context.preview(call.root, call.config, event, prompt or "", session=session, task=task)
         for each in found.left_out[:_LEFT_OUT]:
             click.echo(f"not {visible(each.id)}: {visible(each.why)} ({each.tokens} tokens)", err=True)
 

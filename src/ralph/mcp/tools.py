@@ -260,7 +260,8 @@ def context(call: ToolCall, prompt: Text = "") -> ToolAnswer:
     """What an agent is given with a prompt; without one, the brief at a session's start."""
     from dataclasses import asdict, replace
 
-    from ralph.app import briefing, hook_state
+    from ralph.app import context as injected_context
+    from ralph.app import hook_state
     from ralph.context import render
     from ralph.mcp.answers import ToolAnswer
     from ralph.settings import Inject
@@ -271,11 +272,11 @@ def context(call: ToolCall, prompt: Text = "") -> ToolAnswer:
     if prompt.strip():
         if config.memories.inject is not Inject.AUTO:
             notes.append(f"memories.inject is {config.memories.inject}: hooks inject nothing with a prompt")
-        found = briefing.for_prompt(call.root, config, prompt.strip(), task=call.task)
+        found = injected_context.answer_prompt(call.root, config, prompt.strip(), task=call.task)
         text, records = found.text, [{**asdict(each), "why": list(each.why)} for each in found.reasons]
         notes += [] if text else ["Nothing relates to that."]
     else:  # without the skill, which teaches the command line: whoever has tools knows enough from their list
-        brief = briefing.at_start(
+        brief = injected_context.brief_session(
             call.root, replace(config, memories=replace(config.memories, skill_injection=False)), "", task=call.task
         )
         text, records = brief.text, [{"id": each.id, "tokens": each.tokens} for each in brief.records]

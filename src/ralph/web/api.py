@@ -13,8 +13,9 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import hook_state, insights, lists, preview
+from ralph.app import hook_state, insights, lists
 from ralph.app.chat_history import ToolUse, Turn
+from ralph.app.context import PreviewEvent, preview
 from ralph.app.lists import TaskList
 from ralph.app.pages import changes, detail, graph_view
 from ralph.app.pages import dashboard as app_dashboard
@@ -26,7 +27,6 @@ from ralph.app.pages.detail import RecordPage, TextLayer
 from ralph.app.pages.explore import FACETS, Explorer, ListRequest, RecordRow
 from ralph.app.pages.graph_view import LIMIT, MOST, GraphPart, GraphRequest
 from ralph.app.pages.runs import IterationView
-from ralph.app.preview import Event
 from ralph.capture.insights import COUNT, evidence
 from ralph.errors import NotFound, UsageError
 from ralph.model.graph import Edge, Node, entity_type
@@ -433,18 +433,18 @@ change_routes: list[Route] = [
 ]
 
 
-# NOTE: The context preview over HTTP: a prompt in, what would be handed over and what not out; nothing is r
+# NOTE: The context preview over HTTP.
 
 
 def post_context(asked: ApiRequest) -> Mapping[str, object]:
     """What an event would bring."""
-    word = asked.text("event", Event.PROMPT.value)
-    if word not in {event.value for event in Event}:
-        raise UsageError(f"{word[:40]!r} is no event", hint=f"one of {', '.join(Event)}")
-    found = preview.show(
+    word = asked.text("event", PreviewEvent.PROMPT.value)
+    if word not in {event.value for event in PreviewEvent}:
+        raise UsageError(f"{word[:40]!r} is no event", hint=f"one of {', '.join(PreviewEvent)}")
+    found = preview(
         asked.root,
         asked.config,
-        Event(word),
+        PreviewEvent(word),
         asked.text("prompt"),
         task=asked.text("task"),
         session=asked.text("session"),

@@ -1,0 +1,543 @@
+"""What is injected: the brief at a session's start, the answer to a prompt, and a preview of both with reasons.
+
+A session that was killed has no summary, or one that is out of date: it is summarised now. Lines of a summary that
+came from a tool and look like prompt injection are left out. Inside a task, records of other unfinished tasks are
+left out. A preview asks the same functions as hooks and the loop, and names the first rule that excludes a record.
+Nothing is written here but the index and caches.
+"""
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph import paths
+from ralph.app import citation_cache, hook_state, index, logs, memory, usage
+from ralph.capture import summary as summaries
+from ralph.context import brief, budget, recall, render
+from ralph.context.brief import Brief, BriefCaps, SessionRecap
+from ralph.context.tokens import estimate
+from ralph.errors import RalphError, UsageError
+from ralph.model import ids
+from ralph.model.record import Family, Record
+from ralph.search import rank
+from ralph.search.rank import RankedRow
+from ralph.settings import Config, Inject, Trimming
+from ralph.store import lookup, rows, sessions
+from ralph.store.sources import sources
+
+if TYPE_CHECKING:
+    from ralph.store.lookup import Filter, Row
+
+SKILL = "skill"
+"""The mark of the skill in the list of what a session has seen."""
+VERIFIED_RECORDS, VERIFY_SECONDS = 200, 0.2
+SUMMARY_TOKENS = 1_000
+MOST_LEFT_OUT = 100
+"""Records that a preview names as left out."""
+
+_SUMMARIES = 3
+_SESSIONS_READ = 12  # some of the newest sessions did nothing
+_MOST_OBSERVATIONS = 2_000
+_GOAL = "Goal: "  # the line of a summary that quotes a person
+_CANDIDATES = 30
+_ANY_NUMBER = rank.Recipe(injected=_CANDIDATES)
+_TITLE = 160
+_SPEAKERS = ("prompt", "answer")  # titles that only name the speaker
+_RECORD_ID = re.compile(r"^- \[([^\]\s]{2,200})\] ", re.MULTILINE)  # `- [x]` is a finished story
+_SECTIONS = (
+    "Assigned Task|Stories|Specification|Plan|Retry Information|Guardrails|Run Journal|Task Progress|"
+    "Project Knowledge|Memories|Scratchpad|Global Patterns|Memory"
+)
+_HEADING = re.compile(rf"^## ({_SECTIONS})$", re.MULTILINE)
+_REASONS = {
+    "guardrails": ("a guardrail: first in every brief",),
+    "memories": ("a memory, by kind, use and age",),
+    "sessions": ("what a session did lately",),
+    "Guardrails": ("a guardrail",),
+    "Memories": ("by relation to the task, then by kind and age",),
+    "Run Journal": ("how earlier iterations ended, or others on something alike",),
+}
+_SEEN = "this session knows it already"
+_INJECTION = "it looks like prompt injection, and no person wrote it"
+_NO_ROOM = "there is no room for it in the budget"
+
+
+@dataclass(frozen=True, slots=True)
+class RecallReason:
+    """Why a record is injected: its score (0: found by the name of a file), where it matched, and its tokens."""
+
+    id: str
+    score: float
+    why: tuple[str, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """What is injected with a prompt, and why."""
+
+    text: str = ""
+    layer: int = 0
+    reasons: tuple[RecallReason, ...] = ()
+
+
+class PreviewEvent(StrEnum):
+    """When something is injected."""
+
+    PROMPT = "UserPromptSubmit"
+    START = "SessionStart"
+    LOOP = "loop"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewItem:
+    """A record that would be injected, in its order."""
+
+    order: int
+    id: str
+    kind: str
+    title: str
+    text: str
+    tokens: int
+    why: tuple[str, ...]
+    area: str
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedRecord:
+    """A record that would not be injected, and why."""
+
+    id: str
+    title: str
+    tokens: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be injected: the exact text, and its records within a budget, of which the window allows `cap`."""
+
+    budget: int
+    cap: int
+    items: tuple[PreviewItem, ...] = ()
+    left_out: tuple[OmittedRecord, ...] = ()
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    more: int = 0
+    """How many more are left out than those in `left_out`."""
+
+    @property
+    def used(self) -> int:
+        """The tokens of all items."""
+        return sum(item.tokens for item in self.items)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the complete text."""
+        return estimate(self.text)
+
+
+# --- a session's start ---------------------------------------------------------------------------
+
+
+def brief_session(root: Path, config: Config, session: str, *, resumed: bool = False, task: str = "") -> Brief:
+    """Build the brief of a session that starts (in a task); a resumed one gets only what it has not seen."""
+    if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
+        with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
+            index.catch_up(root, index.MOMENT, config.privacy)
+    seen = usage.seen_records(root, session) if resumed else set()
+    memories = config.memories
+    rules: list[Record] = []
+    learned: list[Record] = []
+    if memories.inject is Inject.AUTO and memories.enabled:
+        _verify_citations(root)
+        rules, learned = (memory.current(records) for records in _curated(root))
+    choice = memories.filter
+    learned = brief.filter_memories(
+        learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
+    )
+    recaps, active = _from_index(root, session, task) if memories.inject is Inject.AUTO else ([], [])
+    active = [line for line in active if _line_mark(line) not in seen]
+    notices = [line for line in _notices(root) if _line_mark(line) not in seen]
+    stale = citation_cache.citation_notes(root, [*rules, *learned])
+    with_skill = memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
+    share = _cap(config)
+    result = brief.session_brief(
+        citation_cache.add_citation_notes(root, [record for record in rules if record.id not in seen], stale),
+        citation_cache.add_citation_notes(root, [record for record in learned if record.id not in seen], stale),
+        [recap for recap in recaps if recap.id not in seen],
+        active,
+        notices,
+        caps=BriefCaps(share, _budget(config), min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
+        uses=usage.usefulness(root),
+        stale=stale,
+        skill=brief.skill_text("memories") if with_skill and SKILL not in seen else "",
+        strategy=trim_strategy(config),
+    )
+    return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([SKILL] if result.has_skill else [])))
+
+
+def trim_strategy(config: Config) -> budget.Strategy | None:
+    """The strategy that the settings name; None when the situation decides."""
+    name = config.context.strategy
+    return None if name is Trimming.AUTO else budget.Strategy(name.value)
+
+
+def _cap(config: Config) -> int:
+    return recall.within_window(config.context.window, 0, config.context.shares.memory)
+
+
+def _budget(config: Config) -> int:
+    return recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
+
+
+def _line_mark(line: str) -> str:
+    """The name of a line that is no record, for the list of what a session has seen."""
+    return ids.derived("line", line)
+
+
+def _verify_citations(root: Path) -> None:
+    with suppress(RalphError, OSError):
+        if citation_cache.is_due(root):
+            from ralph.app import citations  # noqa: PLC0415 - mostly nothing has changed, and it takes time to load
+
+            citations.refresh_results(root, most=VERIFIED_RECORDS, patience=VERIFY_SECONDS)
+
+
+def _notices(root: Path) -> list[str]:
+    failed = hook_state.read_failures(root)
+    if failed is None:
+        return []
+    return [f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` shows more"]
+
+
+def _curated(root: Path) -> tuple[list[Record], list[Record]]:
+    """Read the guardrails and the memories."""
+    rules = memory.list_(root, in_=("guardrails",))
+    return [stored.record for stored in rules], [stored.record for stored in memory.list_(root)]
+
+
+def _from_index(root: Path, session: str, task: str) -> tuple[list[SessionRecap], list[str]]:
+    """The summaries of the last sessions and the active work; nothing when there is no usable index."""
+    try:
+        project_index = index.of(root)
+        if not project_index.built():
+            return [], []
+        connection = project_index.connect()
+    except (RalphError, sqlite3.Error):
+        return [], []
+    try:
+        return _recaps(root, connection, session, task), sessions.active_work(connection, task)
+    except (RalphError, sqlite3.Error):
+        return [], []
+    finally:
+        connection.close()
+
+
+def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[SessionRecap]:
+    """What the last sessions were about, the newest first; one that was cut off is summarised now."""
+    recaps: list[SessionRecap] = []
+    recent = sessions.recent_sessions(connection, session, -1 if task else _SESSIONS_READ)
+    visible = (row for row in recent if rows.sees_session(connection, row[0], task))
+    for name, stored, at in islice(visible, _SESSIONS_READ):
+        last = rows.stored(connection, Family.OBSERVATION, "session_id = ? ORDER BY seq DESC LIMIT 1", (name,))
+        ended = all(summaries.is_message(record) for _, record in last)
+        text = stored
+        if not stored or not (ended or logs.summary_is_last(logs.log_file(root, name))):
+            observations = rows.of_session(connection, name, most=_MOST_OBSERVATIONS)
+            text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
+        lines = [
+            line for line in text.split("\n") if line.startswith(_GOAL) or not render.looks_like_instructions(line)
+        ]
+        if lines and text:
+            recaps.append(SessionRecap(name, "\n".join(lines), at))
+        if len(recaps) == _SUMMARIES:
+            break
+    return recaps
+
+
+# --- a prompt ------------------------------------------------------------------------------------
+
+
+def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "", task: str = "") -> PromptContext:
+    """What a hook injects with a prompt (within a task), and why; nothing where injection is off."""
+    question = recall.human_question(prompt)
+    if not question or config.memories.inject is Inject.NONE:
+        return PromptContext()
+    today = ids.now().date()
+    choice = config.memories.filter
+    options = recall.RecallOptions(today.isoformat(), session, usage.seen_records(root, session) if session else ())
+    options.enabled = config.memories.enabled
+    options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
+    options.since = _first_day(today, choice.recent)
+    options.task = rows.safe(task)
+    options.budget = _budget(config)
+    options.stale = citation_cache.load_citations(root)
+
+    def ask(connection: sqlite3.Connection) -> PromptContext:
+        recalled = recall.recall_for_prompt(connection, question, options)
+        costs = dict(recalled.records)
+        reasons = []
+        for ranked in recalled.judged:
+            row = ranked.row
+            if row.id in costs:
+                why = [*_named_files(ranked), *rank.explain(ranked, recalled.words, options.today)]
+                why += filter(None, [recall.citation_note(row, options.stale)])
+                reasons.append(RecallReason(row.id, round(ranked.score, 4), tuple(why), costs[row.id]))
+        return PromptContext(recalled.text, recalled.layer, tuple(reasons))
+
+    return index.ask(root, ask)
+
+
+def _named_files(ranked: RankedRow) -> list[str]:
+    """The files of a prompt by which a record was found: such a record has no score, for no words were compared."""
+    if ranked.score:
+        return []
+    text = f"{ranked.row.files} {ranked.row.title} {ranked.row.text}".lower()
+    return [f"names the file {name}" for name in ranked.matched if name.lower() in text]
+
+
+def _first_day(today: date, recent: int) -> str:
+    """The first of the last so many days; "" for all of them (0)."""
+    return (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent else ""
+
+
+# --- preview -------------------------------------------------------------------------------------
+
+
+@index.one_look()
+def preview(
+    root: Path, config: Config, event: PreviewEvent, prompt: str = "", *, task: str = "", session: str = ""
+) -> Preview:
+    """What an event would inject (within a task, into a session), and what not and why; nothing is recorded."""
+    from ralph.app.tasks import board  # noqa: PLC0415 - a session's start loads this module
+
+    if task:
+        board.find(root, task)
+    if event is PreviewEvent.START:
+        result = _preview_start(root, config, task, session)
+    elif event is PreviewEvent.LOOP:
+        result = _preview_loop(root, config, prompt, task)
+    else:
+        result = _preview_prompt(root, config, prompt, task, session)
+    notes = []
+    if hook_state.paused_since(root) is not None and event is not PreviewEvent.LOOP:
+        notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
+    if config.memories.inject is not Inject.AUTO:
+        notes.append(f"memories.inject is {config.memories.inject.value}: no hook injects memories by itself")
+    if not config.memories.enabled:
+        notes.append("memories.enabled is false: memories and guardrails are not injected")
+    notes += result.notes
+    if result.more:
+        notes.append(f"{result.more:,} more were left out")
+    return replace(result, notes=tuple(notes))
+
+
+def title_line(title: str, text: str) -> str:
+    """A record's title on one line; of a prompt or an answer its text."""
+    line = " ".join((text if title in _SPEAKERS and text.strip() else title or text).split())
+    return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
+
+
+def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> Preview:
+    answer = answer_prompt(root, config, prompt, session=session, task=task)
+    question = recall.human_question(prompt)
+    by_id: dict[str, Row] = {}
+    left_out: list[OmittedRecord] = []
+    if question:
+        seen = usage.seen_records(root, session) if session else set[str]()
+
+        def ask(connection: sqlite3.Connection) -> tuple[list["Row"], list[OmittedRecord]]:
+            keys = [key for reason in answer.reasons if (key := rows.key_of(connection, reason.id)) is not None]
+            shown = lookup.judged(connection, keys)
+            keep = _settings_filter(config, session)
+            omitted = _omitted_by_prompt(connection, question, {*shown}, rows.safe(task), seen, keep)
+            return list(shown.values()), omitted
+
+        shown, left_out = index.ask(root, ask)
+        by_id = {row.id: row for row in shown}
+    items = []
+    for order, reason in enumerate(answer.reasons, 1):
+        if row := by_id.get(reason.id):
+            title = title_line(row.title, row.text)
+            items.append(PreviewItem(order, row.id, row.kind, title, row.text, reason.tokens, reason.why, _area(row)))
+    notes = [] if question or not prompt.strip() else ["no person asks this: hooks do not answer it"]
+    if items and answer.layer < 3:
+        detail = "one line each" if answer.layer == 1 else "beginnings only"
+        notes.append(f"there is no room for all of it: {detail}")
+    return Preview(_budget(config), _cap(config), tuple(items), tuple(left_out), answer.text, tuple(notes))
+
+
+def _area(row: "Row") -> str:
+    return ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
+
+
+def _settings_filter(config: Config, session: str) -> "Filter":
+    choice = config.memories.filter
+    return (
+        lookup.memories(
+            kinds=[kind.value for kind in choice.types],
+            tags=choice.tags,
+            since=_first_day(ids.now().date(), choice.recent),
+            knowledge_only=not config.memories.enabled,
+        ),
+        lookup.observations(not_of=session, not_called=recall.PATH_ONLY_TITLES),
+        lookup.journal(),
+    )
+
+
+def _omitted_by_prompt(
+    connection: sqlite3.Connection,
+    question: str,
+    shown: Collection[int],
+    task: str,
+    seen: Collection[str],
+    keep: "Filter",
+) -> list[OmittedRecord]:
+    """The other records that the ranking finds, the best first, each with the first rule that excludes it."""
+    today = ids.now().date().isoformat()
+    best = rank.rank(connection, question, today=today, keep=lookup.EVERYTHING, limit=_CANDIDATES).best
+    keys = [ranked.row.key for ranked in best]
+    fitting: set[int] = set()
+    for family in range(len(lookup.TABLES)):
+        of_family = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
+        if of_family and rank.is_answer(of_family[0]):
+            fitting.update(ranked.row.key for ranked in rank.gate(of_family, _ANY_NUMBER))
+    visible = lookup.passing(connection, keys, lookup.sight(task)) if task else {*keys}
+    allowed = lookup.passing(connection, keys, keep)
+    shown_sessions = [ranked.row.session for ranked in best if ranked.row.key in shown and ranked.row.session]
+
+    def why_not(row: "Row") -> str:
+        memory_row = _area(row) == "memory"
+        if row.id in seen:
+            return _SEEN
+        if row.key not in visible:
+            return "it belongs to another task that is not finished"
+        if row.title == "prompt" and _area(row) == "observation":
+            return "it is an earlier question, and no answer"
+        if row.key not in allowed:
+            return "the settings leave it out (memories.filter)" if memory_row else "it only names a path"
+        if render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}"):
+            return _INJECTION
+        if row.key not in fitting:
+            return "it does not fit closely enough"
+        if shown_sessions.count(row.session) >= recall.PER_SESSION:
+            return f"{recall.PER_SESSION} records of its session are shown already"
+        return f"the best {recall.MOST} are shown" if len(shown) >= recall.MOST else _NO_ROOM
+
+    omitted = []
+    for row in (ranked.row for ranked in best if ranked.row.key not in shown):
+        entry = render.entry(3, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
+        omitted.append(OmittedRecord(row.id, title_line(row.title, row.text), estimate(entry), why_not(row)))
+    return omitted
+
+
+def _preview_start(root: Path, config: Config, task: str, session: str) -> Preview:
+    made = brief_session(root, config, session, resumed=bool(session), task=task)
+    rules, learned = _curated(root)
+    records = {record.id: record for record in (*rules, *learned)}
+    rule_ids = {record.id for record in rules}
+    uses = usage.usefulness(root)
+    positions = {shown.id: made.text.find(f"[{shown.id}]") for shown in made.records}
+    items = []
+    for order, shown in enumerate(sorted(made.records, key=lambda shown: positions[shown.id]), 1):
+        name, record = shown.id, records.get(shown.id)
+        area = "guardrails" if name in rule_ids else "memories" if record is not None else "sessions"
+        text = record.text if record is not None else _entry_at(made.text, positions[name])
+        title, kind = (record.title, record.kind.value) if record is not None else ("", "session")
+        used = [f"referred to in {uses[name][1]} of {uses[name][0]} session(s)"] if name in uses else []
+        why = (*_REASONS[area], *used)
+        items.append(PreviewItem(order, name, kind, title_line(title, text), text, shown.tokens, why, area))
+    seen = usage.seen_records(root, session) if session else set[str]()
+    excluded = dict.fromkeys(seen, _SEEN)
+    left_out, more = _omitted_records(config, [*rules, *learned], {item.id for item in items}, excluded, uses)
+    summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
+    notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
+    if made.has_skill:
+        notes.append("the skill, which explains how to use memory, is injected once")
+    budget = _budget(config) + summary_tokens
+    return Preview(budget, _cap(config), tuple(items), left_out, made.text, tuple(notes), more)
+
+
+def _entry_at(text: str, position: int) -> str:
+    """The entry at a position of a brief or a prompt."""
+    if position < 0:
+        return ""
+    lines = text[text.rfind("\n", 0, position) + 1 :].split("\n")
+    ends = (at for at, line in enumerate(lines) if at and line.strip() and not line.startswith("  "))
+    return "\n".join(lines[: next(ends, len(lines))]).removeprefix("- ").rstrip()
+
+
+def _omitted_records(
+    config: Config,
+    records: Sequence[Record],
+    shown: Collection[str],
+    excluded: Mapping[str, str],
+    uses: Mapping[str, tuple[int, int]],
+) -> tuple[tuple[OmittedRecord, ...], int]:
+    """The curated records that are not shown, the most useful first, and how many more there are."""
+    choice, today = config.memories.filter, ids.now().date()
+    allowed: set[str] = set()
+    if config.memories.inject is Inject.AUTO and config.memories.enabled:
+        filters = brief.filter_memories(
+            records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today
+        )
+        allowed = {record.id for record in filters}
+    others = [records[at] for at in brief.by_use(records, uses) if records[at].id not in shown]
+    omitted = []
+    for record in others[:MOST_LEFT_OUT]:
+        if record.id in excluded:
+            why = excluded[record.id]
+        elif record.id not in allowed:
+            why = "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
+        elif render.withheld(record.origin.by, f"{record.title}\n{record.text}\n{' '.join(record.tags)}"):
+            why = _INJECTION
+        else:
+            why = _NO_ROOM
+        kind, created = record.kind.value, record.created_at
+        cost = estimate(render.entry(3, record.id, kind, record.title, record.text, created, record.tags))
+        omitted.append(OmittedRecord(record.id, title_line(record.title, record.text), cost, why))
+    return tuple(omitted), len(others) - len(omitted)
+
+
+def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
+    """The prompt of the next iteration on a task, or of the first one on a goal."""
+    from ralph.app import loop_prompt  # noqa: PLC0415 - a session's start loads this module
+    from ralph.app.tasks import board  # noqa: PLC0415 - as above
+    from ralph.loop.state import Run  # noqa: PLC0415 - as above
+    from ralph.model.work import Task  # noqa: PLC0415 - as above
+
+    if not task and not prompt.strip():
+        raise UsageError("there is nothing to work on", hint="name a task, or type a goal")
+    goal, _, rest = prompt.strip().partition("\n")
+    work = board.find(root, task).task if task else Task("t-000000", goal, rest)
+    text = loop_prompt.build(root, config, Run("run-00000000", work.title), work, (), config.loop.max_iterations)
+    rules, learned = _curated(root)
+    records = {record.id: record for record in (*rules, *learned)}
+    items: list[PreviewItem] = []
+    for order, match in enumerate(_RECORD_ID.finditer(text), 1):
+        name, record = match[1], records.get(match[1])
+        block = _entry_at(text, match.start() + len("- "))
+        area = (_HEADING.findall(text, 0, match.start()) or [""])[-1]
+        kind = record.kind.value if record is not None else area.lower()
+        content = record.text if record is not None else block
+        title = title_line(record.title if record is not None else "", content)
+        items.append(PreviewItem(order, name, kind, title, content, estimate(block), _REASONS.get(area, ()), area))
+    current = {record.id for curated in (rules, learned) for record in memory.current(curated)}
+    excluded = dict.fromkeys(records.keys() - current, "it is out of date, or another record supersedes it")
+    left_out, more = _omitted_records(config, [*rules, *learned], {item.id for item in items}, excluded, {})
+    budget = int(config.context.window * config.loop.context_budget)
+    return Preview(budget, budget, tuple(items), left_out, text, tuple(_section_costs(text)), more)
+
+
+def _section_costs(text: str) -> Iterable[str]:
+    parts = _HEADING.split(text)
+    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
+        yield f"{heading}: {estimate(body):,} tokens"
