@@ -1,9 +1,8 @@
-"""`ralph doctor`: everything odd in a project's memory files, and what to do about it.
+"""`ralph doctor`: find problems in a project's files and hooks, and repair what is safe to repair.
 
-Reads every file that Ralph knows through its codec and collects the codec's Problems, then looks
-at what no codec sees: links, permissions, leftovers of killed writers, a second store below the
-root, the config, the hooks. `fix` mends only what is safe (duplicate ids, leftovers, permissions,
-missing sections, the count of failures) and keeps a backup of every file whose text it changes.
+Every file that Ralph knows is read through its codec, which reports its Problems. Then come the checks that no codec
+can make: links, permissions, leftovers of killed writers, a second store below the root, worktrees, hooks. `fix`
+keeps a backup of every file whose text it changes.
 """
 
 import os
@@ -11,6 +10,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from ralph import paths
 from ralph.app import hook_state, superseded
@@ -31,8 +31,9 @@ from ralph.model import ids
 from ralph.store import files
 from ralph.store.library import Collection, Library
 
+FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
-"""Folders that are never searched for a second store."""
+"""Folders that are not searched for a second store."""
 
 _MAX_FOLDERS = 20_000
 _LEVELS = {"error": 0, "warning": 1, "note": 2}
@@ -40,7 +41,7 @@ _LEVELS = {"error": 0, "warning": 1, "note": 2}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One odd thing: a Problem and the file it is in."""
+    """A problem and the file it is in."""
 
     path: Path
     problem: Problem
@@ -54,14 +55,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing that `fix` did, and the copy of the file as it was, if its text changed."""
+    """One repair, and the copy of the file as it was, if its text changed."""
 
     path: Path
     what: str
     backup: Path | None = None
 
 
-FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}
+def _finding(path: Path, what: str, hint: str, level: str, code: str, line: int = 1) -> Finding:
+    return Finding(path, Problem(line, what, hint, level, code), code in FIXABLE)
 
 
 def examine(
@@ -72,51 +74,44 @@ def examine(
     env: Mapping[str, str] | None = None,
     logs: bool = True,
 ) -> list[Finding]:
-    """Everything odd, the files in order, each file's findings by line; `env` says where hosts keep their settings.
+    """Return all problems by file and line; `env` says where hosts keep their settings.
 
-    Without `logs` their lines are not read: there may be thousands of files.
+    Without `logs` the lines of logs are not read: there may be thousands of files.
     """
-    found: list[Finding] = []
-    for path, problems in _read_everything(root, logs=logs):
-        found += [Finding(path, problem, problem.code in FIXABLE) for problem in problems]
-    found += _across_files(root)
-    found += _check_links(root)
-    found += _leftovers(root)
-    found += _permissions(root)
-    found += _second_stores(root)
-    found += _not_folders(root)
-    found += _tracked_by_git(root)
-    found += _worktrees(root)
-    elsewhere = (*hook_state.find_problems(root, env or {}), *superseded.circle_problems(root))
-    found += [Finding(path, each, each.code in FIXABLE) for path, each in elsewhere]
+    findings = list(_check_files(root, logs=logs))
+    for check in (
+        _check_ids, _check_links, _leftovers, _permissions, _second_stores, _not_folders, _not_ignored, _worktrees
+    ):  # fmt: skip
+        findings += check(root)
+    others = (*hook_state.find_problems(root, env or {}), *superseded.circle_problems(root))
+    findings += [Finding(path, problem, problem.code in FIXABLE) for path, problem in others]
     if secrets:
-        found += _secrets(root, custom)
-    return sorted(found, key=lambda one: (str(one.path), one.problem.line, _LEVELS[one.problem.level]))
+        findings += [finding for path in files_to_scan(root) for finding in secrets_in(path, custom)]
+    return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
 
 
 def fix(root: Path) -> list[Repair]:
-    """Mend what is safe to mend."""
+    """Repair what is safe to repair."""
     library = Library(root)
-    done: list[Repair] = []
-    for shelf in _shelves(library):
-        for path, _ in library.documents(shelf):
-            done += _repair_file(root, path, shelf)
+    repairs: list[Repair] = []
+    for collection in _readable_collections(library):
+        for path, _ in library.documents(collection):
+            repairs += _repair_file(root, path, collection)
     for finding in _leftovers(root):
         with files.lock(finding.path):
             files.delete(finding.path)
-        done.append(Repair(finding.path, "removed a leftover of a writer that was killed"))
+        repairs.append(Repair(finding.path, "removed a leftover of a writer that was killed"))
     for finding in _permissions(root):
         files.restrict(finding.path)
-        done.append(Repair(finding.path, "made it readable by its owner only"))
-    counted = hook_state.reset_failures(root)
-    if counted is not None:
-        what = f"set the count of failures back ({counted})"
-        done.append(Repair(hook_state.failures_file(root), what))
-    return done
+        repairs.append(Repair(finding.path, "made it readable by its owner only"))
+    failures = hook_state.reset_failures(root)
+    if failures is not None:
+        repairs.append(Repair(hook_state.failures_file(root), f"set the count of failures back ({failures})"))
+    return repairs
 
 
-def _repair_file(root: Path, path: Path, shelf: Collection) -> list[Repair]:
-    document = parse_memories(files.read(path) or "", shelf.layout)
+def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]:
+    document = parse_memories(files.read(path) or "", collection.layout)
     if document.has_conflict:
         return []  # the merge comes first: a person decides which side's entries stay
     codes = {problem.code for problem in document.problems}
@@ -130,32 +125,39 @@ def _repair_file(root: Path, path: Path, shelf: Collection) -> list[Repair]:
     copy = backup(path, root)
 
     def edit(text: str) -> str:
-        document = parse_memories(text, shelf.layout).with_unique_ids(ids.mint_like)
+        document = parse_memories(text, collection.layout).with_unique_ids(ids.mint_like)
         return str(document.with_all_sections() if "missing-section" in codes else document)
 
     files.update(path, edit, root=root)
     return [Repair(path, "; ".join(what), copy)]
 
 
-def _read_everything(root: Path, *, logs: bool) -> Iterator[tuple[Path, Sequence[Problem]]]:
-    """Every file that has a codec, with what the codec found odd."""
+def _check_files(root: Path, *, logs: bool) -> Iterator[Finding]:
+    """Yield what the codecs report about their files, and the files that cannot be read."""
     library = Library(root)
-    for shelf in _shelves(library):
-        for path, document in library.documents(shelf):
-            yield path, document.problems
-    for path in (*paths.memories_files(root), *paths.guardrails_files(root)):
-        yield path, _unreadable(path)
-    for path, look in _other_files(root, logs=logs):
-        problems = _unreadable(path)
-        text = None if problems else files.read(path)
-        yield path, problems if text is None else look(text)
+    problems: list[tuple[Path, Sequence[Problem]]] = [
+        (path, document.problems)
+        for collection in _readable_collections(library)
+        for path, document in library.documents(collection)
+    ]
+    problems += [(path, _unreadable(path)) for path in _curated_files(root)]
+    for path, parse in _other_files(root, logs=logs):
+        unreadable = _unreadable(path)
+        text = None if unreadable else files.read(path)
+        problems.append((path, unreadable if text is None else parse(text).problems))
+    for path, some in problems:
+        yield from (Finding(path, problem, problem.code in FIXABLE) for problem in some)
 
 
-def _shelves(library: Library) -> list[Collection]:
-    """The shelves without the places that cannot be read, so that one of them does not hide the rest."""
+def _curated_files(root: Path) -> list[Path]:
+    return [*paths.memories_files(root), *paths.guardrails_files(root)]
+
+
+def _readable_collections(library: Library) -> list[Collection]:
+    """Return the collections without files that cannot be read, so that one of them does not hide the rest."""
     return [
-        replace(shelf, places=tuple(place for place in shelf.places if not _unreadable(place)))
-        for shelf in (library.memories, library.guardrails)
+        replace(collection, places=tuple(path for path in collection.places if not _unreadable(path)))
+        for collection in (library.memories, library.guardrails)
     ]
 
 
@@ -167,212 +169,170 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, Callable[[str], Sequence[Problem]]]]:
-    for path in sorted(paths.knowledge_folder(root).glob("*.md")):
-        yield path, lambda text: parse_knowledge(text).problems
-    yield paths.global_patterns(root), lambda text: parse_patterns(text).problems
-    for path in paths.progress_files(root):
-        yield path, lambda text: parse_progress(text).problems
+class _Parsed(Protocol):
+    @property
+    def problems(self) -> Sequence[Problem]: ...
+
+
+def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, Callable[[str], _Parsed]]]:
     tasks = paths.tasks_folder(root)
-    for path in sorted(tasks.glob("*/task.json")):
-        yield path, lambda text: parse_task(text).problems
-    for path in sorted(tasks.glob("*/prd.json")):
-        yield path, lambda text: parse_prd(text).problems
-    for path in sorted(tasks.glob("*/progress.txt")):
-        yield path, lambda text: parse_progress(text).problems
-    for path in sorted(tasks.glob("*/memory/insights.json")):
-        yield path, lambda text: parse_insights(text).problems
-    for path in sorted(paths.log_folder(root).rglob("*.jsonl")) if logs else ():
-        yield path, lambda text: parse_log(text).problems
+    groups: list[tuple[Iterable[Path], Callable[[str], _Parsed]]] = [
+        (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
+        ([paths.global_patterns(root)], parse_patterns),
+        (paths.progress_files(root), parse_progress),
+        (sorted(tasks.glob("*/task.json")), parse_task),
+        (sorted(tasks.glob("*/prd.json")), parse_prd),
+        (sorted(tasks.glob("*/progress.txt")), parse_progress),
+        (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
+        (sorted(paths.log_folder(root).rglob("*.jsonl")) if logs else [], parse_log),
+    ]
+    return ((path, parse) for group, parse in groups for path in group)
 
 
-def _across_files(root: Path) -> Iterable[Finding]:
-    """One id in two files of a shelf."""
+def _check_ids(root: Path) -> Iterator[Finding]:
+    """Find one id in two files of a collection."""
     library = Library(root)
-    for shelf in _shelves(library):
+    for collection in _readable_collections(library):
         first: dict[str, Path] = {}
-        for stored in library.read(shelf):
+        for stored in library.read(collection):
             other = first.setdefault(stored.record.id, stored.path)
             if other != stored.path:
                 what = f"the id {stored.record.id} is also in {paths.shown(other, root)}"
                 hint = "delete one of the two, or give it another id"
-                yield Finding(stored.path, Problem(stored.line, what, hint, "error", "id-in-two-files"))
+                yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
 
 
-def _check_links(root: Path) -> Iterable[Finding]:
-    state = paths.main_checkout(root)
-    boundary = paths.state_boundary(root)
-    ours = (
+def _check_links(root: Path) -> Iterator[Finding]:
+    main, boundary = paths.main_checkout(root), paths.state_boundary(root)
+    folders = (
         (paths.ralph_folder(root), root),
         (root / ".agent", root),
-        (paths.ralph_folder(state), state),
+        (paths.ralph_folder(main), main),
         (paths.log_folder(root), boundary),
         (paths.index_file(root), boundary),
     )
-    for folder, top in dict.fromkeys(ours):
+    for folder, top in dict.fromkeys(folders):
         if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(top)):
             hint = "hooks record nothing through such a link: make it a folder of the project"
-            yield Finding(
-                folder, Problem(1, f"a link that leads outside, to {folder.readlink()}", hint, "error", "bad-link")
-            )
-    for path in (*paths.memories_files(root), *paths.guardrails_files(root)):
-        if path.is_symlink():
-            try:
-                files.target(path, root)
-            except RalphError as error:
-                yield Finding(path, Problem(1, error.message.partition(": ")[2], error.hint, "error", "bad-link"))
-            else:
-                yield Finding(
-                    path,
-                    Problem(
-                        1,
-                        f"a symbolic link to {path.readlink()}",
-                        "git merges may replace it by its text; a real file is safer",
-                        "note",
-                        "link",
-                    ),
-                )
+            yield _finding(folder, f"a link that leads outside, to {folder.readlink()}", hint, "error", "bad-link")
+    for path in filter(Path.is_symlink, _curated_files(root)):
+        try:
+            files.target(path, root)
+        except RalphError as error:
+            yield _finding(path, error.message.partition(": ")[2], error.hint, "error", "bad-link")
+        else:
+            hint = "git merges may replace it by its text; a real file is safer"
+            yield _finding(path, f"a symbolic link to {path.readlink()}", hint, "note", "link")
 
 
 def _leftovers(root: Path) -> list[Finding]:
-    what = "left by a writer that was killed"
     hint = "run `ralph doctor --fix` to remove it"
     return [
-        Finding(path, Problem(1, what, hint, "warning", "leftover"), fixable=True)
+        _finding(path, "left by a writer that was killed", hint, "warning", "leftover")
         for folder in paths.written_folders(root)
         for path in files.leftovers(folder)
-        if _is_ours(path, root)
+        if _is_inside(path, root)
     ]
 
 
 def _permissions(root: Path) -> list[Finding]:
-    state = paths.state_folder(root)
     trees = paths.tree_caches(root).glob("*/ralph.db*")
-    private = [*paths.log_folder(root).rglob("*.jsonl"), *state.glob("ralph.db*"), *trees]
+    private = [*paths.log_folder(root).rglob("*.jsonl"), *paths.state_folder(root).glob("ralph.db*"), *trees]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in sorted(private) if path.is_file()}
+    hint = "run `ralph doctor --fix` to make it 600"
     return [
-        Finding(
-            path,
-            Problem(
-                1,
-                f"others may read it (mode {stat.S_IMODE(path.stat().st_mode):o})",
-                "run `ralph doctor --fix` to make it 600",
-                "warning",
-                "permissions",
-            ),
-            fixable=True,
-        )
-        for path in sorted(private)
-        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077 and _is_ours(path, root)
+        _finding(path, f"others may read it (mode {mode:o})", hint, "warning", "permissions")
+        for path, mode in modes.items()
+        if mode & 0o077 and _is_inside(path, root)
     ]
 
 
-def _is_ours(path: Path, root: Path) -> bool:
-    """Whether a file is in the project; what a link leads to outside of it is not ours to mend."""
+def _is_inside(path: Path, root: Path) -> bool:
+    """Whether a file is in the project; the target of a link outside of it is not ours to repair."""
     tops = (os.path.realpath(top) for top in (root, paths.main_checkout(root), paths.state_boundary(root)))
     return any(Path(os.path.realpath(path)).is_relative_to(top) for top in tops)
 
 
 def _not_folders(root: Path) -> list[Finding]:
-    """Files where a folder of ours should be: nothing below them can be read or written."""
-    wanted = {place.parent for place in (*paths.memories_files(root), *paths.guardrails_files(root))}
     hint = "move it away, then run `ralph init`"
     return [
-        Finding(path, Problem(1, "is a file, but a folder is needed here", hint, "error", "no-folder"))
-        for path in sorted(wanted)
-        if path.exists() and not path.is_dir()
+        _finding(folder, "is a file, but a folder is needed here", hint, "error", "no-folder")
+        for folder in sorted({path.parent for path in _curated_files(root)})
+        if folder.exists() and not folder.is_dir()
     ]
 
 
-def _tracked_by_git(root: Path) -> list[Finding]:
+def _not_ignored(root: Path) -> list[Finding]:
     missing = not_ignored(root)
     if not missing:
         return []
     what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
-    return [Finding(paths.gitignore(root), Problem(1, what, "add these lines to it", "warning", "not-ignored"))]
+    return [_finding(paths.gitignore(root), what, "add these lines to it", "warning", "not-ignored")]
 
 
 def _worktrees(root: Path) -> list[Finding]:
-    """What is wrong with the worktrees of tasks, and indexes of some that are gone."""
+    """Find problems of the worktrees of tasks, and indexes of worktrees that are gone."""
     folder = paths.main_checkout(root) / worktree.FOLDER
-    wrong = [
-        Finding(folder, Problem(1, each.what, each.hint, "warning", "worktree")) for each in worktree.problems(root)
-    ]
     what, hint = "the index of a worktree that is gone", "`ralph index prune --yes` removes it"
-    stale = [Finding(each.path, Problem(1, what, hint, "note", "worktree-index")) for each in indexes.stale(root)]
-    return [*wrong, *stale]
+    return [
+        *(_finding(folder, item.what, item.hint, "warning", "worktree") for item in worktree.problems(root)),
+        *(_finding(item.path, what, hint, "note", "worktree-index") for item in indexes.stale(root)),
+    ]
 
 
-def _second_stores(root: Path) -> Iterable[Finding]:
-    """Stores that a command made in a sub-folder: what they hold is not read from here."""
-    own = {place.parent for place in (*paths.memories_files(root), *paths.guardrails_files(root))} | {root}
-    worktrees = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
-    for number, (folder, names, plain) in enumerate(os.walk(root)):
-        here = Path(folder)
+def _second_stores(root: Path) -> Iterator[Finding]:
+    """Find stores that a command created in a sub-folder: the project does not read them."""
+    own = {path.parent for path in _curated_files(root)} | {root}
+    skipped = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
+    for number, (name, folders, names) in enumerate(os.walk(root)):
+        folder = Path(name)
         if number > _MAX_FOLDERS:
             return
-        if here != root and ".git" in (*names, *plain):
-            names.clear()  # a repository or a worktree of its own
+        if folder != root and ".git" in (*folders, *names):
+            folders.clear()  # a repository or a worktree of its own
             continue
-        names[:] = sorted(name for name in names if name not in SKIPPED and here / name not in worktrees)
-        if here in own or not paths.is_store(here):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and folder / name not in skipped)
+        if folder in own or not paths.is_store(folder):
             continue
-        for name in ("memories.md", "guardrails.md"):
-            if name in plain:
-                yield Finding(
-                    here / name,
-                    Problem(
-                        1,
-                        "a second store: it is not read from the project's root",
-                        f"move its entries into the project's own {name}, then delete it",
-                        "warning",
-                        "second-store",
-                    ),
-                )
-
-
-def _secrets(root: Path, custom: Sequence[str]) -> Iterable[Finding]:
-    for path in files_to_scan(root):
-        yield from secrets_in(path, custom)
+        for name in {"memories.md", "guardrails.md"} & set(names):
+            hint = f"move its entries into the project's own {name}, then delete it"
+            what = "a second store: it is not read from the project's root"
+            yield _finding(folder / name, what, hint, "warning", "second-store")
 
 
 def files_to_scan(root: Path) -> list[Path]:
-    """Every file in which a secret may stand, those that people write first, each once; copies of them as well."""
+    """Return every file that may contain a secret, those that people write first, each once; their backups too."""
     library = Library(root)
-    shelves = [path for shelf in (library.memories, library.guardrails) for path in shelf.places]
-    others = [path for path, _ in _other_files(root)]
-    places = [*shelves, paths.scratchpad(root), *others]
+    candidates = [path for collection in (library.memories, library.guardrails) for path in collection.places]
+    candidates += [paths.scratchpad(root), *(path for path, _ in _other_files(root))]
     names: dict[Path, set[str]] = {}
-    for place in places:
-        names.setdefault(place.parent, set()).add(place.name)
-    copies = [copy for folder in names for copy in sorted(folder.glob("*.bak*")) if _copy_name(copy) in names[folder]]
-    return [place for place in (*_unique_files(places), *copies) if place.exists()]
-
-
-def _copy_name(copy: Path) -> str:
-    """The name of the file that a backup is of."""
-    return copy.name.partition(".bak")[0]
+    for path in candidates:
+        names.setdefault(path.parent, set()).add(path.name)
+    backups = [
+        copy
+        for folder in names
+        for copy in sorted(folder.glob("*.bak*"))
+        if copy.name.partition(".bak")[0] in names[folder]
+    ]
+    unique = list({os.path.realpath(path): path for path in reversed(candidates)}.values())[::-1]
+    return [path for path in (*unique, *backups) if path.exists()]
 
 
 def secrets_in(path: Path, custom: Sequence[str]) -> list[Finding]:
-    """What looks like a secret in a file; nothing where it cannot be read, which is told elsewhere."""
+    """Return what looks like a secret in a file; a file that cannot be read is reported elsewhere."""
     hint = "change the secret where it is used, then remove it here and from git history"
     text = "" if _unreadable(path) else files.read(path) or ""
     return [
-        Finding(path, Problem(found.line, f"looks like a secret ({found.kind})", hint, "error", "secret"))
-        for found in privacy.find_secrets(text, custom)
+        _finding(path, f"looks like a secret ({secret.kind})", hint, "error", "secret", secret.line)
+        for secret in privacy.find_secrets(text, custom)
     ]
 
 
-def _unique_files(places: Iterable[Path]) -> list[Path]:
-    """Without a second name of the same file."""
-    return list({os.path.realpath(place): place for place in reversed(list(places))}.values())[::-1]
-
-
 def config_finding(root: Path, complaint: ConfigProblem, level: str = "warning") -> Finding:
-    """A complaint about the config as a finding; one about a variable stands at the project's settings."""
+    """Return a problem of the config as a finding; one of an environment variable is reported at the settings file."""
     place = complaint.place
     if not place.line:
         hint = "see `ralph config show --origin`"
-        return Finding(paths.config_file(root), Problem(1, complaint.message, hint, level, "config"))
+        return _finding(paths.config_file(root), complaint.message, hint, level, "config")
     hint = "see `ralph config show --origin` and docs/config.md"
-    return Finding(root / place.where, Problem(place.line, complaint.what, hint, level, "config"))
+    return _finding(root / place.where, complaint.what, hint, level, "config", place.line)
