@@ -1,13 +1,9 @@
-"""`ralph forget`: take what must not be remembered out of every file, log, index and vector.
+"""`ralph forget`: remove records from every file, log, index and vector.
 
-What is forgotten may be a secret, so there is no tombstone and no backup. First a plan: what of each file
-would go, worked out on its text by the same function that later runs under the file's lock. Entries go
-through their codecs, with an iteration's entry in the journal also its block in the task's progress.txt; lines of a
-log are cut out one by one, raw events whole, with the summary of the session (it may quote them) and what the ledger
-says of them. Then the index is made anew from the files, since a deleted row's bytes stay in a database that is only
-brought up to date, and vectors without a record go. Whatever Ralph cannot or must not change (prose, tasks, backups)
-is told with file and line. `--before` and `--session` mean what happened, never what somebody decided to keep.
-`tests/app/test_forget.py` looks for the forgotten bytes in everything that is left.
+What is forgotten may be a secret, so there is no backup and nothing readable stays. A plan comes first; the same
+functions then run under each file's lock. Entries go through their codecs; lines of logs are cut out one by one, with
+the session's summary, which may quote them. The index is rebuilt, because the bytes of deleted rows stay in a
+database. What Ralph must not change (prose, tasks, backups) is reported with file and line.
 """
 
 import json
@@ -35,10 +31,8 @@ from ralph.store.index import Progress
 from ralph.store.sources import EVENT, Format, Source, name_of, sources
 from ralph.store.vectors import VectorCache
 
-# NOTE: Which lines of which logs are forgotten, and cutting them out: the part of `ralph forget` that knows
-
 Test = Callable[[Mapping[str, object], str], bool]
-"""Whether an object of a log goes: its members, and its text."""
+"""Whether an object of a log is removed, given its members and its text."""
 
 _BLANK = " \t\r"
 _NO_CONTENT = {
@@ -46,7 +40,7 @@ _NO_CONTENT = {
     "payload": frozenset("hook_event_name permission_mode session_id prompt_id turn_id tool_use_id".split()),
     "origin": frozenset("by session agent".split()),
 }
-"""Members whose values are ours or the host's own words and ids: of a line itself, and of two of its parts."""
+"""Members without user content, of a line and of two of its parts."""
 _OWNER_MEMBERS = ("session", "run")
 _LEDGER = ("injection", "used")
 _DERIVED = ("summary", "tags", "messages")
@@ -56,7 +50,7 @@ _MAX_KEY = 24
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What is to be forgotten; one of the four."""
+    """What to forget: exactly one of the four."""
 
     ids: tuple[str, ...] = ()
     session: str = ""
@@ -66,7 +60,7 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenRecord:
-    """One thing that goes: where it stands, its id if it has one, what it is and how it begins."""
+    """A record or line that is removed: its location, id, description and beginning."""
 
     path: Path
     line: int
@@ -77,7 +71,7 @@ class ForgottenRecord:
 
 @dataclass(frozen=True, slots=True)
 class RemovedObject:
-    """One object that was cut out: its line, type, members and text."""
+    """An object of a log: its line, type, members and text."""
 
     line: int
     type: str
@@ -87,7 +81,7 @@ class RemovedObject:
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """A log without what goes, and what that was; `summaries` are the lines whose derived parts went."""
+    """A log after the cut and what was removed; `summaries` are lines that lost their derived members."""
 
     text: str
     gone: tuple[RemovedObject, ...] = ()
@@ -101,10 +95,7 @@ class LogCut:
 
 
 def cut_log(text: str, goes: Test, is_part: Callable[[str], bool], *, emptied: bool = False) -> LogCut:
-    """The log without the objects that go, and without the half lines that may be parts of them.
-
-    `emptied`: a log in which nothing but lines about sessions or runs is left goes, too.
-    """
+    """Remove objects, and torn lines that may be parts of them; with `emptied`, also a log that has no records left."""
     document = parse_log(text)
     objects = [RemovedObject(each.line, each.type, each.value, text[each.start : each.end]) for each in document.lines]
     places = [(each.start, each.end) for each in document.lines]
@@ -137,7 +128,6 @@ def _select(objects: Sequence[RemovedObject], chosen: Collection[int]) -> tuple[
 
 
 def _is_removed(each: RemovedObject, goes: Test) -> bool:
-    """Whether an object goes whole; a session's line only for what it says by itself."""
     if not goes(each.value, each.text):
         return False
     new = _without_content(each)
@@ -145,7 +135,7 @@ def _is_removed(each: RemovedObject, goes: Test) -> bool:
 
 
 def _without_content(each: RemovedObject) -> str:
-    """A session's line without what is made of observations; "" when it holds none, or is another line."""
+    """Return a session's line without its derived members; "" for other lines and when it has none."""
     if each.type != "session" or not any(name in each.value for name in _DERIVED):
         return ""
     rest = {name: value for name, value in each.value.items() if name not in (*_DERIVED, "v", "type")}
@@ -153,7 +143,6 @@ def _without_content(each: RemovedObject) -> str:
 
 
 def _splice(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """The text with these places replaced, and without the lines that then hold nothing."""
     pieces: list[str] = []
     kept = 0
     for start, end, new in changes:
@@ -168,12 +157,12 @@ def _splice(text: str, changes: list[tuple[int, int, str]]) -> str:
 
 
 def is_record(value: Mapping[str, object]) -> bool:
-    """Whether an object of a log is a record."""
+    """Return whether an object of a log is a record."""
     return value.get("type") in _FAMILIES
 
 
 def session_of(value: Mapping[str, object]) -> str:
-    """The session that an object of a log belongs to."""
+    """Return the session that an object of a log belongs to."""
     if value.get("type") == "session":
         return _string(value.get("id"))
     if "session" in value:
@@ -185,7 +174,7 @@ def session_of(value: Mapping[str, object]) -> str:
 
 
 def time_of(value: Mapping[str, object]) -> str:
-    """When an object of a log was written, as far as it says."""
+    """Return when an object of a log was written, or ""."""
     return _string(value.get("at")) or _string(value.get("created_at"))
 
 
@@ -194,11 +183,11 @@ def _string(found: object) -> str:
 
 
 class _Members(list[tuple[str, object]]):
-    """A JSON object as it is written: a member that stands twice is there twice."""
+    """A JSON object as a list of members, so that a repeated member is kept."""
 
 
 def text_values(piece: str) -> Iterator[str]:
-    """Every text that an object of a log holds as content, decoded."""
+    """Yield every text that an object of a log has as content, decoded."""
     waiting: list[tuple[object, frozenset[str]]] = [(json.loads(piece, object_pairs_hook=_Members), _NO_CONTENT[""])]
     none: frozenset[str] = frozenset()
     while waiting:
@@ -216,17 +205,14 @@ def text_values(piece: str) -> Iterator[str]:
 
 
 def record_texts(record: Record) -> Iterator[str]:
-    """Every text that a record holds as content."""
+    """Yield every text that a record has as content."""
     yield from (record.title, record.text, *record.tags, *record.origin.files)
     if record.extra:
         yield from text_values(json.dumps({"extra": dict(record.extra)}, default=str))
 
 
-# --- lines of logs -----------------------------------------------------------------------------
-
-
 class ForgetLogs:
-    """Which objects of which logs go; the index knows where the records of raw events stand."""
+    """Selects objects of logs; the index knows the lines of the records that raw events became."""
 
     def __init__(self, root: Path, wanted: ForgetRequest, connection: sqlite3.Connection) -> None:
         self.root, self.connection = root, connection
@@ -246,31 +232,30 @@ class ForgetLogs:
             self.raw[path] = {text[each.start : each.end] for each in raw}
 
     def _retired(self, names: Sequence[str]) -> Iterator[str]:
-        """The ids of bodies that were replaced by what these ids mean."""
+        """Yield the ids of the earlier versions of these records."""
         for record in rows.records(self.connection, rows.retired_keys(self.connection)).values():
             if any(link.relation == "superseded_by" and link.target in names for link in record.links):
                 yield record.id
 
     def _look_up(self, name: str) -> None:
-        """Note in which lines of which logs an id's records stand."""
         for place, number in rows.places(self.connection, rows.keys_of(self.connection, name)).values():
             self.found.add(name)
             if place in self.sources:
                 self.lines[self.sources[place]].add(number)
 
     def paths(self) -> list[Path]:
-        """The logs in which something may go."""
+        """Return the logs to look into."""
         everything = sorted(paths.log_folder(self.root).rglob("*.jsonl"))
         if not self.wanted.ids:
             return everything
         return [path for path in everything if path in self.lines or path.name == "injections.jsonl"]
 
     def edit(self, path: Path) -> Callable[[str], str]:
-        """The change of a log, for whatever text it has then."""
+        """Return the function that cuts a log, whatever its text is by then."""
         return lambda text: self.cut(path, text).text
 
     def cut(self, path: Path, text: str) -> LogCut:
-        """A log without what goes."""
+        """Cut a log."""
         wanted, raw = self.wanted, self.raw.get(path, set())
         whole = bool(wanted.session) and path.stem == wanted.session
         names = [f'"id":{gap}{json.dumps(name, ensure_ascii=False)}' for name in wanted.ids for gap in ("", " ")]
@@ -291,8 +276,8 @@ class ForgetLogs:
 
         return cut_log(text, goes, is_part, emptied=bool(wanted.session or wanted.before))
 
-    def told(self, path: Path, done: LogCut) -> Iterator[ForgottenRecord]:
-        """What goes of a log, in words; what a raw event means, the index knows."""
+    def describe(self, path: Path, done: LogCut) -> Iterator[ForgottenRecord]:
+        """Describe what is removed from a log."""
         events = {each.line for each in done.gone if each.type == EVENT}
         held = self._records(path, events) if events else {}
         for each in done.gone:
@@ -318,36 +303,35 @@ class ForgetLogs:
 
 
 def _has_name(value: Mapping[str, object], names: Sequence[str]) -> bool:
-    """Whether an object of a log is one of these records, or what the ledger says of one."""
     member = "id" if is_record(value) else "record" if value.get("type") in _LEDGER else ""
     return bool(member) and value.get(member) in names
 
 
 def escaped_forms(words: str) -> set[str]:
-    """How a text may stand in a file: as it is, and in the two manners of JSON."""
+    """Return a text as it may be stored in a file: plain, and in both JSON escapings."""
     found = {words, json.dumps(words)[1:-1], json.dumps(words, ensure_ascii=False)[1:-1]}
     return {shape.casefold() for shape in found} if words else set()
 
 
 def record_preview(record: Record) -> str:
-    """How a record begins, title first."""
+    """Return the beginning of a record, title first."""
     return text_preview(f"{record.title}: {record.text}" if record.title else record.text)
 
 
 def text_preview(words: str) -> str:
-    """As much of a text as a preview needs."""
+    """Return as much of a text as a preview needs."""
     return words[:2000]
 
 
 _MIN_NEEDLE = 12
-"""Characters: a shorter line of a forgotten text proves nothing about a backup."""
+"""Characters: a shorter line of a forgotten text may be in a backup by chance."""
 _BY_HAND = "edit it by hand"
 _BACKUP = "a backup; delete it when it is no longer needed"
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What Ralph does not remove by itself: where it is, and what to do."""
+    """What Ralph does not remove by itself, and what to do about it."""
 
     path: Path
     line: int
@@ -357,7 +341,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class _FileChange:
-    """One file that changes: the edit, the text that it gives now, and whether it goes when nothing is left in it."""
+    """A file to change: the edit, its present result, and whether an empty file is deleted."""
 
     path: Path
     edit: Callable[[str], str]
@@ -367,7 +351,7 @@ class _FileChange:
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
-    """Exactly what goes, in which files, and what stays to be done by hand."""
+    """What is removed, from which files, and what is left to do by hand."""
 
     vanishing: tuple[ForgottenRecord, ...]
     left: tuple[Leftover, ...]
@@ -375,12 +359,12 @@ class ForgetPlan:
 
     @property
     def whole_files(self) -> tuple[Path, ...]:
-        """The files that go as a whole."""
+        """The files that are deleted."""
         return tuple(change.path for change in self.changes if change.goes and not _normalised(change.after))
 
 
 def plan_forget(root: Path, wanted: ForgetRequest) -> ForgetPlan:
-    """What would be forgotten; nothing is changed. NotFound when there is nothing."""
+    """Plan what to forget without changing anything. Raises NotFound when nothing matches."""
     ways = [bool(wanted.ids), bool(wanted.session), bool(wanted.before), bool(wanted.matching.strip())]
     if sum(ways) != 1:
         what = "more than one way to choose was given" if any(ways) else "nothing to forget was named"
@@ -394,9 +378,9 @@ def plan_forget(root: Path, wanted: ForgetRequest) -> ForgetPlan:
 
 
 def forget(root: Path, made: ForgetPlan, progress: Progress | None = None) -> None:
-    """Do what was planned, on the files as they are now; then the index and the vectors follow.
+    """Carry a plan out on the files as they are now.
 
-    The index goes first: whoever is killed in the middle leaves none that still holds what its files do not.
+    The index is deleted first: a process that is killed half-way leaves none with forgotten text in it.
     """
     before = set(index.ask(root, rows.digests).values())
     _delete_index(root)
@@ -420,7 +404,7 @@ def _make_plan(root: Path, wanted: ForgetRequest, connection: sqlite3.Connection
     for path in logs.paths():
         done = logs.cut(path, files.read(path) or "")
         if done.changed:
-            vanishing += logs.told(path, done)
+            vanishing += logs.describe(path, done)
             changes.append(_FileChange(path, logs.edit(path), done.text))
     if wanted.session:
         changes += [_FileChange(path, lambda _: "", "") for path in _files_that_mention(root, wanted.session)]
@@ -429,13 +413,9 @@ def _make_plan(root: Path, wanted: ForgetRequest, connection: sqlite3.Connection
     return ForgetPlan(tuple(vanishing), tuple(left), tuple(changes))
 
 
-# --- entries, through their codecs -------------------------------------------------------------
-
-
 def _curated_entries(
     root: Path, wanted: ForgetRequest
 ) -> tuple[list[ForgottenRecord], list[Leftover], list[_FileChange]]:
-    """What goes of memories, guardrails, knowledge, patterns, insights and progress files."""
     vanishing: list[ForgottenRecord] = []
     left: list[Leftover] = []
     changes: list[_FileChange] = []
@@ -473,7 +453,7 @@ def _matches(record: Record, names: Sequence[str], needle: str) -> bool:
 
 
 def _matching_name(record: Record, names: Sequence[str]) -> str:
-    """The id by which a record is meant: a block of a task's progress says what the journal's entry says."""
+    """Return the id that selects a record: a block of progress.txt belongs to its journal entry."""
     entry = str(record.extra.get(JOURNAL_KEY, "")) if record.family is Family.JOURNAL else ""
     return entry if entry and entry in names else record.id
 
@@ -483,7 +463,7 @@ def _removal(source: Source, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def _remove_entries(source: Source, text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """A file without these entries, and why some of them cannot be taken out."""
+    """Return a file without these entries, and why some could not be removed."""
     document = _parse_source(source, text)
     refused: dict[str, str] = {}
     for name in names:
@@ -510,13 +490,10 @@ def _parse_source(source: Source, text: str) -> Document:
     return parsers[source.format](text)
 
 
-# --- what is left ------------------------------------------------------------------------------
-
-
 def _leftovers(
     root: Path, wanted: ForgetRequest, vanishing: Sequence[ForgottenRecord], changed: Mapping[Path, str]
 ) -> Iterator[Leftover]:
-    """Where forgotten words still stand: in backups, and, for a text, in whatever Ralph does not change."""
+    """Find forgotten text in backups and, for `--matching`, in whatever Ralph does not change."""
     words = escaped_forms(wanted.matching)
     if not words:
         lines = {line for each in vanishing for line in each.text.casefold().splitlines() if len(line) >= _MIN_NEEDLE}
@@ -534,7 +511,6 @@ def _leftovers(
 
 
 def _searched_files(root: Path) -> Iterator[Path]:
-    """Every file that Ralph keeps, databases and vectors aside."""
     folders = {
         paths.ralph_folder(root),
         paths.ralph_folder(paths.main_checkout(root)),
@@ -556,12 +532,9 @@ def _read_text(path: Path) -> str:
 
 
 def _files_that_mention(root: Path, name: str) -> list[Path]:
-    """The list of what a session was handed; its name is checked, for it comes from a host."""
+    """Return the list of what was injected into a session; compared by name, because a host chose it."""
     folder = paths.cache_folder(root) / "injected"
     return [path for path in folder.glob("*") if path.name == name and path.is_file()]
-
-
-# --- index and vectors -------------------------------------------------------------------------
 
 
 def _delete_index(root: Path) -> None:
@@ -571,7 +544,6 @@ def _delete_index(root: Path) -> None:
 
 
 def _rebuild_index(root: Path, progress: Progress | None) -> None:
-    """Make the index from the files, also when somebody made one while they were changed."""
     try:
         _delete_index(root)
         index.sync(root, progress)
@@ -582,7 +554,6 @@ def _rebuild_index(root: Path, progress: Progress | None) -> None:
 
 
 def _drop_vectors(root: Path, digests: set[str]) -> None:
-    """Drop the vectors that no record has any more, also out of the file's free pages."""
     folder = paths.cache_folder(root)
     database = folder / "vectors.db"
     if not digests or not database.exists():
@@ -600,7 +571,6 @@ def _normalised(text: str) -> str:
 
 
 def _top_folder(path: Path, root: Path) -> Path:
-    """The folder that a file must not lead out of."""
     tops = (paths.state_folder(root), root, paths.main_checkout(root))
     top = next((top for top in tops if path.is_relative_to(top)), root)
     return paths.state_boundary(root) if top == tops[0] else top
