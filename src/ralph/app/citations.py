@@ -1,10 +1,8 @@
-"""`ralph doctor --citations`: whether what records cite is still there.
+"""`ralph doctor --citations`: check whether what records cite still exists.
 
-Memories, guardrails, knowledge and patterns are read from their files, so that the answer is about the files and not
-about an index. What was found is kept in `cache/citations`, a line for each citation that could be verified, for
-those who may not ask git: a hook reads it (`context/recall.py`) and at the file itself. The start of a session and of
-a loop bring it up to date (`refresh`), so that nobody has to run this verb to be told. The cache belongs to one
-checkout, since two worktrees have different files, and is written whole. `tests/app/test_check.py`.
+Memories, guardrails, knowledge and patterns are read from their files. Results are kept in `cache/citations`, one line
+per citation that could be verified, for hooks, which may not start git. The start of a session and of a loop refresh
+the cache. It belongs to one checkout, because worktrees have different files.
 """
 
 import hashlib
@@ -30,27 +28,23 @@ from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKin
 from ralph.store import files
 from ralph.store.sources import Format, sources, told
 
-# NOTE: Look for what records cite, in the working tree and in git: all citations together, then each gets i
-
 _MAX_RENAMES = 8
-"""How often a file is followed from one name to the next."""
 _MAX_SYMBOLS = 40
-"""Questions about the past of a file's words, each of which is one of git's slow ones."""
+"""Searches in the history of a file, which are slow in git."""
 _MAX_FILE = 4_000_000
 _SCRIPTS = "package.json"
 _MAX_COMPARED = 200
-"""So many new files are compared with one that is not there any more."""
 _OWN_FILES = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
-"""How the names of files begin that hold records and settings, not code."""
+"""Files with records and settings, not code."""
 _PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")
-"""How documents end: to speak of a symbol is not to have it."""
+"""Documents: they mention symbols but do not define them."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _GIT_TIMEOUT = "git did not answer in time"
 
 
 @dataclass(frozen=True, slots=True)
 class CitedTarget:
-    """A citation, and when the record that has it was written (0: unknown), in seconds."""
+    """A citation, and when its record was written, in seconds (0: unknown)."""
 
     citation: Citation
     written: int
@@ -58,7 +52,7 @@ class CitedTarget:
 
 @dataclass(slots=True)
 class CheckedTree:
-    """The files of a project as they are now, and what git says of those that are cited."""
+    """The files of a project as they are now, and the history of those that are cited."""
 
     folder: Path
     git: GitHistory
@@ -73,18 +67,18 @@ class CheckedTree:
     _words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def at(self, path: str) -> str:
-        """Where a file is now that is cited by this name; "" when it is not there."""
+        """Return the present path of a file that is cited by this name, or ""."""
         if self.exists(path):
             return path
         found = [name for name in self.by_end.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
         return next((name for name in found if self.exists(name)), "")
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file now."""
+        """Return whether there is such a file now."""
         return self.mtime(path) >= 0
 
     def mtime(self, path: str) -> float:
-        """When a file was last written to; -1 when it is not there."""
+        """Return when a file was last written; -1 when it does not exist."""
         if path not in self._times:
             try:
                 self._times[path] = os.stat(f"{self.folder}/{path}").st_mtime  # noqa: PTH116  (asked for thousands)
@@ -93,7 +87,7 @@ class CheckedTree:
         return self._times[path]
 
     def text(self, path: str) -> str:
-        """A file's text, or what of it is no larger than we read."""
+        """Return a file's text, at most `_MAX_FILE` bytes of it."""
         try:
             with (self.folder / path).open("rb") as file:
                 return file.read(_MAX_FILE).decode("utf-8", "replace")
@@ -101,7 +95,7 @@ class CheckedTree:
             return ""
 
     def has(self, path: str, word: str) -> bool:
-        """Whether a file has a word, whole."""
+        """Return whether a file contains a whole word."""
         if path not in self._words:
             self._words[path] = frozenset(_WORD.findall(self.text(path)))
         return word in self._words[path]
@@ -110,7 +104,7 @@ class CheckedTree:
 def check_targets(
     git: GitHistory, records: Sequence[tuple[Record, Sequence[Citation]]], *, changes: bool = True
 ) -> list[list[CheckedCitation]]:
-    """The verdict on each citation of each record, in git's folder; without `changes`, nobody asks who changed."""
+    """Check each citation of each record; without `changes`, files that exist are not compared."""
     pointers = [[CitedTarget(each, written_at(record)) for each in cited] for record, cited in records]
     tree = _prepare_tree(git, [each for some in pointers for each in some], changes)
     looking = _TargetCheck(tree)
@@ -118,7 +112,7 @@ def check_targets(
 
 
 def written_at(record: Record) -> int:
-    """When a record was last written, in seconds; of a day without a time, when it ended."""
+    """Return when a record was last written, in seconds; for a date, the end of the day."""
     times = [_timestamp(record.created_at), _timestamp(record.updated_at)]
     match = ID.fullmatch(record.id)
     if match is not None and times[0]:
@@ -139,7 +133,7 @@ def _timestamp(text: str) -> int:
 
 
 def _prepare_tree(git: GitHistory, pointers: Sequence[CitedTarget], changes: bool) -> CheckedTree:
-    """All that is asked of git, asked for all citations at once."""
+    """Ask git everything, for all citations at once."""
     tree = CheckedTree(git.folder, git)
     files = {each.citation.what for each in pointers if each.citation.kind is CitationKind.FILE}
     tree.commits = tree.git.commits(
@@ -163,7 +157,7 @@ def _prepare_tree(git: GitHistory, pointers: Sequence[CitedTarget], changes: boo
 
 
 def _find_changes(tree: CheckedTree, here: Mapping[str, str], pointers: Sequence[CitedTarget]) -> None:
-    """When files changed that were written to after a record that cites them."""
+    """Find when files changed that were written after a record that cites them."""
     young: set[str] = set()
     since: list[int] = []
     for each in pointers:
@@ -177,7 +171,7 @@ def _find_changes(tree: CheckedTree, here: Mapping[str, str], pointers: Sequence
 
 
 def _follow_renames(tree: CheckedTree, missing: Collection[str]) -> None:
-    """Where missing files went, from one name to the next; those that end nowhere are only `taken`."""
+    """Follow missing files from one name to the next."""
     staged = tree.git.staged_renames() if missing else {}
     names = dict.fromkeys(missing, "")  # by the name that is cited: what it was called last
     for path in missing:
@@ -201,7 +195,7 @@ def _follow_renames(tree: CheckedTree, missing: Collection[str]) -> None:
 
 
 def _find_uncommitted_move(tree: CheckedTree, path: str) -> str:
-    """A file that git still tracks and that is not there: the one other of its name that git does not track yet."""
+    """Return the only untracked file with the name of a tracked file that is missing."""
     if path not in tree.names:
         return ""
     tracked = tree.git.blobs(tree.by_end.get(path.rpartition("/")[2], ()))
@@ -211,7 +205,7 @@ def _find_uncommitted_move(tree: CheckedTree, path: str) -> str:
 
 
 def _same_content(tree: CheckedTree, path: str) -> str:
-    """The one file of the same kind that git does not track yet and that has what git knows of a missing one."""
+    """Return the only untracked file with the content of a tracked file that is missing."""
     blob = tree.git.blobs([path]).get(path, "")
     ending = path.rpartition(".")[2]
     alike = sorted(name for name in tree.names if name.endswith(f".{ending}") and tree.exists(name))
@@ -222,7 +216,7 @@ def _same_content(tree: CheckedTree, path: str) -> str:
 
 
 class _TargetCheck:
-    """The verdicts, one record after the other."""
+    """Checks the citations of one record after the other."""
 
     def __init__(self, tree: CheckedTree) -> None:
         self._tree = tree
@@ -230,7 +224,7 @@ class _TargetCheck:
         self._shallow: bool | None = None
 
     def record(self, pointers: Sequence[CitedTarget]) -> list[CheckedCitation]:
-        """The verdicts on what one record cites; its symbols are looked for in its files."""
+        """Check what a record cites; its symbols are searched for in its files."""
         found: list[CheckedCitation] = []
         kinds = {CitationKind.COMMAND: self._command, CitationKind.COMMIT: self._commit}
         files = {each.citation: self._file(each) for each in pointers if each.citation.kind is CitationKind.FILE}
@@ -241,8 +235,6 @@ class _TargetCheck:
             else:
                 found.append(files.get(each.citation) or kinds[each.citation.kind](each))
         return found
-
-    # --- files ---------------------------------------------------------------------------------
 
     def _file(self, pointer: CitedTarget) -> CheckedCitation:
         tree, citation = self._tree, pointer.citation
@@ -264,7 +256,7 @@ class _TargetCheck:
         return CheckedCitation(citation, CitationState.UNVERIFIABLE, why="nobody here has ever had such a file")
 
     def _changed(self, place: str, pointer: CitedTarget) -> str:
-        """How a file differs from what the record's author saw; "" when nothing tells that it does."""
+        """Describe how a file changed since the record was written; "" when it did not."""
         tree, since = self._tree, pointer.written
         if pointer.citation.last and pointer.citation.last > tree.text(place).count("\n") + 1:
             return f"it has no line {pointer.citation.last} any more"
@@ -277,8 +269,6 @@ class _TargetCheck:
         if blob is None:
             return "" if place in tree.names and tree.git.there else "written to since"
         return "" if _blob_id(tree.folder / place, len(blob)) == blob else "changed, and not committed yet"
-
-    # --- symbols and commands --------------------------------------------------------------------
 
     def _symbol(self, pointer: CitedTarget, places: Sequence[str]) -> CheckedCitation:
         citation = pointer.citation
@@ -315,7 +305,7 @@ class _TargetCheck:
         return CheckedCitation(pointer.citation, CitationState.UNVERIFIABLE, why="no file here says what it does")
 
     def _targets(self, tool: str, name: str) -> Iterator[tuple[str, str, bool]]:
-        """Which file would say what a command does, what stands there, and whether it does."""
+        """Yield the files that may define a command, the text to search for, and whether it is there."""
         if tool in ("make", "just"):
             for place in ("Makefile", "makefile", "GNUmakefile") if tool == "make" else ("justfile", "Justfile"):
                 text = self._tree.text(place)
@@ -334,13 +324,11 @@ class _TargetCheck:
             yield _SCRIPTS, f'"{name}"', isinstance(scripts, dict) and name in scripts
 
     def _was(self, needle: str, place: str) -> bool:
-        """Whether a file once had these words; after many such questions, nobody knows."""
+        """Return whether a file once contained a text; False after `_MAX_SYMBOLS` searches."""
         key = (needle, place)
         if key not in self._picked:
             self._picked[key] = len(self._picked) < _MAX_SYMBOLS and self._tree.git.ever(needle, place)
         return self._picked[key]
-
-    # --- commits -------------------------------------------------------------------------------
 
     def _commit(self, pointer: CitedTarget) -> CheckedCitation:
         citation = pointer.citation
@@ -354,7 +342,7 @@ class _TargetCheck:
 
 
 def _blob_id(path: Path, width: int) -> str:
-    """A file's content as git names it."""
+    """Return git's object id of a file's content."""
     try:
         raw = path.read_bytes()
     except OSError:
@@ -367,13 +355,12 @@ def _blob_id(path: Path, width: int) -> str:
 
 cache_file, known = citation_cache.cache_file, citation_cache.load_citations
 marks, marked = citation_cache.citation_notes, citation_cache.add_citation_notes
-"""What was found before, which others ask for without what looks for it."""
 _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 
 
 @dataclass(frozen=True, slots=True)
 class CitationReport:
-    """A record, where it stands, and what came of looking for all that it cites."""
+    """A record, its location, and the state of its citations."""
 
     record: Record
     place: str
@@ -382,18 +369,18 @@ class CitationReport:
 
     @property
     def verdict(self) -> CitationState:
-        """The worst of its citations; what cannot be verified says nothing about the rest."""
+        """The worst state of its citations; those that cannot be verified do not count."""
         found = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
         return min(found, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
 
     @property
     def is_stale(self) -> bool:
-        """Whether something is gone or has moved."""
+        """Whether something was removed or moved."""
         return self.verdict in STALE
 
 
 def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
-    """What records cite (all that cite something, or those with these ids), and whether it is there; NotFound."""
+    """Check the citations of all records, or of these. Raises NotFound for an unknown id."""
     everything = list(_curated_records(root))
     wanted = [each for each in everything if not record_ids or each.record.id in record_ids]
     missing = sorted(set(record_ids) - {each.record.id for each in wanted})
@@ -416,10 +403,9 @@ def _check_reports(
 
 
 def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
-    """Verify what is cited for those who may not ask git, if a record or a commit is younger than the last time.
+    """Refresh the cache if a record or a commit is newer; return whether it was.
 
-    With `most`, the newest so many records; with `patience`, as far as git answers in so many seconds: whoever starts
-    a session should not wait for more. What is known of all else stays.
+    `most` limits it to the newest records, `patience` limits git to so many seconds, because a session waits for it.
     """
     due = citation_cache.is_due(root)
     found = sorted(_curated_records(root), key=lambda each: each.record.created_at, reverse=True) if due else []
@@ -451,7 +437,7 @@ def _curated_records(root: Path) -> Iterator[CitationReport]:
 
 
 def save_results(root: Path, reports: Sequence[CitationReport], known: Sequence[str] = ()) -> None:
-    """Keep what was verified, and these lines, for those who may not ask git; it costs nothing if that fails."""
+    """Write the results and the given lines to the cache; a failed write is ignored."""
     lines = [
         recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
@@ -468,7 +454,7 @@ def save_results(root: Path, reports: Sequence[CitationReport], known: Sequence[
 
 
 def rank_stale_lower(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Hits with stale ones behind: their score is less, and the reason is told."""
+    """Lower the score of stale hits and add the reason."""
     held = known(root)
     lowered: list[Hit] = []
     for hit in hits:

@@ -1,12 +1,9 @@
-"""`ralph graph ...`: how what is known hangs together, as of now or of any other time.
+"""`ralph graph ...`: how records, files, tasks, sessions and tags are linked, now or at another time.
 
-The graph is a cache beside the index, brought up to date by whoever asks (`asked`); where it cannot be written it
-is made in memory for one question. People name a node by its id, by a record's title, or by the bare path, task or
-tag. Without a time `show`, `neighbors` and `path` tell everything that was ever true up to now, and say what no longer
-is; what is stated from a later day on is not told before that day;
-`search` answers with what holds now. Within a task, what is another task's own is not there (`app/visibility.py`).
-A search looks for words and meaning with the engine of `ralph search`, and then
-walks from the hits. `tests/app/test_graph.py` proves it.
+The graph is a cache beside the index, updated by each query, or built in memory where it cannot be written. A node is
+named by its id, by a record's title, or by a plain path, task or tag. Without a time, `show`, `neighbors` and `path`
+include what was true in the past and say so; `search` returns what holds now. Inside a task, records of other tasks
+are hidden (`app/visibility.py`). A search ranks like `ralph search` and then walks from the hits.
 """
 
 import difflib
@@ -49,13 +46,13 @@ LIMIT = 10
 _MAX_SEEDS = 20
 _MAX_BUSIEST = 10
 _MIN_SCORE = 0.05
-"""What is nearer to a hit than this is told; the rest is chance."""
+"""Nodes with a lower score are related by chance."""
 _NAMED_SCORE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOverview:
-    """How large the graph is: nodes by type, edges by relation, and the nodes with the most edges."""
+    """The size of the graph: nodes by type, edges by relation, and the nodes with the most edges."""
 
     nodes: dict[str, int]
     edges: dict[str, int]
@@ -64,7 +61,7 @@ class GraphOverview:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node, the record behind it, if it is one, and every edge at it with the node at its other end."""
+    """A node, its record if it has one, and its edges with the node at the other end."""
 
     node: Node
     record: Record | None
@@ -73,7 +70,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class GraphPath:
-    """A shortest way between two nodes: its edges in order, or none when there is no way."""
+    """A shortest path between two nodes: its edges in order."""
 
     start: Node
     end: Node
@@ -83,7 +80,7 @@ class GraphPath:
 
 @dataclass(frozen=True, slots=True)
 class GraphHit:
-    """What a search of the graph found, the best first, and what its reader should know about it."""
+    """The nodes that a search returned, best first, with warnings."""
 
     hits: tuple[ReachedNode, ...]
     at: str
@@ -95,7 +92,7 @@ def query_graph(
     question: Callable[[sqlite3.Connection, sqlite3.Connection], T],
     progress: Progress | None = None,
 ) -> T:
-    """Ask the graph and the index something, both up to date."""
+    """Call `question` with connections to the graph and the index, both up to date."""
 
     def ask(connection: sqlite3.Connection) -> T:
         with closing(open_graph(root, connection)) as graph:
@@ -105,7 +102,7 @@ def query_graph(
 
 
 def open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The graph of an open index, brought up to date; in memory when the index is, or the disk does not let us."""
+    """Open the graph of an open index, up to date; in memory when the index is, or the disk cannot be written."""
     path = paths.graph_file(root)
     if not db.is_in_memory(connection):
         for _ in range(2):
@@ -128,7 +125,7 @@ def _bring_up_to_date(graph: sqlite3.Connection, connection: sqlite3.Connection,
 
 
 def rebuild(root: Path) -> dict[str, int]:
-    """Delete the graph and make it again; how many nodes of each type it has."""
+    """Build the graph again; return the number of nodes of each type."""
     db.remove(paths.graph_file(root))
     return query_graph(root, lambda graph, _: stored.counts(graph)[0])
 
@@ -136,7 +133,7 @@ def rebuild(root: Path) -> dict[str, int]:
 def related_records(
     root: Path, connection: sqlite3.Connection
 ) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
-    """How a search of the index finds what hangs together with its best hits; whatever fails, it does without."""
+    """Return a function that finds records linked to the best hits; it returns none if the graph fails."""
 
     def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
         with suppress(RalphError, sqlite3.Error), closing(open_graph(root, connection)) as graph:
@@ -146,11 +143,8 @@ def related_records(
     return near
 
 
-# --- questions ---------------------------------------------------------------------------------
-
-
 def overview(root: Path, *, task: str = "") -> GraphOverview:
-    """How large the graph is, or what of it a task may see, and what it hangs on."""
+    """Return the size of the graph, or of the part that a task may see."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphOverview:
         if task:
@@ -175,7 +169,7 @@ def _visible_overview(graph: sqlite3.Connection, sight: GraphVisibility) -> Grap
 
 
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
-    """A node with all that is said of it, edges that somebody stated first."""
+    """Return a node with its edges, stated ones first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> NodeView:
         sight = visibility.graph_visibility(graph, connection, task)
@@ -207,7 +201,7 @@ def neighbors(
     at: str = "",
     task: str = "",
 ) -> list[ReachedNode]:
-    """What is within some hops of a node, the nearest first."""
+    """Return the nodes within some hops of a node, nearest first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[ReachedNode]:
         sight = visibility.graph_visibility(graph, connection, task)
@@ -220,7 +214,7 @@ def neighbors(
 
 
 def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> GraphPath:
-    """A shortest way between two nodes."""
+    """Find a shortest path between two nodes."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphPath:
         sight = visibility.graph_visibility(graph, connection, task)
@@ -244,14 +238,14 @@ def search(
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
 ) -> GraphHit:
-    """What answers some words, and what hangs together with that: all that held at a time, or that holds now."""
+    """Search nodes by words and return them with linked nodes, as of a time or now."""
     when = at or ids.today()
-    told: list[str] = []
+    warnings: list[str] = []
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphHit:
-        told.clear()
+        warnings.clear()
         query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
-        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, told.append)
+        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warnings.append)
         keep = [part for part in lookup.sight(rows.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
         seeds = _seeds(graph, connection, ranked) | _named_nodes(graph, words)
@@ -260,13 +254,13 @@ def search(
         kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
         hits = walking.walk(graph, kept, hops=hops, at=when, visibility=sight, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
-        return GraphHit(tuple(fit[:limit]), when, tuple(told))
+        return GraphHit(tuple(fit[:limit]), when, tuple(warnings))
 
     return query_graph(root, question, progress)
 
 
 def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranking) -> dict[int, float]:
-    """The nodes of the records that were found; a journal entry's is its task."""
+    """Return the nodes of the ranked records; a journal entry stands for its task."""
     scores: dict[str, float] = {}
     for each in ranked.best:
         if rank.is_answer(each) or each.link:
@@ -282,7 +276,6 @@ def _node_of(connection: sqlite3.Connection, key: int, name: str) -> str:
 
 
 def _named_nodes(graph: sqlite3.Connection, words: str) -> dict[int, float]:
-    """The files, tags, tasks and sessions that the words name outright."""
     spellings = {words.strip(), *words.split()}
     wanted = [entity_id(kind, name) for name in spellings for kind in ENTITY_TYPES]
     wanted += [name for name in spellings if entity_type(name) is not None]
@@ -290,7 +283,7 @@ def _named_nodes(graph: sqlite3.Connection, words: str) -> dict[int, float]:
 
 
 def find_node(graph: sqlite3.Connection, name: str, sight: GraphVisibility = walking.ALL_VISIBLE) -> int:
-    """The key of the node that somebody names and may see; NotFound says which one may be meant."""
+    """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
     bare = name.strip()
     named_ = (stored.key_of(graph, spelling) for spelling in spellings(bare))
     meant = [key for key in (*named_, stored.meant(graph, bare)) if key is not None]
@@ -303,7 +296,7 @@ def find_node(graph: sqlite3.Connection, name: str, sight: GraphVisibility = wal
 
 
 def spellings(name: str) -> list[str]:
-    """The ids that a name may stand for: itself, and as a file, a task, a session or a tag."""
+    """Return the ids that a name may mean: itself, a file, a task, a session, a tag or a symbol."""
     kind = entity_type(name)
     if kind is not None:
         rest = name.partition(":")[2].strip()
@@ -320,11 +313,9 @@ def spellings(name: str) -> list[str]:
 
 
 def _nearest(graph: sqlite3.Connection, name: str, sight: GraphVisibility) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  (only on the way out)
-
     there = [node for key, node in stored.nodes(graph).items() if key not in sight.hidden]
     names = {spelling.casefold(): node.id for node in there for spelling in (node.id, node.name)}
-    near = get_close_matches(name.casefold(), list(names)[:20_000], n=1)
+    near = difflib.get_close_matches(name.casefold(), list(names)[:20_000], n=1)
     return f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
 
 
@@ -335,7 +326,7 @@ def _record(connection: sqlite3.Connection, node: Node) -> Record | None:
 
 
 def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, Record]:
-    """The memories behind nodes, by the nodes' ids."""
+    """Return the records of nodes, by node id."""
     keys = {name: key for name in names if (key := _row(connection, name)) is not None}
     held = rows.records(connection, list(keys.values()))
     return {name: held[key] for name, key in keys.items() if key in held}
@@ -344,8 +335,6 @@ def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, R
 def _row(connection: sqlite3.Connection, name: str) -> int | None:
     return rows.row_keys(connection, [name]).get(name)
 
-
-# NOTE: `ralph graph link` and `unlink`: an edge that somebody states, written into the record's own file.
 
 _LINKABLE = {
     Format.MEMORIES: EdgeForm.COMMENT,
@@ -378,7 +367,7 @@ def link(
     dry_run: bool = False,
     patterns: Sequence[str] = (),
 ) -> LinkChange:
-    """State an edge; from today on, unless another day is named. The same one again changes nothing."""
+    """Add an edge, valid from today unless `since` is given. Adding it again changes nothing."""
     how = _parse_relation(relation)
     clean_text(target, patterns=patterns)  # Refused for a secret
     if since and until and until < since:
@@ -391,19 +380,20 @@ def link(
     if how is Relation.SUPERSEDES:
         _refuse_cycle(root, record_id, end)
 
-    def change(record: Record, form: EdgeForm) -> Record:
+    stated = StatedEdge(how, end, since, until)
+
+    def change(record: Record, form: EdgeForm) -> tuple[Record, StatedEdge]:
         there = next((edge for edge in stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
         if there is not None and (not since or since == there.since) and (not until or until == there.until):
-            return record
+            return record, stated
         begin = since or (there.since if there is not None else ids.today())
         bare = how is Relation.SUPERSEDES
-        return with_edge(record, StatedEdge(how, end, "" if bare else begin, until), form)
+        return with_edge(record, StatedEdge(how, end, "" if bare else begin, until), form), stated
 
-    return _write_link(root, record_id, place, StatedEdge(how, end, since, until), change, dry_run)
+    return _write_link(root, record_id, place, change, dry_run)
 
 
 def _refuse_cycle(root: Path, new: str, old: str) -> None:
-    """Refused when the outdated one already supersedes the other, directly or by way of others."""
     pairs = index.ask(root, lookup.superseding)
     if new in superseded.find_circles([*pairs, (new, old)]) and new not in superseded.find_circles(pairs):
         what = f"{old} already supersedes {new}: if each took the other's place, neither would hold"
@@ -411,23 +401,21 @@ def _refuse_cycle(root: Path, new: str, old: str) -> None:
 
 
 def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> LinkChange:
-    """Take a stated edge away; NotFound when nobody stated it."""
+    """Remove a stated edge. Raises NotFound when nobody stated it."""
     how = _parse_relation(relation)
     record_id, place = _locate_source(root, source)
     bare = target.strip()
     wanted = [name for name in (bare, *spellings(bare), _record_id(root, bare)) if name]
-    meant: list[str] = []
 
-    def change(record: Record, form: EdgeForm) -> Record:
-        there = [edge.target for edge in stated_edges(record) if edge.relation is how]
-        meant[:] = [name for name in wanted if name in there][:1]
-        if not meant:
+    def change(record: Record, form: EdgeForm) -> tuple[Record, StatedEdge]:
+        targets = [edge.target for edge in stated_edges(record) if edge.relation is how]
+        end = next((name for name in wanted if name in targets), None)
+        if end is None:
             hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"
             raise NotFound(f"{record_id} states no edge {how.value} {target}", hint=hint)
-        return without_edge(record, how, meant[0], form)
+        return without_edge(record, how, end, form), StatedEdge(how, end)
 
-    done = _write_link(root, record_id, place, StatedEdge(how, target), change, dry_run)
-    return LinkChange(done.source, StatedEdge(how, meant[0]), done.path, done.changed, done.diff)
+    return _write_link(root, record_id, place, change, dry_run)
 
 
 def _parse_relation(word: str) -> Relation:
@@ -438,8 +426,6 @@ def _parse_relation(word: str) -> Relation:
 
 
 def _locate_source(root: Path, source: str) -> tuple[str, Source]:
-    """The record that is to hold an edge, and its file; Refused when such a file cannot hold one."""
-
     def question(found: sqlite3.Connection, held: sqlite3.Connection) -> tuple[Node, str, str]:
         node = _read_node(found, source)
         if entity_type(node.id) is not None:
@@ -454,7 +440,7 @@ def _locate_source(root: Path, source: str) -> tuple[str, Source]:
         raise NotFound(f"{path}: is gone", hint="run the command again")
     if file.format not in _LINKABLE:
         hint = "put it the other way round, or keep it as a memory first: `ralph memory add`"
-        raise Refused(f"{path}: {node.type.value} {given} stands in a file that cannot hold edges", hint=hint)
+        raise Refused(f"{path}: {node.type.value} {given} is stored in a file that cannot hold edges", hint=hint)
     return given, file
 
 
@@ -464,7 +450,6 @@ def _read_node(found: sqlite3.Connection, name: str) -> Node:
 
 
 def _record_id(root: Path, name: str) -> str:
-    """The id of the node that a name means, or "" when there is none."""
     try:
         return query_graph(root, lambda found, _: _read_node(found, name).id)
     except NotFound:
@@ -472,7 +457,7 @@ def _record_id(root: Path, name: str) -> str:
 
 
 def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
-    """The id of what an edge leads to: a node that is there, or a file, tag, task or symbol that may come."""
+    """Return the target's id: an existing node, or a file, tag, task or symbol that may be created later."""
     bare = name.strip()
     end = _record_id(root, bare)
     kind = entity_type(end or bare)
@@ -493,7 +478,7 @@ def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
 
 
 def _normalise_name(kind: NodeType, name: str) -> str:
-    """The id of a node that is not there yet; Refused for a path outside of the project."""
+    """Return the id of a node that does not exist yet. Raises Refused for a path outside of the project."""
     rest = " ".join(name.partition(":")[2].split())
     if kind in (NodeType.FILE, NodeType.SYMBOL):
         file, mark, symbol = rest.partition("#") if kind is NodeType.SYMBOL else (rest, "", "")
@@ -509,28 +494,23 @@ def _write_link(
     root: Path,
     record_id: str,
     place: Source,
-    edge: StatedEdge,
-    change: Callable[[Record, EdgeForm], Record],
+    change: Callable[[Record, EdgeForm], tuple[Record, StatedEdge]],
     dry_run: bool,
 ) -> LinkChange:
-    """Change one record in its file, or only say how."""
-    texts: list[str] = []
+    name = paths.shown(place.path, root)
 
-    def edit(text: str) -> str:
+    def edit(text: str) -> tuple[str, LinkChange]:
         document = _parse_document(place, text)
         record = find_entry(document.entries, record_id).record
-        after = change(record, _LINKABLE[place.format])
-        texts[:] = [text, text if after is record else str(document.replace(record_id, after))]
-        return texts[1]
+        changed, edge = change(record, _LINKABLE[place.format])
+        after = text if changed is record else str(document.replace(record_id, changed))
+        lines = (text.splitlines(keepends=True), after.splitlines(keepends=True))
+        diff = "".join(difflib.unified_diff(*lines, name, name, n=1))
+        return after, LinkChange(record_id, edge, place.path, after != text, diff)
 
     if dry_run:
-        edit(files.read(place.path) or "")
-    else:
-        files.update(place.path, edit, root=paths.main_checkout(root) if place.format is Format.INSIGHTS else root)
-    name = paths.shown(place.path, root)
-    before, after = (text.splitlines(keepends=True) for text in texts)
-    diff = "".join(difflib.unified_diff(before, after, name, name, n=1))
-    return LinkChange(record_id, edge, place.path, texts[0] != texts[1], diff)
+        return edit(files.read(place.path) or "")[1]
+    return files.update(place.path, edit, root=paths.main_checkout(root) if place.format is Format.INSIGHTS else root)
 
 
 def _parse_document(place: Source, text: str) -> Document:

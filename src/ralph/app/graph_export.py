@@ -1,10 +1,8 @@
-"""`ralph graph export`: a task's part of the graph as files, `.ralph/tasks/<id>/graphiti/`.
+"""`ralph graph export`: a task's part of the graph as files in `.ralph/tasks/<id>/graphiti/`.
 
-A task's part is what is its own (its records, its sessions, itself) and what that touches: files, symbols, tags,
-records of the whole project, and the tasks it names; never a record or a session of another task. Vectors come from
-the cache alone, so that an export sends nothing anywhere: where nothing is embedded there is no embeddings.bin, and
-one that is there goes. A record of several chunks has the mean of their vectors. The same records and vectors give
-the same bytes, and a file that says the same already is not written. `tests/app/test_graph_export.py` proves it.
+A task's part is its records, its sessions, itself, and what these touch: files, symbols, tags, project records and
+the tasks it names; never records or sessions of another task. Vectors come from the cache, so an export sends nothing
+anywhere. The same records and vectors give the same bytes, and an unchanged file is not written.
 """
 
 import sqlite3
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """What was written for one task: how many nodes, edges and vectors, and whether any file changed."""
+class GraphExport:
+    """The number of nodes, edges and vectors that were written for a task, and whether a file changed."""
 
     task: str
     folder: Path
@@ -42,21 +40,21 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One task's part of the graph, and the digests by which its nodes' vectors are kept."""
+class TaskGraph:
+    """A task's part of the graph, and the digests that identify its nodes' vectors."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     digests: tuple[str, ...]
 
 
-def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[Exported]:
+def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[GraphExport]:
     """Write a task's part of the graph into its folder, or every task's."""
     folders = _folders(root)
     if task and task not in folders:
         raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
     wanted = [task] if task else sorted(folders)
-    parts = graph.query_graph(root, lambda found, index: [part_of(found, index, name) for name in wanted])
+    parts = graph.query_graph(root, lambda found, index: [task_graph(found, index, name) for name in wanted])
     return [_written(root, name, folders[name], part, embedding) for name, part in zip(wanted, parts, strict=True)]
 
 
@@ -64,28 +62,24 @@ def _folders(root: Path) -> dict[str, Path]:
     return {name: placed.path.parent for name, placed in board.read(root).placed.items()}
 
 
-def part_of(found: sqlite3.Connection, index: sqlite3.Connection, task: str) -> Part:
-    """What belongs to a task, as the records say it now."""
+def task_graph(found: sqlite3.Connection, index: sqlite3.Connection, task: str) -> TaskGraph:
+    """Return what belongs to a task."""
     own = set(stored.own(found, task))
     itself = stored.key_of(found, entity_id(NodeType.TASK, task))
     own |= {itself} if itself is not None else set()
     touching = stored.around(found, sorted(own))
     near = stored.nodes(found, own | {end for row in touching for end in (row.source, row.target)})
-    kept = {key: node for key, node in near.items() if key in own or _may_stand(node)}
+    shared = {key for key, node in near.items() if not node.task or node.type is NodeType.TASK}
+    kept = {key: node for key, node in near.items() if key in own | shared}
     between = [row for row in stored.around(found, sorted(kept)) if row.source in kept and row.target in kept]
     records = graph.records(index, [node.id for node in kept.values() if entity_type(node.id) is None])
     nodes = [node._replace(text=records[node.id].text) if node.id in records else node for node in kept.values()]
     ordered = sort_nodes(nodes)
     digests = tuple(digest_of(records[node.id]) if node.id in records else "" for node in ordered)
-    return Part(tuple(ordered), tuple(stored.edge_of(row, kept) for row in between), digests)
+    return TaskGraph(tuple(ordered), tuple(stored.edge_of(row, kept) for row in between), digests)
 
 
-def _may_stand(node: Node) -> bool:
-    """Whether a node that is not the task's own may stand in its part: what belongs to nobody, and other tasks."""
-    return not node.task or node.type is NodeType.TASK
-
-
-def _written(root: Path, task: str, folder: Path, part: Part, embedding: "Embedding | None") -> Exported:
+def _written(root: Path, task: str, folder: Path, part: TaskGraph, embedding: "Embedding | None") -> GraphExport:
     home = folder / "graphiti"
     vectors = _embeddings(root, part.digests, embedding) if embedding is not None else None
     texts: dict[str, str | None] = {
@@ -97,11 +91,10 @@ def _written(root: Path, task: str, folder: Path, part: Part, embedding: "Embedd
     }
     changed = [_put(root, home / name, text) for name, text in texts.items()]
     count = sum(map(bool, _rows(vectors))) if vectors is not None else 0
-    return Exported(task, home, len(part.nodes), len(part.edges), count, any(changed))
+    return GraphExport(task, home, len(part.nodes), len(part.edges), count, any(changed))
 
 
 def _put(root: Path, path: Path, text: str | None) -> bool:
-    """Write a file that says something else, or take away one that says nothing any more."""
     there = files.read(path)
     if there == text:
         return False
@@ -118,7 +111,7 @@ def _rows(vectors: Embeddings) -> list[bool]:
 
 
 def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> Embeddings | None:
-    """A row for each node, from the cache; None when no model is set or nothing of it is embedded."""
+    """Return a row for each node from the cache; None without a model or without vectors."""
     path = paths.cache_folder(root) / "vectors.db"
     try:
         embedder = meaning.embedder_of(embedding)
@@ -136,7 +129,7 @@ def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> E
 
 
 def _row(packed: bytes, dimensions: int) -> bytes:
-    """The mean of a record's vectors, of length one, as float32; zeros when it has none."""
+    """Return the normalised mean of a record's vectors as float32; zeros when it has none."""
     import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
 
     size = row_bytes(dimensions)
