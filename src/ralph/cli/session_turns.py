@@ -139,6 +139,7 @@ def export(ctx: click.Context, session_id: str, all_tasks: bool, form: str) -> N
 def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
     """An ear that prints the agent's words as they come, and lets Ctrl-C stop it; a second one leaves at once."""
     from ralph.app import hook_state
+    from ralph.app.chats import TurnListener
 
     stops: list[int] = []
     last = "\n"
