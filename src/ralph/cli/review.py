@@ -194,7 +194,7 @@ def _promotion_json(promotion: Promotion, file: str, *, dry_run: bool) -> dict[s
         "added": [{"id": each.id, "text": each.text} for each in promotion.added],
         "already_there": [each.id for each in promotion.there],
         "near": {"text": near.text, "line": near.line} if near is not None else None,
-        "left_out": [{"id": each.insight.record.id, "why": each.why} for each in promotion.left],
+        "left_out": [{"id": record.id, "why": why} for record, why in promotion.skipped],
         "diff": promotion.diff,
     }
 

@@ -90,8 +90,8 @@ def print_promoted(after: CompletedTask, call: Invocation) -> None:
         click.echo(f"Promoted to {paths.shown(done.path, call.root)}:")
         for record in done.added:
             click.echo(f"  - {one_line(record.text)}")
-    for left in done.left if done is not None else ():
-        say(f"not promoted: {left.insight.record.id}: {one_line(left.why)}")
+    for record, why in done.skipped if done is not None else ():
+        say(f"not promoted: {record.id}: {one_line(why)}")
     if after.why:
         warn(visible(after.why))
 
