@@ -180,7 +180,7 @@ def test_what_was_said_in_two_iterations_is_promoted_unaided_and_what_was_said_o
         found = {each.record.text: each.record for each in insights.list_(both.root, task_id=side.task)}
         twice = found.pop(LESSONS[side.title])
         assert (places(twice), twice.extra["count"]) == ((f"{run.id}#1", f"{run.id}#2"), 2)
-        assert insights.is_promoted(twice)
+        assert insights.promotions(twice)
         title, text = KNOWLEDGE[side.title]
         assert sorted(found) == sorted([ONCE[side.title], f"{title}: {text}"])
         for once in found.values():

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.app.test_insight import BUILD, TOKEN, note, observe, stored
+from tests.app.test_insights import BUILD, TOKEN, note, observe, stored
 from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
@@ -137,7 +137,7 @@ def test_other_wording_of_another_task_is_not_repeated(root: Path, name: str) ->
     done = promote.promote_task(root, other)
     assert (done.added, len(done.there)) == ((), 1)
     assert written(root) == before
-    assert insights.is_promoted(stored(root, other)[0])
+    assert insights.promotions(stored(root, other)[0])
 
 
 def test_crash_before_the_mark_is_repaired_by_the_next_promotion(root: Path, name: str) -> None:
@@ -149,7 +149,7 @@ def test_crash_before_the_mark_is_repaired_by_the_next_promotion(root: Path, nam
     before = written(root)
     assert promote.promote_task(root, name).added == ()
     assert written(root) == before
-    assert sum(insights.is_promoted(each) for each in stored(root, name)) == 2
+    assert sum(bool(insights.promotions(each)) for each in stored(root, name)) == 2
 
 
 def test_dry_run_returns_the_diff_and_writes_nothing(root: Path, name: str) -> None:

@@ -1,7 +1,7 @@
 """`ralph review`: decide about insights and stale citations, and promote records."""
 
 import pytest
-from tests.app.test_insight import BUILD, note, observe
+from tests.app.test_insights import BUILD, note, observe
 from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO
 from tests.cli.runner import Project

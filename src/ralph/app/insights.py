@@ -8,7 +8,6 @@ extract after each iteration; the result is the same. A file that cannot be read
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,130 +42,21 @@ from ralph.model.work import JournalEntry
 from ralph.store import files, rows
 from ralph.store.library import Stored
 
-# --- records of a task -------------------------------------------------------------------------
-
 MOST = 20_000
-"""Observations of a task that are looked at, the newest."""
+"""Observations of a task that are read, the newest."""
 KNOWLEDGE_MEMBER = "knowledge"
-"""The member of a journal's entry that names the knowledge which its iteration gave: a name and what became of it."""
-_SESSION = "ralph://session/"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRecords:
-    """The records of a task, and for each of its sessions the place of the first iteration that had it."""
-
-    records: tuple[Record, ...]
-    places: Mapping[str, str]
-
-
-def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
-    """What an iteration gave as knowledge, as the journal keeps it: names of entries and what became of them."""
-    return [{"name": name, "change": change.value} for name, change in learned if name]
-
-
-def records_of_task(root: Path, task_id: str, folder: Path, run: str = "", iteration: int | None = None) -> TaskRecords:
-    """What is on record of a task, or of one run or iteration of it; `folder` is where its files stand."""
-    found, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
-    entries = sorted(found, key=lambda each: (each.created_at, each.run, each.iteration))
-    chosen = [each for each in entries if iteration is None or each.iteration == iteration]
-    sessions = list(dict.fromkeys(each.session for each in chosen if each.session))
-    observed = index.ask(
-        root,
-        lambda connection: rows.observations_of_task(connection, task_id, sessions, MOST, only_sessions=bool(run)),
-    )
-    placed = [_placed(each, entries) for each in (*observed, *_learned(folder))]
-    if run:
-        wanted = {place(journal_record(each)) for each in chosen}
-        placed = [each for each in placed if place(each) in wanted]
-    records = (*placed, *map(journal_record, chosen), *_known(root, entries, chosen))
-    firsts = {each.session: place(journal_record(each)) for each in reversed(entries) if each.session}
-    return TaskRecords(records, firsts)
-
-
-def _placed(record: Record, entries: Sequence[JournalEntry]) -> Record:
-    """A record as of the iteration that its session belongs to; one that names its iteration, or none, stays."""
-    origin = record.origin
-    if not origin.session or (origin.run and origin.iteration is not None):
-        return record
-    held = [each for each in entries if each.session == origin.session]
-    after = [each for each in held if each.created_at >= record.created_at]
-    if not held:
-        return record
-    entry = (after or held[-1:])[0]
-    return replace(record, origin=replace(origin, run=entry.run, iteration=entry.iteration))
-
-
-def _learned(folder: Path) -> Iterator[Record]:
-    """The blocks, learnings and patterns of a task's progress.txt, each as of the session that its block names."""
-    document = parse_progress(files.read(folder / "progress.txt") or "")
-    blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
-    for entry in document.entries:
-        record = entry.record
-        if "journal" in record.extra:  # Ralph wrote this block from the journal, which is on record itself
-            continue
-        name = next((link.target for link in record.links if link.relation == "learned_in"), record.id)
-        thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
-        session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
-        text = without_pointer(record.text) if is_progress_pattern(record) else record.text
-        yield replace(record, text=text, origin=replace(record.origin, session=session))
-
-
-def _known(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
-    """Knowledge that came of iterations, once for each iteration that gave it in the words that it has now."""
-    runs = {each.run for each in entries}
-
-    @cache
-    def of_run(run: str) -> list[JournalEntry]:
-        """The iterations of a run, whichever task they were about."""
-        found, _ = journal.list_(root, journal.JournalFilter(run=run), limit=None) if run in runs else ([], 0)
-        return sorted(found, key=lambda each: each.iteration)
-
-    for stored in knowledge.entries(root) if runs else ():
-        for each in _givers(stored, entries, of_run):
-            if each in chosen:
-                origin = Origin(session=each.session, run=each.run, iteration=each.iteration)
-                yield of_origin(stored.record, origin)
-
-
-def _givers(
-    stored: Stored, entries: Sequence[JournalEntry], of_run: Callable[[str], list[JournalEntry]]
-) -> list[JournalEntry]:
-    """The iterations that gave an entry its words, or the same words again.
-
-    Who worded it is told by the journal, and where that does not say it (an iteration that was killed, an older
-    log) by the time: it was the first iteration of the run that ended after the words were written.
-    """
-    record, name = stored.record, stored.path.stem
-    at = record.updated_at or record.created_at
-    run = [each for each in of_run(str(record.extra.get("run", ""))) if each.created_at >= at]
-    worded = [each for each in run if _words(each, name)]
-    first = worded[-1:] or run[:1]
-    again = [each for each in entries if _words(each, name) is False and each.created_at >= at and each not in first]
-    for one in worded[-1:]:  # what was said before within the same second was something else
-        again = [each for each in again if each.run != one.run or each.iteration > one.iteration]
-    return [*first, *again]
-
-
-def _words(entry: JournalEntry, name: str) -> bool | None:
-    """Whether an iteration gave an entry of knowledge its words (else the same again); None when it did not give it."""
-    value = entry.extra.get(KNOWLEDGE_MEMBER)
-    said = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    changes = {each.get("change") for each in said if each.get("name") == name}
-    return changes != {Change.UNCHANGED.value} if changes else None
-
-
-REJECTED = Status.RETIRED
-"""What a person does not want to see again."""
-Edit = Callable[[Record], Record]
-Result = TypeVar("Result")
+"""The member of a journal entry that lists the knowledge which its iteration gave: names, and what became of them."""
 FIRST = "proposed_text"
-"""The words that an insight was proposed in, where a command refined them."""
+"""The member of an insight that keeps its first text when a command refined it."""
+REJECTED = Status.RETIRED
+STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
+_SESSION = "ralph://session/"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """An insight, the task that it belongs to, and the place where it stands."""
+    """An insight, its task, and where it is stored."""
 
     task: str
     stored: Stored
@@ -179,11 +69,102 @@ class Insight:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What an extraction did: insights that are new, and those that were found again."""
+    """The insights of a task that are new, and those with more evidence."""
 
     task: str
     added: tuple[Record, ...] = ()
     updated: tuple[Record, ...] = ()
+
+
+# --- records of a task -------------------------------------------------------------------------
+
+
+def _records_of_task(
+    root: Path, task_id: str, folder: Path, run: str, iteration: int | None
+) -> tuple[tuple[Record, ...], Mapping[str, str]]:
+    """Return the records of a task, run or iteration, and for each session the place of its first iteration."""
+    journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
+    entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
+    chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
+    sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))
+    observed = index.ask(
+        root,
+        lambda connection: rows.observations_of_task(connection, task_id, sessions, MOST, only_sessions=bool(run)),
+    )
+    placed = [_with_iteration(record, entries) for record in (*observed, *_progress_records(folder))]
+    if run:
+        wanted = {place(journal_record(entry)) for entry in chosen}
+        placed = [record for record in placed if place(record) in wanted]
+    records = (*placed, *map(journal_record, chosen), *_knowledge_records(root, entries, chosen))
+    firsts = {entry.session: place(journal_record(entry)) for entry in reversed(entries) if entry.session}
+    return records, firsts
+
+
+def _with_iteration(record: Record, entries: Sequence[JournalEntry]) -> Record:
+    """Add the iteration in which a record's session ended, unless the record names one."""
+    origin = record.origin
+    if not origin.session or (origin.run and origin.iteration is not None):
+        return record
+    same = [entry for entry in entries if entry.session == origin.session]
+    entry = next((entry for entry in same if entry.created_at >= record.created_at), same[-1] if same else None)
+    return replace(record, origin=replace(origin, run=entry.run, iteration=entry.iteration)) if entry else record
+
+
+def _progress_records(folder: Path) -> Iterator[Record]:
+    """Yield the blocks, learnings and patterns of a task's progress.txt with the session that their block names."""
+    document = parse_progress(files.read(folder / "progress.txt") or "")
+    blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
+    for entry in document.entries:
+        record = entry.record
+        if "journal" in record.extra:  # Ralph wrote this block from the journal, which is read itself
+            continue
+        name = next((link.target for link in record.links if link.relation == "learned_in"), record.id)
+        thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
+        session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
+        text = without_pointer(record.text) if is_progress_pattern(record) else record.text
+        yield replace(record, text=text, origin=replace(record.origin, session=session))
+
+
+def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
+    """Return the journal's note of the knowledge that an iteration gave."""
+    return [{"name": name, "change": change.value} for name, change in learned if name]
+
+
+def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
+    """Yield knowledge once for each iteration that gave it with its present text.
+
+    The journal says which iteration wrote the text. Where it does not (an iteration that was killed, an older log), it
+    was the first iteration of the run that ended after the text was written.
+    """
+    iterations: dict[str, list[JournalEntry]] = {}
+    for run in {entry.run for entry in entries}:  # also those about other tasks
+        everything, _ = journal.list_(root, journal.JournalFilter(run=run), limit=None)
+        iterations[run] = sorted(everything, key=lambda entry: entry.iteration)
+    for stored in knowledge.entries(root) if iterations else ():
+        record, name = stored.record, stored.path.stem
+        written = record.updated_at or record.created_at
+        run = str(record.extra.get("run", ""))
+        later = [entry for entry in iterations.get(run, ()) if entry.created_at >= written]
+        authors = [entry for entry in later if _gave_text(entry, name)]
+        first = authors[-1:] or later[:1]
+        again = [
+            entry
+            for entry in entries
+            if _gave_text(entry, name) is False and entry.created_at >= written and entry not in first
+        ]
+        if authors:  # within the same second, an earlier iteration gave another text
+            again = [entry for entry in again if entry.run != run or entry.iteration > authors[-1].iteration]
+        for entry in (*first, *again):
+            if entry in chosen:
+                yield of_origin(record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration))
+
+
+def _gave_text(entry: JournalEntry, name: str) -> bool | None:
+    """Whether an iteration gave a knowledge entry its text (False: the same text again); None when it did not."""
+    value = entry.extra.get(KNOWLEDGE_MEMBER)
+    members = [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
+    changes = {member.get("change") for member in members if member.get("name") == name}
+    return changes != {Change.UNCHANGED.value} if changes else None
 
 
 # --- extraction --------------------------------------------------------------------------------
@@ -192,21 +173,21 @@ class Extraction:
 def extract(
     root: Path, task_id: str, *, run: str = "", iteration: int | None = None, patterns: Sequence[str] = ()
 ) -> Extraction:
-    """Propose what a task has taught; with a run (and iteration), only what these have added."""
-    place = board.find(root, task_id).path.parent
-    held = records_of_task(root, task_id, place, run, iteration)
-    proposed = [_clean(each, patterns) for each in proposing.propose(held.records)]
+    """Propose insights from a task's records; with a run (and iteration), only from those of it."""
+    folder = board.find(root, task_id).path.parent
+    records, places_of_sessions = _records_of_task(root, task_id, folder, run, iteration)
+    proposed = [_redacted(record, patterns) for record in proposing.propose(records)]
     if not proposed:
         return Extraction(task_id)
 
     def edit(text: str) -> tuple[str, Extraction]:
         document = parse_insights(text)
-        added, updated = merge_insights([entry.record for entry in document.entries], proposed, held.places)
+        added, updated = merge_insights([entry.record for entry in document.entries], proposed, places_of_sessions)
         document = document.replace_all({record.id: record for record in updated})
         document = document.add(*added) if added else document
         return str(document), Extraction(task_id, tuple(added), tuple(updated))
 
-    return _update(root, place / "memory" / "insights.json", edit)
+    return _update(root, folder / "memory" / "insights.json", edit)
 
 
 def _update(root: Path, path: Path, edit: Callable[[str], tuple[str, Result]]) -> Result:
@@ -214,197 +195,192 @@ def _update(root: Path, path: Path, edit: Callable[[str], tuple[str, Result]]) -
     try:
         return files.update(path, edit, root=paths.main_checkout(root))
     except Unreadable as error:
-        named = error.message.removeprefix(f"{path}: ")
-        raise Unreadable(f"{paths.shown(path, root)}: {named}", hint=error.hint) from error
+        message = error.message.removeprefix(f"{path}: ")
+        raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.hint) from error
 
 
 def merge_insights(
-    there: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str] | None = None
+    existing: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Record], list[Record]]:
-    """Which of these are new beside those that are there, and which of those have more evidence now.
+    """Return the proposals that are new, and the existing insights that have more evidence now.
 
-    `renamed` says which places are the same by another name: sessions that belong to an iteration.
+    `renamed` maps sessions to the iteration that they belong to.
     """
-    held = {record.id: record for record in there}
-    worded = [(record.id, words) for record in there for words in (record.text, record.extra.get(FIRST)) if words]
-    names = [name for name, _ in worded]
-    shelf = TextMatcher(str(words) for _, words in worded)
+    records = {record.id: record for record in existing}
+    texts = [(record.id, text) for record in existing for text in (record.text, record.extra.get(FIRST)) if text]
+    names = [name for name, _ in texts]
+    matcher = TextMatcher(str(text) for _, text in texts)
     added: dict[str, Record] = {}
     updated: dict[str, Record] = {}
     for record in proposed:
-        near = shelf.nearest(record.text) if record.id not in held else None
-        name = record.id if record.id in held else names[near] if near is not None else ""
+        near = matcher.nearest(record.text) if record.id not in records else None
+        name = record.id if record.id in records else names[near] if near is not None else ""
         if not name:
-            shelf.add(record.text)
+            matcher.add(record.text)
             names.append(record.id)
-            held[record.id] = added[record.id] = record
+            records[record.id] = added[record.id] = record
             continue
-        after = _joined(held[name], record, renamed or {})
-        if after != held[name]:
-            held[name] = after
+        after = _with_evidence(records[name], record, renamed or {})
+        if after != records[name]:
+            records[name] = after
             (added if name in added else updated)[name] = after
     return list(added.values()), list(updated.values())
 
 
-def _joined(old: Record, new: Record, renamed: Mapping[str, str]) -> Record:
-    """An insight with the evidence of another one that says the same; the same evidence once more changes nothing."""
-    seen, before = sightings(old), places(old)
-    for name in before:  # an older Ralph took sessions, and its own summaries, for places
+def _with_evidence(old: Record, new: Record, renamed: Mapping[str, str]) -> Record:
+    """Add the evidence of a proposal that says the same; known evidence changes nothing."""
+    counts, before = sightings(old), places(old)
+    for name in before:  # an older Ralph counted sessions, and its own summaries, as places
         if name in renamed or name.startswith("found-"):
-            often = seen.pop(name)
+            count = counts.pop(name)
             if name in renamed:
-                seen.setdefault(renamed[name], often)
-    corrected = tuple(seen) != before
-    for name, often in sightings(new).items():
-        seen[name] = max(seen.get(name, 0), often)
-    members = proposing.count_members(seen)
-    proven = {PROVEN: True} if proposing.is_proven(old) or proposing.is_proven(new) else {}
-    ids_ = list(dict.fromkeys([*evidence(old), *evidence(new)]))[:MAX_EVIDENCE]
-    count = old.extra.get(COUNT)
-    if isinstance(count, int) and not corrected:  # a person may have counted more
-        members[COUNT] = max(count, int(str(members[COUNT])))
-    kept = {key: value for key, value in old.extra.items() if key != REPEATS}
-    extra = {**kept, EVIDENCE: ids_, **members, **proven}
+                counts.setdefault(renamed[name], count)
+    corrected = tuple(counts) != before
+    for name, count in sightings(new).items():
+        counts[name] = max(counts.get(name, 0), count)
+    members = proposing.count_members(counts)
+    total = old.extra.get(COUNT)
+    if isinstance(total, int) and not corrected:  # a person may have counted more
+        members[COUNT] = max(total, int(str(members[COUNT])))
+    extra = {key: value for key, value in old.extra.items() if key != REPEATS}
+    extra |= {EVIDENCE: list(dict.fromkeys([*evidence(old), *evidence(new)]))[:MAX_EVIDENCE], **members}
+    if proposing.is_proven(old) or proposing.is_proven(new):
+        extra[PROVEN] = True
     if extra == dict(old.extra):
         return old
     newest = max(old.updated_at, new.updated_at or new.created_at)
     return replace(old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra)
 
 
-def _clean(record: Record, patterns: Sequence[str]) -> Record:
-    """An insight as it may be written: without secrets."""
-
-    def words(text: str) -> str:
+def _redacted(record: Record, patterns: Sequence[str]) -> Record:
+    def clean(text: str) -> str:
         return rows.safe(redact(text, patterns).text)
 
-    origin = replace(record.origin, files=tuple(map(words, record.origin.files)))
-    tags = tuple(tag for tag in record.tags if words(tag) == tag)
-    return replace(record, text=words(record.text), tags=tags, origin=origin)
+    origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
+    return replace(
+        record, text=clean(record.text), tags=tuple(tag for tag in record.tags if clean(tag) == tag), origin=origin
+    )
 
 
-# --- looking and judging -----------------------------------------------------------------------
+# --- listing and deciding ----------------------------------------------------------------------
 
 
 def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
-    """The insights of every task or of one, as their files have them; a file that cannot be read stops nobody.
+    """List the insights of all tasks or of one; a file that cannot be read is skipped.
 
-    Until they are promoted they are their task's own: from `within` another one they are not seen.
+    From `within` a task, insights of other tasks are hidden until they are promoted.
     """
-    found = [each for name, path in _files(root, task_id) for each in _in(name, path)]
-    mine = [each for each in found if not within or each.task == within]
-    return [each for each in mine if status is None or each.record.status is status]
+    listed = []
+    for name, path in _files(root, task_id):
+        if within and name != within:
+            continue
+        try:
+            document = parse_insights(files.read(path) or "")
+        except RalphError:
+            continue
+        listed += [Insight(name, Stored(entry.record, path, entry.line)) for entry in document.entries]
+    return [insight for insight in listed if status is None or insight.record.status is status]
 
 
 def _files(root: Path, task_id: str) -> list[tuple[str, Path]]:
-    """The tasks, or the one that is meant, with their files of insights."""
+    """Return the tasks, or one of them, with their files of insights."""
     if task_id:
-        places_ = [(task_id, board.find(root, task_id).path.parent)]
+        folders = [(task_id, board.find(root, task_id).path.parent)]
     else:
-        places_ = [(folder.name, folder) for folder in sorted(paths.tasks_folder(root).glob("*")) if folder.is_dir()]
-    return [(name, folder / "memory" / "insights.json") for name, folder in places_]
-
-
-def _in(task_id: str, path: Path) -> Iterator[Insight]:
-    try:
-        document = parse_insights(files.read(path) or "")
-    except RalphError:
-        return
-    for entry in document.entries:
-        yield Insight(task_id, Stored(entry.record, path, entry.line))
+        folders = [(folder.name, folder) for folder in sorted(paths.tasks_folder(root).glob("*")) if folder.is_dir()]
+    return [(name, folder / "memory" / "insights.json") for name, folder in folders]
 
 
 def find_problems(root: Path, task_id: str = "") -> list[str]:
-    """What cannot be read of the files of insights: file, line, what is wrong and what to do, a sentence each."""
-    found: list[str] = []
+    """Describe what cannot be read in the files of insights: file, line, what is wrong and what to do."""
+    lines: list[str] = []
     for _, path in _files(root, task_id):
         name = paths.shown(path, root)
         try:
             document = parse_insights(files.read(path) or "")
         except RalphError as error:
-            found.append(f"{name}: {error.message.removeprefix(f'{path}: ')}; {error.hint or 'look at the file'}")
+            lines.append(f"{name}: {error.message.removeprefix(f'{path}: ')}; {error.hint or 'look at the file'}")
             continue
         serious = ("error",) if document.entries else ("error", "warning")  # which explain why there is nothing
-        wrong = [each for each in document.problems if each.level in serious]
-        found += (f"{name}:{each.line}: {each.what}; {each.hint}" for each in wrong)
-    return found
+        problems = [problem for problem in document.problems if problem.level in serious]
+        lines += (f"{name}:{problem.line}: {problem.what}; {problem.hint}" for problem in problems)
+    return lines
 
 
 def find(root: Path, name: str, *, within: str = "") -> Insight:
     """Find one insight by its full or short id."""
-    everything = list_(root, within=within)
-    if within and not ids.match_ids(name, [each.record.id for each in everything]):
-        owners = [each.task for each in list_(root) if ids.match_ids(name, [each.record.id])]
+    visible = list_(root, within=within)
+    if within and not ids.match_ids(name, [insight.record.id for insight in visible]):
+        owners = [insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])]
         if owners:
             raise visibility.hidden_error(f"insight {name}", owners)
-    wrong = find_problems(root)
-    hint = f"not everything can be read: {wrong[0]}" if wrong else "`ralph review --status all` shows the ids"
-    full = ids.resolve(name, [each.record.id for each in everything], noun="insight", hint=hint)
-    return next(each for each in everything if each.record.id == full)
+    problems = find_problems(root)
+    hint = f"not everything can be read: {problems[0]}" if problems else "`ralph review --status all` shows the ids"
+    full = ids.resolve(name, [insight.record.id for insight in visible], noun="insight", hint=hint)
+    return next(insight for insight in visible if insight.record.id == full)
 
 
-def change(root: Path, insight: Insight, edit: Edit) -> Insight:
-    """Replace an insight by what `edit` makes of it as it stands under the lock."""
+def change(root: Path, insight: Insight, edit: Callable[[Record], Record]) -> Insight:
+    """Replace an insight by what `edit` makes of it under the lock."""
     name, path = insight.record.id, insight.stored.path
 
-    def edited(text: str) -> tuple[str, Insight]:
+    def edit_text(text: str) -> tuple[str, Insight]:
         document = parse_insights(text)
         current = next((entry.record for entry in document.entries if entry.record.id == name), None)
         if current is None:
-            raise NotFound(
-                f"there is no insight {name} any more", hint="`ralph review --status all` shows what there is"
-            )
+            hint = "`ralph review --status all` shows what there is"
+            raise NotFound(f"there is no insight {name} any more", hint=hint)
         after = edit(current)
         if after != current:
             document = document.replace(name, replace(after, updated_at=ids.timestamp()))
         entry = next(entry for entry in document.entries if entry.record.id == name)
         return str(document), Insight(insight.task, Stored(entry.record, path, entry.line))
 
-    return _update(root, path, edited)
+    return _update(root, path, edit_text)
 
 
-def add_promotion(record: Record, place: str) -> Record:
-    """An insight that stands at one more place now; to be promoted is to be accepted."""
-    link = Link(PROMOTED, place)
+def add_promotion(record: Record, file: str) -> Record:
+    """Note one more file that an insight was promoted to; that also accepts it."""
+    link = Link(PROMOTED, file)
     links = record.links if link in record.links else (*record.links, link)
-    return replace(record, status=Status.ACCEPTED, links=links, extra={**record.extra, PROMOTED: place})
+    return replace(record, status=Status.ACCEPTED, links=links, extra={**record.extra, PROMOTED: file})
 
 
 def promotions(record: Record) -> tuple[str, ...]:
-    """The places that an insight was promoted to."""
-    where = [record.extra.get(PROMOTED), *(link.target for link in record.links if link.relation == PROMOTED)]
-    return tuple(dict.fromkeys(str(place) for place in where if place))
+    """Return the files that an insight was promoted to."""
+    targets = [record.extra.get(PROMOTED), *(link.target for link in record.links if link.relation == PROMOTED)]
+    return tuple(dict.fromkeys(str(target) for target in targets if target))
 
 
-def is_promoted(record: Record) -> bool:
-    """Whether an insight was promoted anywhere."""
-    return bool(promotions(record))
+def is_due(record: Record) -> bool:
+    """Whether an insight is promoted when its task is done: accepted, or well-evidenced and not rejected.
 
-
-STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
-"""The words for what an insight can be."""
-PROMOTED_WORD = "promoted"
-"""The word for an accepted insight that stands in the project already."""
+    One that is only a memory so far still is; one that is in the patterns or higher is not.
+    """
+    if record.status is REJECTED or any(not file.endswith("memories.md") for file in promotions(record)):
+        return False
+    return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)
 
 
 def status_named(word: str) -> Status:
-    """The status that a word means; UsageError names the valid ones."""
+    """Return the status with this name; UsageError lists the valid ones."""
     if word not in STATUSES:
         raise UsageError(f"{word!r} is no status of an insight", hint=f"one of {', '.join(STATUSES)}")
     return STATUSES[word]
 
 
 def status_word(record: Record) -> str:
-    """The word for what an insight is."""
+    """Return the name of an insight's status."""
     return next((word for word, status in STATUSES.items() if status is record.status), record.status.value)
 
 
 def state(record: Record) -> str:
-    """The word for how far an insight has come: rejected, promoted, or what it is."""
-    return PROMOTED_WORD if is_promoted(record) and record.status is not REJECTED else status_word(record)
+    """Return `promoted` for an insight that was promoted and not rejected, else its status."""
+    return "promoted" if promotions(record) and record.status is not REJECTED else status_word(record)
 
 
 def insight_json(insight: Insight) -> dict[str, object]:
-    """An insight as machines read it."""
+    """Return an insight as JSON."""
     record = insight.record
     return {
         "id": record.id,
@@ -426,14 +402,3 @@ def insight_json(insight: Insight) -> dict[str, object]:
         "file": str(insight.stored.path),
         "line": insight.stored.line,
     }
-
-
-def is_due(record: Record) -> bool:
-    """Whether an insight goes to the project when its task is done: accepted, or well-evidenced and not rejected.
-
-    One that is only a memory so far still goes; one that stands in the patterns or higher does not.
-    """
-    higher = [place for place in promotions(record) if not place.endswith("memories.md")]
-    if record.status is REJECTED or higher:
-        return False
-    return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)

@@ -71,7 +71,7 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
     changes = ChangeHistory(root)
     before = [read(root, each.name) for each in plan.files]
     undo = apply(root, changes, wanted)
-    assert insights.is_promoted(insights.find(root, one.id).record)
+    assert insights.promotions(insights.find(root, one.id).record)
     changes.undo(undo)
     assert [read(root, each.name) for each in plan.files] == before
 
