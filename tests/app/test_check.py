@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import citations, context, memory, search
+from ralph.app import citations, context, memory, outdated, search
 from ralph.app.citations import CitationReport
 from ralph.errors import NotFound
 from ralph.model.query import Hit, Query
@@ -65,7 +65,7 @@ class Repository:
 
     def marks(self) -> list[str]:
         """What is told of the memories, without asking git."""
-        return sorted(citations.marks(self.root, self.records()).values())
+        return sorted(outdated.citation_notes(self.root, self.records()).values())
 
     def verdicts(self) -> list[tuple[str, str, str]]:
         return [
@@ -306,17 +306,17 @@ def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Reposito
     repo.commit(OLD)
     repo.remembers("see src/a.py", "see src/b.py")
     records = [each.record for each in repo.check()]
-    assert citations.marks(repo.root, records) == {}
+    assert outdated.citation_notes(repo.root, records) == {}
     (repo.root / "src/a.py").unlink()  # nobody has checked since
-    assert citations.marks(repo.root, records) == {"mem-1705751400-a3f8": "cited file is gone: src/a.py"}
+    assert outdated.citation_notes(repo.root, records) == {"mem-1705751400-a3f8": "cited file is gone: src/a.py"}
     hits = [Hit(records[0], 0.9), Hit(records[1], 0.8)]
-    lowered = citations.rank_stale_lower(repo.root, hits)
+    lowered = outdated.demote_stale(repo.root, hits)
     assert [(each.record.id, each.score) for each in lowered] == [
         ("mem-1705751401-a3f8", 0.8),
         ("mem-1705751400-a3f8", 0.45),
     ]
     assert lowered[1].why == ("cited file is gone: src/a.py",)
-    assert citations.rank_stale_lower(repo.root, [replace(hits[1])]) == (hits[1],)
+    assert outdated.demote_stale(repo.root, [replace(hits[1])]) == (hits[1],)
 
 
 def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) -> None:
@@ -339,9 +339,9 @@ def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository
     (worktree / "src/a.py").unlink()
     (main,), (branch,) = repo.check(), citations.check_citations(worktree)
     assert (main.verdict, branch.verdict) == (CitationState.FRESH, CitationState.GONE)
-    assert citations.cache_file(worktree) != citations.cache_file(repo.root)
+    assert outdated.cache_file(worktree) != outdated.cache_file(repo.root)
     assert all(
-        each.is_relative_to(paths.cache_folder(repo.root)) for each in map(citations.cache_file, (worktree, repo.root))
+        each.is_relative_to(paths.cache_folder(repo.root)) for each in map(outdated.cache_file, (worktree, repo.root))
     )
 
 

@@ -9,7 +9,7 @@ from tests.app.test_check import LONG, NEW, OLD, Repository
 
 from ralph.app import citations as check
 from ralph.app import citations as check_look
-from ralph.app import context
+from ralph.app import context, outdated
 from ralph.app.repository import GitHistory
 from ralph.model.record import MemoryKind, Origin, Record
 from ralph.search import citations
@@ -29,7 +29,7 @@ def test_it_is_refreshed_when_a_record_or_a_commit_is_younger(repo: Repository) 
     assert check.refresh_results(repo.root)
     assert not check.refresh_results(repo.root)
     for place in (".agent/memories.md", ".git/logs/HEAD"):
-        os.utime(check.cache_file(repo.root), (1, 1))
+        os.utime(outdated.cache_file(repo.root), (1, 1))
         os.utime(repo.root / ".agent/memories.md", (0, 0))
         os.utime(repo.root / ".git/logs/HEAD", (0, 0))
         assert not check.refresh_results(repo.root)
@@ -45,7 +45,7 @@ def test_a_commit_in_a_worktree_or_around_a_folder_is_noticed(repo: Repository) 
     for top in (repo.root, repo.root / ".worktrees/t-000001"):
         place = top / "inner"
         assert check.refresh_results(place)
-        os.utime(check.cache_file(place), (2_000_000_000, 2_000_000_000))
+        os.utime(outdated.cache_file(place), (2_000_000_000, 2_000_000_000))
         assert not check.refresh_results(place)
         os.utime(repo.root / repo.git("-C", str(top), "rev-parse", "--git-path", "logs/HEAD"), (2e9 + 1, 2e9 + 1))
         assert check.refresh_results(place)
@@ -56,7 +56,7 @@ def test_a_cache_of_another_version_is_made_again(repo: Repository) -> None:
     repo.commit(OLD)
     repo.remembers("see src/a.py")
     repo.check()
-    check.cache_file(repo.root).write_text("ralph citations 1\n", encoding="utf-8", newline="")
+    outdated.cache_file(repo.root).write_text("ralph citations 1\n", encoding="utf-8", newline="")
     assert check.refresh_results(repo.root)
     (repo.root / "src/a.py").unlink()
     assert repo.marks() == ["cited file is gone: src/a.py"]
@@ -72,12 +72,12 @@ def test_with_many_records_the_newest_are_verified_and_what_is_known_of_the_othe
     repo.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{older}")
     repo.check()
     repo.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{older}{newer}")
-    os.utime(check.cache_file(repo.root), (1, 1))
+    os.utime(outdated.cache_file(repo.root), (1, 1))
     assert check.refresh_results(repo.root, most=1)
     for name in ("src/a.py", "src/b.py"):
         (repo.root / name).unlink()
     assert repo.marks() == ["cited file is gone: src/a.py", "cited file is gone: src/b.py"]
-    assert list(check.marks(repo.root, repo.records())) == ["mem-1-a", "mem-3-a"]
+    assert list(outdated.citation_notes(repo.root, repo.records())) == ["mem-1-a", "mem-3-a"]
 
 
 def test_where_git_does_not_answer_in_time_what_is_there_is_verified_and_nothing_is_called_gone(
@@ -91,7 +91,7 @@ def test_where_git_does_not_answer_in_time_what_is_there_is_verified_and_nothing
     repo.check()
     (repo.root / "src/c.py").unlink()
     repo.remembers("see src/a.py", "see src/b.py", "see src/c.py, commit abcdef012345 and commit abcdef012346")
-    os.utime(check.cache_file(repo.root), (1, 1))
+    os.utime(outdated.cache_file(repo.root), (1, 1))
     assert check.refresh_results(repo.root, patience=1e-9)
     assert repo.marks() == ["cited file is gone: src/b.py"], "as it was found when there was time"
     (repo.root / "src/a.py").unlink()

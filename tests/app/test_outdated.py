@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
-from ralph.app import context, doctor, graph, index, memory, search, superseded
+from ralph.app import context, doctor, graph, index, memory, outdated, search
 from ralph.app.graph import link, unlink
 from ralph.context import recall
 from ralph.errors import Refused
@@ -110,7 +110,7 @@ def test_an_edge_that_would_close_a_circle_is_refused(root: Path) -> None:
         link(root, PAST, "supersedes", NEW)
     unlink(root, OLD, "supersedes", PAST)
     assert (root / ".agent" / "memories.md").read_bytes() == before
-    assert list(superseded.circle_problems(root)) == []
+    assert list(outdated.circle_problems(root)) == []
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_edge_that_would_close_a_circle_is_refused(root: Path) -> None:
 )
 def test_who_replaced_whom(pairs: list[tuple[str, str]], replaced: dict[str, str], circle: list[str]) -> None:
     assert lookup.replaced(pairs) == replaced
-    assert superseded.find_circles(pairs) == circle
+    assert outdated.find_circles(pairs) == circle
 
 
 def test_a_session_s_start_names_what_cites_something_gone_last(tmp_path: Path) -> None:

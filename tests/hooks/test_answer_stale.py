@@ -10,7 +10,7 @@ from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.hooks.world import World, hook, payload
 
 from ralph import config, paths
-from ralph.app import citations, hook_state, index
+from ralph.app import citations, hook_state, index, outdated
 
 GONE = "(cited file is gone: src/pay.ts)"
 
@@ -72,7 +72,7 @@ def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> Non
 
 
 def test_a_cache_that_is_no_cache_says_nothing(here: World) -> None:
-    place = citations.cache_file(here.root)
+    place = outdated.cache_file(here.root)
     place.unlink()
     place.mkdir()
     (here.root / "src/pay.ts").unlink()

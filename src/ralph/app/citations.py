@@ -16,17 +16,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import citation_cache
+from ralph.app import outdated
 from ralph.app.repository import GitHistory, RemovedFile
 from ralph.context import recall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.model.ids import ID
-from ralph.model.query import Hit
 from ralph.model.record import Record, Status
 from ralph.search import citations
 from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState
 from ralph.store import files
-from ralph.store.sources import Format, sources, told
+from ralph.store.sources import sources, told
 
 _MAX_RENAMES = 8
 _MAX_SYMBOLS = 40
@@ -353,11 +352,6 @@ def _blob_id(path: Path, width: int) -> str:
     return digest.hexdigest()
 
 
-cache_file, known = citation_cache.cache_file, citation_cache.load_citations
-marks, marked = citation_cache.citation_notes, citation_cache.add_citation_notes
-_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
-
-
 @dataclass(frozen=True, slots=True)
 class CitationReport:
     """A record, its location, and the state of its citations."""
@@ -407,7 +401,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
 
     `most` limits it to the newest records, `patience` limits git to so many seconds, because a session waits for it.
     """
-    due = citation_cache.is_due(root)
+    due = outdated.is_cache_due(root)
     found = sorted(_curated_records(root), key=lambda each: each.record.created_at, reverse=True) if due else []
     if not found:
         return False
@@ -420,7 +414,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         for looked in each.looked
         if git.late and looked.verdict is CitationState.UNVERIFIABLE
     }
-    held = citation_cache.read_cache(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
+    held = outdated.read_cache(root).decode("utf-8", "surrogateescape") if rest or unsure else ""
     lines = [line.split("\t") for line in held.split("\n")]
     kept = [line for line in lines if line[0] in rest or (line[0], *line[3:4]) in unsure]
     save_results(root, reports, ["\t".join(line) + "\n" for line in kept])
@@ -429,7 +423,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
 
 def _curated_records(root: Path) -> Iterator[CitationReport]:
     for source in sources(root):
-        if source.format in _FORMATS:
+        if source.format in outdated.FORMATS:
             with suppress(Unreadable):
                 for placed in told(source).records:
                     if placed.record.status is not Status.RETIRED:
@@ -446,22 +440,8 @@ def save_results(root: Path, reports: Sequence[CitationReport], known: Sequence[
     ]
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
         files.write(
-            cache_file(root),
+            outdated.cache_file(root),
             recall.citation_page((*lines, *known)),
             root=paths.state_boundary(root),
             mode=files.PRIVATE,
         )
-
-
-def rank_stale_lower(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Lower the score of stale hits and add the reason."""
-    held = known(root)
-    lowered: list[Hit] = []
-    for hit in hits:
-        record = hit.record
-        share = held.share(record.id, f"{record.title}\n{record.text}", record.origin.files)
-        if share < 1:
-            note = held.note(record.id, f"{record.title}\n{record.text}", record.origin.files)
-            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
-        lowered.append(hit)
-    return tuple(sorted(lowered, key=lambda hit: -hit.score))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.app import citation_cache, hook_state, index, logs, memory, usage
+from ralph.app import hook_state, index, logs, memory, outdated, usage
 from ralph.capture import summary as summaries
 from ralph.context import brief, budget, recall, render
 from ralph.context.brief import Brief, BriefCaps, SessionRecap
@@ -166,12 +166,12 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
     recaps, active = _from_index(root, session, task) if memories.inject is Inject.AUTO else ([], [])
     active = [line for line in active if _line_mark(line) not in seen]
     notices = [line for line in _notices(root) if _line_mark(line) not in seen]
-    stale = citation_cache.citation_notes(root, [*rules, *learned])
+    stale = outdated.citation_notes(root, [*rules, *learned])
     with_skill = memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
     share = _cap(config)
     result = brief.session_brief(
-        citation_cache.add_citation_notes(root, [record for record in rules if record.id not in seen], stale),
-        citation_cache.add_citation_notes(root, [record for record in learned if record.id not in seen], stale),
+        outdated.add_citation_notes(root, [record for record in rules if record.id not in seen], stale),
+        outdated.add_citation_notes(root, [record for record in learned if record.id not in seen], stale),
         [recap for recap in recaps if recap.id not in seen],
         active,
         notices,
@@ -205,7 +205,7 @@ def _line_mark(line: str) -> str:
 
 def _verify_citations(root: Path) -> None:
     with suppress(RalphError, OSError):
-        if citation_cache.is_due(root):
+        if outdated.is_cache_due(root):
             from ralph.app import citations  # noqa: PLC0415 - mostly nothing has changed, and it takes time to load
 
             citations.refresh_results(root, most=VERIFIED_RECORDS, patience=VERIFY_SECONDS)
@@ -279,7 +279,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
     options.since = _first_day(today, choice.recent)
     options.task = rows.safe(task)
     options.budget = _budget(config)
-    options.stale = citation_cache.load_citations(root)
+    options.stale = outdated.load_citations(root)
 
     def ask(connection: sqlite3.Connection) -> PromptContext:
         recalled = recall.recall_for_prompt(connection, question, options)

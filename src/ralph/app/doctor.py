@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ralph import paths
-from ralph.app import hook_state, superseded
+from ralph.app import hook_state, outdated
 from ralph.app.memory import backup
 from ralph.app.project import not_ignored
 from ralph.app.worktrees import indexes, worktree
@@ -83,7 +83,7 @@ def examine(
         _check_ids, _check_links, _leftovers, _permissions, _second_stores, _not_folders, _not_ignored, _worktrees
     ):  # fmt: skip
         findings += check(root)
-    others = (*hook_state.find_problems(root, env or {}), *superseded.circle_problems(root))
+    others = (*hook_state.find_problems(root, env or {}), *outdated.circle_problems(root))
     findings += [Finding(path, problem, problem.code in FIXABLE) for path, problem in others]
     if secrets:
         findings += [finding for path in files_to_scan(root) for finding in secrets_in(path, custom)]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
-from ralph.app import index, meaning, superseded, visibility
+from ralph.app import index, meaning, outdated, visibility
 from ralph.app.text_cleaning import clean_text
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
@@ -395,7 +395,7 @@ def link(
 
 def _refuse_cycle(root: Path, new: str, old: str) -> None:
     pairs = index.ask(root, lookup.superseding)
-    if new in superseded.find_circles([*pairs, (new, old)]) and new not in superseded.find_circles(pairs):
+    if new in outdated.find_circles([*pairs, (new, old)]) and new not in outdated.find_circles(pairs):
         what = f"{old} already supersedes {new}: if each took the other's place, neither would hold"
         raise Refused(what, hint=f"take that away first: `ralph graph link {old} supersedes {new} --remove`")
 

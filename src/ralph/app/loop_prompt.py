@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import citations, feature, index, journal, knowledge, memory, scratchpad
+from ralph.app import feature, index, journal, knowledge, memory, outdated, scratchpad
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
 from ralph.context import brief as rendering
@@ -85,7 +85,7 @@ def _guardrails(root: Path, config: Config) -> str:
     """Return the guardrails, if memories are enabled."""
     if not config.memories.enabled:
         return ""
-    records = citations.marked(
+    records = outdated.add_citation_notes(
         root, memory.current([stored.record for stored in memory.list_(root, in_=("guardrails",))])
     )
     return prompt.render_section("Guardrails", _within(records, list(useful_order(records)), GUARDRAILS - 20))
@@ -96,7 +96,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
     choice = settings.filter
-    records = citations.marked(root, memory.current([stored.record for stored in memory.list_(root)]))
+    records = outdated.add_citation_notes(root, memory.current([stored.record for stored in memory.list_(root)]))
     records = brief.filter_memories(
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )

@@ -171,7 +171,7 @@ def short_ids(root: Path, in_: Sequence[str] = MEMORIES) -> dict[str, str]:
 
 def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query, and where each is stored."""
-    from ralph.app import index, superseded  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app import index, outdated  # noqa: PLC0415  (listing does not pay for it)
     from ralph.search import engine  # noqa: PLC0415  (as above)
     from ralph.store.sources import name_of  # noqa: PLC0415  (as above)
 
@@ -182,8 +182,8 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
         found = engine.search(connection, query, today=ids.now().date())
-        past = superseded.describe_outdated(connection, [hit.record for hit in found.hits])
-        found = replace(found, hits=superseded.demote_outdated(found.hits, past))
+        past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
+        found = replace(found, hits=outdated.demote_outdated(found.hits, past))
         taken: set[int] = set()
         return found, [_source(connection, hit.record, query, names, taken) for hit in found.hits]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import citations, graph, index, meaning, superseded, visibility
+from ralph.app import graph, index, meaning, outdated, visibility
 from ralph.context import render, tokens
 from ralph.context.render import (
     HIT_TOKENS,
@@ -103,8 +103,8 @@ def search(
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
         related = graph.related_records(root, connection) if connected else None
         found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
-        past = superseded.describe_outdated(connection, [hit.record for hit in found.hits])
-        found = replace(found, hits=superseded.demote_outdated(citations.rank_stale_lower(root, found.hits), past))
+        past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
+        found = replace(found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past))
         single = merge_repeats(found.hits)[:limit]
         room = max(HIT_TOKENS, LINES // max(len(single), 1))
         shown = tuple(
@@ -190,7 +190,7 @@ def timeline(
 
 def _show_records(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> SearchAnswer:
     hits = tuple(Hit(_by_id(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
-    past = superseded.describe_outdated(connection, [hit.record for hit in hits])
+    past = outdated.describe_outdated(connection, [hit.record for hit in hits])
     shown = tuple(_render_hit(connection, hit, layer, complete=True, task=task, past=past) for hit in hits)
     return SearchAnswer(SearchResult(hits, len(hits)), shown)
 

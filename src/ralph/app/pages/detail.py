@@ -14,8 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.app import chat_history, graph, index, insights, lists, sessions, superseded, usage
-from ralph.app import citations as check
+from ralph.app import chat_history, graph, index, insights, lists, outdated, sessions, usage
 from ralph.app import citations as check_look
 from ralph.app.chat_history import Turn
 from ralph.app.lists import RunRow, SessionRow, TaskRow
@@ -159,8 +158,8 @@ def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _
     name, line = rows.places(connection, [key])[key]
     form = rows.source_format(connection, name)
     owner = record.origin.task or rows.tasks_of(connection, [key]).get(key, "")
-    stale = check.marks(root, [record]).get(record.id, "")
-    past = superseded.describe_outdated(connection, [record]).get(record.id, "")
+    stale = outdated.citation_notes(root, [record]).get(record.id, "")
+    past = outdated.describe_outdated(connection, [record]).get(record.id, "")
     row = RecordRow(record, name, line, owner, tokens.estimate(record.text), stale=stale, past=past)
     newer = row.superseded_by
     links = tuple((link.relation, link.target, _title(connection, link.target)) for link in record.links)

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import citations, index, meaning, superseded
+from ralph.app import index, meaning, outdated
 from ralph.app.search import merge_repeats
 from ralph.context import tokens
 from ralph.errors import UsageError
@@ -420,8 +420,8 @@ class Explorer:
         judged = [each for each in ranked.best if each.matched or each.link or each.close >= STANDARD.close]
         held = rows.records(connection, [each.row.key for each in judged])
         hits = [Hit(held[each.row.key], round(each.score, 4)) for each in judged if each.row.key in held]
-        past = superseded.describe_outdated(connection, [hit.record for hit in hits])
-        best = merge_repeats(superseded.demote_outdated(citations.rank_stale_lower(self.root, hits), past))
+        past = outdated.describe_outdated(connection, [hit.record for hit in hits])
+        best = merge_repeats(outdated.demote_outdated(outdated.demote_stale(self.root, hits), past))
         key_of = {id(held[key]): key for key in held}
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
         match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranked.words, STANDARD.common))
@@ -458,8 +458,8 @@ class Explorer:
         shown = [held[key] for key in keys if key in held]
         others = shown if hits.ranked is None else [held[key] for key in keys if key in held and key not in hits.held]
         stale, past = (
-            citations.marks(self.root, shown),
-            {**hits.past, **superseded.describe_outdated(connection, others)},
+            outdated.citation_notes(self.root, shown),
+            {**hits.past, **outdated.describe_outdated(connection, others)},
         )
         reasons = _reasons(connection, keys, hits)
         found: list[RecordRow] = []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.app import citations, doctor, index, lists, usage
+from ralph.app import citations, doctor, index, lists, outdated, usage
 from ralph.app.pages import dashboard
 from ralph.app.pages.dashboard import Notice
 from ralph.capture import privacy
@@ -286,13 +286,13 @@ def _stale_records(root: Path, notes: list[str]) -> list[StaleRecord]:
             "`ralph doctor --citations` checks all"
         )
     cited = _records_by_id(root, _verified_ids(root))
-    marks = citations.marks(root, list(cited.values()))
+    marks = outdated.citation_notes(root, list(cited.values()))
     return [StaleRecord(name, text_title(cited[name].title or cited[name].text), what) for name, what in marks.items()]
 
 
 def _verified_ids(root: Path) -> set[str]:
     """The records that cite something which was looked for, as the cache of `check` names them."""
-    path = citations.cache_file(root)
+    path = outdated.cache_file(root)
     try:
         lines = path.read_bytes().split(b"\n")[1:] if path.is_file() else []
     except OSError:
