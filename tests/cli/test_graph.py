@@ -58,7 +58,7 @@ def test_a_path_is_drawn_and_none_ends_with_1(project: Project) -> None:
     assert said.out == f"{OLD}  Use sql template strings\n  -related_to-> tag:db\n  <-related_to- {NEW}\n"
     project.put(".ralph/knowledge/x.md", "---\ntitle: X\ntags: [alone]\n---\n\nBody.\n")
     none = project("graph", "path", OLD, "X")
-    assert (none.code, none.out) == (1, f"No way leads from {OLD} to know-x.\n")
+    assert (none.code, none.out) == (1, f"No path leads from {OLD} to know-x.\n")
     shape = project("graph", "path", OLD, "X", "--format", "json")
     assert (shape.code, shape.json["found"], shape.json["edges"]) == (1, False, [])
 

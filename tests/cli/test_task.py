@@ -1,6 +1,7 @@
 """`ralph task` and `ralph feature` through the front door."""
 
 import json
+import subprocess
 
 import pytest
 from tests.cli.runner import Project
@@ -163,13 +164,9 @@ def test_a_feature_is_shown_with_its_tasks_and_its_words(ralph: Project) -> None
 
 
 def test_tasks_of_a_worktree_are_those_of_the_main_checkout(ralph: Project) -> None:
-    git = ralph.root / ".git"
-    (git / "worktrees" / "w").mkdir(parents=True)
-    (git / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
-    (git / "worktrees" / "w" / "commondir").write_text("../..\n", encoding="utf-8")
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"], ["worktree", "add", "-q", "../away"]):
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *words], cwd=ralph.root, check=True)
     away = ralph.root.parent / "away"
-    away.mkdir()
-    (away / ".git").write_text(f"gitdir: {git}/worktrees/w\n", encoding="utf-8")
     name = ralph("task", "add", "from there", "--format", "quiet", cwd=away).out.strip()
     assert ralph("task", "list", "--format", "json").ids == [name]
     assert [path.name for path in away.iterdir()] == [".git"]

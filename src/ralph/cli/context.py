@@ -1,15 +1,15 @@
-"""What every command needs from its call: the project root, the settings, and how to speak.
+"""What every command gets from its call: the project root, the settings, and notes on stderr.
 
-Machine-readable output goes to stdout alone; warnings and notes go to stderr, so that a pipe
-never sees them.
+Machine-readable output goes to stdout alone; warnings and notes go to stderr, so that a pipe never sees them.
 """
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,10 +19,12 @@ from ralph.errors import RalphError, UsageError
 if TYPE_CHECKING:
     from ralph.settings import Config
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Invocation:
-    """One call of `ralph`: where it stands and what its global options said."""
+    """One call of `ralph`: its project and its settings."""
 
     explicit_root: Path | None = None
 
@@ -39,21 +41,8 @@ class Invocation:
         return root
 
     @cached_property
-    def task(self) -> str:
-        """The task that one works on here: RALPH_TASK names it, else the worktree one stands in; "" for none."""
-        from ralph.app import visibility
-
-        return visibility.current_task(self.root, os.environ)
-
-    def asking(self, task: str, all_tasks: bool) -> str:
-        """The task from within which somebody asks; nothing for whoever has none, or wants to see all of them."""
-        if task and all_tasks:
-            raise UsageError("--task and --all-tasks contradict each other", hint="give one of them")
-        return "" if all_tasks else task or self.task
-
-    @cached_property
     def config(self) -> "Config":
-        """The effective config; its warnings are said once, on stderr."""
+        """The effective config; its warnings are printed once, on stderr."""
         from ralph.config import load
 
         loaded = load(self.root, env=os.environ)
@@ -61,29 +50,50 @@ class Invocation:
             warn(warning)
         return loaded.config
 
+    def asking(self, task: str, all_tasks: bool) -> str:
+        """Return the task whose records are visible: the given one, RALPH_TASK, or the worktree's; "" for all."""
+        if task and all_tasks:
+            raise UsageError("--task and --all-tasks contradict each other", hint="give one of them")
+        if task or all_tasks:
+            return task
+        from ralph.app import visibility
+
+        return visibility.current_task(self.root, os.environ)
+
     def note_commit(self) -> None:
         """After a command in a worktree: note its commit, by which a rewritten branch is found."""
         if "root" not in self.__dict__ or not paths.worktree_name(self.root):
             return
         from ralph.app.worktrees import worktree
 
-        with contextlib.suppress(RalphError, OSError):  # what the command did is done
+        with contextlib.suppress(RalphError, OSError):  # the command itself has succeeded
             worktree.note_current_commit(self.root)
 
 
 def invocation(ctx: click.Context) -> Invocation:
-    """The invocation that the main command put into the click context."""
-    found = ctx.find_object(Invocation)
-    return found if found is not None else Invocation()
+    """Return the invocation that the main command put into the click context."""
+    return ctx.find_object(Invocation) or Invocation()
+
+
+def pass_call(function: Callable[..., T]) -> Callable[..., T]:
+    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`."""
+
+    def command(*args: Any, **options: Any) -> T:
+        call = invocation(click.get_current_context())
+        if "all_tasks" in options:
+            options["within"] = call.asking(options.get("within", ""), options.pop("all_tasks"))
+        return function(call, *args, **options)
+
+    return update_wrapper(command, function)
 
 
 def warn(message: str) -> None:
-    """One line on stderr that asks for attention."""
+    """Print a warning on stderr."""
     click.echo(click.style("warning: ", fg="yellow") + message, err=True)
 
 
 def say(message: str) -> None:
-    """One line on stderr that explains what was done, kept out of pipes."""
+    """Print a note on stderr."""
     click.echo(message, err=True)
 
 

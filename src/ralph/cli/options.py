@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,14 +21,22 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 """A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
-
 _SYNONYMS = {
-    "rm": ("delete", "drop"), "remove": ("delete", "drop"), "del": ("delete",), "ls": ("list",), "new": ("add",),
-    "create": ("add",), "get": ("show",), "view": ("show",), "cat": ("show",), "update": ("edit",), "set": ("edit",),
-    "find": ("search",), "begin": ("start",), "finish": ("done",), "close": ("done",), "cancel": ("stop", "fail"),
-    "ready": ("list",), "retire": ("archive",), "restore": ("unarchive",),
-}  # fmt: skip
-"""Words that people try, and the commands that do it where a group has them."""
+    "add": "new create",
+    "archive": "retire",
+    "delete": "rm remove del",
+    "done": "finish close",
+    "drop": "rm remove",
+    "edit": "update set",
+    "fail": "cancel",
+    "list": "ls ready",
+    "search": "find",
+    "show": "get view cat",
+    "start": "begin",
+    "stop": "cancel",
+    "unarchive": "restore",
+}
+"""Commands of groups, and other words that people try for them."""
 
 
 class Kinds(ParamType):
@@ -40,7 +48,7 @@ class Kinds(ParamType):
         self.several = several
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """The kinds that were named; wrong usage names the valid ones."""
+        """Return the kinds; an unknown one is answered with the valid ones."""
         if not isinstance(value, str):
             return value
         from ralph.app.memory import kinds_named
@@ -53,12 +61,12 @@ class Kinds(ParamType):
         return kinds if self.several else kinds[0]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The valid names, for the help text."""
+        """Return the valid names, for the help text."""
         return "|".join(kind.value for kind in MemoryKind)
 
 
 class Command(click.Command):
-    """A command that takes --root wherever people put it, and a text that begins with a dash as a text."""
+    """A command that takes --root anywhere, and a text that begins with a dash as a text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
@@ -66,29 +74,24 @@ class Command(click.Command):
         self.params.append(_root_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it, but `- text`, `--no-verify is banned` and `-5` are no options."""
-        texts = set() if "--" in args else set(self._texts(args))
-        if texts:
-            rest = [word for number, word in enumerate(args) if number not in texts]
-            args = [*rest, "--", *(args[number] for number in sorted(texts))]
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if any(isinstance(each, click.Argument) for each in self.params):
-                told = f"{error.message} (if it is a text, put -- before it)"
-                raise click.NoSuchOption(error.option_name, told, error.possibilities, error.ctx) from error
-            raise
-
-    def _texts(self, args: Sequence[str]) -> Iterator[int]:
-        """Where texts that begin with a dash stand, those aside that are an option's value or may hold one."""
-        options = [each for each in self.params if isinstance(each, click.Option)]
-        names = {name for each in options for name in each.opts}
-        takes_value = {name for each in options if not each.is_flag for name in each.opts}
+        """Parse as click does, but `- text`, `--no-verify is banned` and `-5` are no options."""
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        names = {name for option in options for name in option.opts}
+        takes_value = {name for option in options if not option.is_flag for name in option.opts}
+        texts: list[str] = []
+        rest: list[str] = []
         for number, word in enumerate(args):
             begins = {word[:2], word.split(maxsplit=1)[0] if word.strip() else word}
             is_value = number > 0 and args[number - 1] in takes_value
-            if _TEXT.match(word) and not begins & names and not is_value:
-                yield number
+            is_text = _TEXT.match(word) and not begins & names and not is_value
+            (texts if is_text else rest).append(word)
+        try:
+            return super().parse_args(ctx, [*rest, "--", *texts] if texts and "--" not in args else args)
+        except click.NoSuchOption as error:
+            if any(isinstance(param, click.Argument) for param in self.params):
+                message = f"{error.message} (if it is a text, put -- before it)"
+                raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from error
+            raise
 
 
 class Group(click.Group):
@@ -104,54 +107,57 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an unknown one is answered with the command that was probably meant."""
+        """Find the command; an unknown one is answered with the nearest."""
         name = args[0] if args else ""
         if name and name not in self.commands and not name.startswith("-"):
-            raise UsageError(f"there is no command `{ctx.command_path} {name}`", hint=self._nearest(ctx, name))
+            from difflib import get_close_matches
+
+            listed = [each for each, command in self.commands.items() if not command.hidden]
+            near = [each for each in listed if name in _SYNONYMS.get(each, "").split()]
+            near = near or get_close_matches(name, listed, n=1)
+            hint = f"did you mean `{ctx.command_path} {near[0]}`?" if near else f"its commands: {', '.join(listed)}"
+            raise UsageError(f"there is no command `{ctx.command_path} {name}`", hint=hint)
         return super().resolve_command(ctx, args)
-
-    def _nearest(self, ctx: click.Context, name: str) -> str:
-        from difflib import get_close_matches
-
-        known = [each for each, command in self.commands.items() if not command.hidden]
-        near = [each for each in _SYNONYMS.get(name, ()) if each in known] or get_close_matches(name, known, n=1)
-        if near:
-            return f"did you mean `{ctx.command_path} {near[0]}`?"
-        return f"its commands: {', '.join(known)}"
 
 
 def _root_option() -> click.Option:
-    return click.Option(
-        ["--root"], type=click.Path(path_type=Path), expose_value=False, callback=_set_root,
-        help="The project's folder (default: found upward from here).",
-    )  # fmt: skip
+    def set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+        if value is not None:
+            ctx.obj = Invocation(explicit_root=value)
+
+    about = "The project's folder (default: found upward from here)."
+    path = click.Path(path_type=Path)
+    return click.Option(["--root"], type=path, expose_value=False, callback=set_root, help=about)
 
 
-def _set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    if value is not None:
-        ctx.obj = Invocation(explicit_root=value)
+# --- options that several commands share -----------------------------------------------------------
+
+allow_secret_option = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
+all_tasks_option = click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")
+since_option = click.option(
+    "--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m."
+)
+file_option = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+yes_option = click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
 
 
 def kinds_option(what: str) -> Callable[[Fn], Fn]:
     """`--type a,b`, given once or several times."""
-    return click.option("-t", "--type", "kinds", type=Kinds(), multiple=True, callback=_joined_kinds, help=what)
 
+    def join(ctx: click.Context, param: click.Parameter, value: tuple[tuple[MemoryKind, ...], ...]) -> object:
+        return tuple(dict.fromkeys(kind for kinds in value for kind in kinds))
 
-def _joined_kinds(
-    ctx: click.Context, param: click.Parameter, value: tuple[tuple[MemoryKind, ...], ...]
-) -> tuple[MemoryKind, ...]:
-    return tuple(dict.fromkeys(kind for kinds in value for kind in kinds))
+    return click.option("-t", "--type", "kinds", type=Kinds(), multiple=True, callback=join, help=what)
 
 
 def tags_option(what: str) -> Callable[[Fn], Fn]:
-    """`--tags a,b`, given once or several times."""
-    return click.option("--tags", multiple=True, metavar="A,B", callback=_split_tags, help=what)
+    """`--tags a,b`, given once or several times; None when it is not given."""
 
+    def split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> object:
+        return split_commas(value) if value else None
 
-def _split_tags(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
-    if not value:
-        return None
-    return tuple(tag.strip() for part in value for tag in part.split(",") if tag.strip())
+    return click.option("--tags", multiple=True, metavar="A,B", callback=split, help=what)
 
 
 def format_option(*choices: str) -> Callable[[Fn], Fn]:
@@ -161,15 +167,24 @@ def format_option(*choices: str) -> Callable[[Fn], Fn]:
     )
 
 
-def all_tasks_option(function: Fn) -> Fn:
-    """Add `--all-tasks`."""
-    return click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")(function)
+def limit_option(default: int | None, what: str = "At most so many.") -> Callable[[Fn], Fn]:
+    """`--limit N`."""
+    shown = default is not None
+    return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=shown, help=what)
 
 
 def visibility_options(function: Fn) -> Fn:
-    """Add `--task` and `--all-tasks`."""
+    """Add `--task` and `--all-tasks`, which a command gets as `within`."""
     text = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
-    return click.option("--task", default="", metavar="ID", help=text)(all_tasks_option(function))
+    return click.option("--task", "within", default="", metavar="ID", help=text)(all_tasks_option(function))
+
+
+# --- texts -----------------------------------------------------------------------------------------
+
+
+def split_commas(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words that were given one by one, or with commas between."""
+    return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
 
 
 def read_words(words: tuple[str, ...]) -> str:
@@ -178,37 +193,22 @@ def read_words(words: tuple[str, ...]) -> str:
 
 
 def text_argument(text: str | None, file: Path | None) -> str:
-    """The text that a command was given: as an argument, from stdin with `-`, or from a file."""
+    """Return the text of an argument, of standard input with `-`, or of a file."""
     if file is not None and text is not None:
         raise UsageError("both a text and --file were given", hint="give one of them")
-    if file is not None:
-        return _decoded(_read(file), str(file))
-    if text == "-":
-        return _decoded(_standard_input(), "standard input")
-    if text is None:
+    if file is None and text is None:
         raise UsageError("no text was given", hint='put it in quotes, or use "-" for standard input, or --file PATH')
-    return text
-
-
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise Unreadable("standard input is closed", hint="give the text as an argument, or with --file PATH")
+    if file is None and text != "-":
+        return text or ""
+    source = str(file) if file is not None else "standard input"
+    hint = "name a readable text file" if file is not None else "give the text as an argument, or with --file PATH"
+    if file is None and sys.stdin is None:
+        raise Unreadable("standard input is closed", hint=hint)
     try:
-        return sys.stdin.buffer.read()
-    except OSError as error:
-        hint = "give the text as an argument, or with --file PATH"
-        raise Unreadable(f"standard input cannot be read: {error.strerror}", hint=hint) from error
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise Unreadable(f"{file}: cannot be read: {error.strerror}", hint="name a readable text file") from error
-
-
-def _decoded(raw: bytes, source: str) -> str:
-    try:
+        raw = file.read_bytes() if file is not None else sys.stdin.buffer.read()
         return raw.decode("utf-8-sig")
+    except OSError as error:
+        separator = ":" if file is not None else ""
+        raise Unreadable(f"{source}{separator} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:
         raise Unreadable(f"{source}: is not UTF-8 text", hint="convert it to UTF-8 first") from error

@@ -1,7 +1,7 @@
-"""How results look: tables for people, JSON for programs, markdown for agents, ids for scripts.
+"""How results are printed: tables for people, JSON for programs, markdown for agents, ids for scripts.
 
-Colour only on a terminal and never with NO_COLOR (click strips it from pipes). Control
-characters in somebody's text are shown, not sent to the terminal.
+Colour only on a terminal and never with NO_COLOR (click strips it from pipes). Control characters in texts are
+printed as escapes, not sent to the terminal.
 """
 
 import json
@@ -9,15 +9,16 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 import click
 
 from ralph.model import ids
 
+T = TypeVar("T")
 _PREVIEW, _LEAST = 60, 24
 """Columns that the last one of a table has at least, in a pipe and on a narrow terminal."""
 _FEW = 20
@@ -27,32 +28,68 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 3
 
 
 def json_text(value: object) -> str:
-    """JSON for a program, readable by a person."""
+    """Return JSON for a program, readable by a person."""
     return json.dumps(value, ensure_ascii=False, indent=2).translate(_C1)
 
 
+def print_json(value: object) -> None:
+    """Print JSON for a program, readable by a person."""
+    click.echo(json_text(value))
+
+
+def print_rows(
+    items: Sequence[T],
+    form: str,
+    to_json: Callable[[T], Mapping[str, object]],
+    columns: Mapping[str, Callable[[T], object]],
+    nothing: str,
+) -> None:
+    """Print a listing as a table with these columns, as JSON, or as ids alone; `nothing` stands for no rows."""
+    if form == "json":
+        print_json(list(map(to_json, items)))
+    elif form == "quiet":
+        for item in items:
+            click.echo(to_json(item)["id"])
+    elif not items:
+        click.echo(nothing)
+    else:
+        click.echo(table(list(columns), [[one_line(str(cell(item))) for cell in columns.values()] for item in items]))
+
+
+def print_fields(fields: Mapping[str, str]) -> None:
+    """Print the fields that have a value, one a line."""
+    for name, value in fields.items():
+        if value:
+            click.echo(f"  {name + ':':12} {one_line(value)}")
+
+
+def print_more(total: int, shown: int) -> None:
+    """Print on stderr how many rows a limit left out, if any."""
+    if total > shown:
+        click.echo(f"{total - shown} more; --limit {total} shows every one", err=True)
+
+
 def visible(text: str) -> str:
-    """Text that cannot move the cursor or change colours."""
+    """Return text that cannot move the cursor or change colours."""
     return text.translate(_CONTROLS)
 
 
 def print_raw(text: str) -> None:
-    """Print text for an agent or a file, each byte as it is; a terminal sees control characters instead of obeying."""
+    """Print text for an agent or a file as it is; a terminal gets control characters as escapes."""
     click.echo(visible(text) if _is_terminal(sys.stdout) else text, nl=False, color=True)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody is looking; a stream that the caller has closed is None."""
     return stream is not None and stream.isatty()
 
 
 def one_line(text: str) -> str:
-    """The text on one line."""
+    """Return the text on one line."""
     return " ".join(visible(text).split())
 
 
 def width(text: str) -> int:
-    """Columns on a terminal: wide characters (Korean, Chinese, Japanese, emoji) take two."""
+    """Count columns on a terminal: wide characters (Korean, Chinese, Japanese, emoji) take two."""
     if text.isascii():
         return len(text)
     return sum(
@@ -61,20 +98,19 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """At most so many columns, with an ellipsis when something is left out."""
+    """Cut to so many columns, with an ellipsis when something is left out."""
     if width(text) <= columns:
         return text
-    kept, used = [], 0
-    for char in text:
+    used = 0
+    for end, char in enumerate(text):
         used += width(char)
         if used > columns - 1:
-            break
-        kept.append(char)
-    return "".join(kept).rstrip() + "…"
+            return text[:end].rstrip() + "…"
+    return text
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column: int = _PREVIEW) -> str:
-    """Aligned columns; the last one is cut to the terminal, of which a pipe has a wide one."""
+    """Align columns; the last one is cut to the terminal, or to 120 columns in a pipe."""
     columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
     least = min(last_column, _LEAST) if _is_terminal(sys.stdout) else last_column
     room = max(least, shutil.get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
@@ -87,7 +123,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column
 
 
 def ago(day: str) -> str:
-    """A date as people say it: today, yesterday, 5 days ago; older ones as they are written."""
+    """Return a date in words: today, yesterday, 5 days ago; older ones as they are."""
     try:
         then = date.fromisoformat(day[:10])
     except ValueError:

@@ -18,7 +18,7 @@ from ralph.cli import session_turns
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, all_tasks_option, format_option
 from ralph.cli.output import json_text, one_line, print_raw, table
-from ralph.cli.search import show as show_answer
+from ralph.cli.search import print_answer as show_answer
 from ralph.errors import NothingYet, UsageError
 from ralph.model.query import Detail
 

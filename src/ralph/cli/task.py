@@ -3,27 +3,40 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ralph import paths
 from ralph.app.json_shapes import task_json
 from ralph.app.tasks import task as verbs
-from ralph.app.tasks.task import ListedTask
-from ralph.cli import task_output as printing
-from ralph.cli.context import Invocation, invocation, print_private, say, warn
-from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import json_text, one_line, print_raw, visible
+from ralph.app.tasks.board import REASON, UnreadableFile
+from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
+from ralph.cli.context import Invocation, pass_call, print_private, say, warn
+from ralph.cli.options import (
+    Group,
+    allow_secret_option,
+    dry_run_option,
+    format_option,
+    split_commas,
+    text_argument,
+)
+from ralph.cli.output import ago, one_line, print_fields, print_json, print_raw, print_rows, visible
 from ralph.errors import UsageError
-from ralph.model.work import TaskStatus
+from ralph.model.work import Task, TaskStatus
 
-_SECRET = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
+if TYPE_CHECKING:
+    from ralph.app.worktrees.merge import MergeResult
+
 _STATUS = click.Choice([status.value for status in TaskStatus])
+_MOST_BLOCKERS = 3
+"""Tasks that a row of the table names as waited for."""
+_task_id = click.argument("task_id", metavar="ID")
 
 
 @click.group(name="task", cls=Group)
 def cli() -> None:
-    """Keep what is to be done, and hand out what can be done next (.ralph/tasks/).
+    """Keep what is to be done, and find what can be done next (.ralph/tasks/).
 
     Priority 1 is the most urgent; a task without one comes last; of equal ones the oldest comes first.
 
@@ -44,13 +57,10 @@ def cli() -> None:
 @click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
 @click.option("--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own.")
 @click.option("--worktree", "in_worktree", is_flag=True, help="Give it a git worktree of its own (.worktrees/ID).")
-@_SECRET
+@allow_secret_option
 @format_option("table", "json", "quiet")
-@click.pass_context
-def add(
-    ctx: click.Context, title: str, description: str, priority: int, blocked_by: tuple[str, ...], parent: str | None,
-    feature_id: str | None, prd: Path | None, in_worktree: bool, allow_secret: bool, form: str,
-) -> None:  # fmt: skip
+@pass_call
+def add(call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any) -> None:
     """Make a new task. A parent is done by itself once its last part is.
 
     With --prd its stories are kept with the task, and its description is the PRD's unless another one is given. With
@@ -63,18 +73,15 @@ def add(
       ralph task add "Show refunds" --blocked-by t-1a2b3c --feature f-0c0ffe
       cat notes.md | ralph task add "Migrate the ledger" --description -
     """
-    call = invocation(ctx)
-    added = verbs.add(
-        call.root, title, text_argument("-", None) if description == "-" else description,
-        prd=text_argument(None, prd) if prd is not None else None, in_worktree=in_worktree, tell=say,
-        priority=priority, blocked_by=_ids(blocked_by), parent=parent, feature_id=feature_id,
-        allow_secret=allow_secret, patterns=call.config.privacy.patterns,
-    )  # fmt: skip
+    options["blocked_by"] = split_commas(options["blocked_by"])
+    options["prd"] = text_argument(None, prd) if prd is not None else None
+    text = text_argument("-", None) if description == "-" else description
+    added = verbs.add(call.root, title, text, **options, tell=say, patterns=call.config.privacy.patterns)
     print_private(added.private_parts)
     if form == "quiet":
         click.echo(added.task.id)
     elif form == "json":
-        click.echo(json_text({**task_json(ListedTask(added.task)), "file": str(added.path)}))
+        print_json({**task_json(ListedTask(added.task)), "file": str(added.path)})
     else:
         click.echo(f"Added {added.task.id} ({paths.shown(added.path, call.root)})")
         if added.task.worktree:
@@ -86,8 +93,8 @@ def add(
 @click.option("--feature", "feature_id", default="", metavar="ID", help="Only those of this feature.")
 @click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be begun now.")
 @format_option("table", "json", "quiet")
-@click.pass_context
-def list_(ctx: click.Context, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
+@pass_call
+def list_(call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
     """List the tasks in the order in which they should be done.
 
     Ready are tasks that are pending, whose blockers are done, that have no open parts, and whose parent is not held.
@@ -99,20 +106,19 @@ def list_(ctx: click.Context, status: str | None, feature_id: str, only_ready: b
       ralph task list --status failed
       ralph task list --feature f-0c0ffe --format json
     """
-    call = invocation(ctx)
-    wanted = TaskStatus(status) if status else None
-    found, unread = verbs.list_(call.root, status=wanted, feature_id=feature_id, only_ready=only_ready)
+    state = TaskStatus(status) if status else None
+    tasks, unread = verbs.list_(call.root, status=state, feature_id=feature_id, only_ready=only_ready)
     nothing = "No task can be begun now; `ralph task list` shows what each waits for." if only_ready else "No tasks."
-    printing.print_list(found, form, nothing)
-    printing.print_unread(unread, call)
+    print_tasks(tasks, form, nothing)
+    print_unread(unread, call)
 
 
 @cli.command("show")
-@click.argument("task_id", metavar="ID")
+@_task_id
 @click.option("--log", is_flag=True, help="Show instead what happened to it: changes of state and iterations.")
 @format_option("table", "json")
-@click.pass_context
-def show(ctx: click.Context, task_id: str, log: bool, form: str) -> None:
+@pass_call
+def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
     """Show one task in full, with what it waits for, its parts and its stories.
 
     \b
@@ -120,27 +126,40 @@ def show(ctx: click.Context, task_id: str, log: bool, form: str) -> None:
       ralph task show t-1a2b3c
       ralph task show t-1a2b3c --log
     """
-    call = invocation(ctx)
     if log:
-        printing.print_log(verbs.log(call.root, task_id), form)
+        print_rows(
+            verbs.log(call.root, task_id),
+            form,
+            lambda event: {"at": event.at, "what": event.what, "by": event.by, "note": event.note},
+            {
+                "WHEN": lambda event: event.at[:19].replace("T", " "),
+                "WHAT": lambda event: event.what,
+                "BY": lambda event: event.by or "-",
+                "NOTE": lambda event: event.note,
+            },
+            "Nothing is recorded about it.",
+        )
         return
-    shown = verbs.show(call.root, task_id)
-    if form == "json":
-        from ralph.app.worktrees import worktree
+    from ralph.app.worktrees import worktree
 
-        parts = {"file": str(shown.path), "children": [each.id for each in shown.children]}
-        stories = [{"id": each.id, "title": each.title, "passes": each.passes} for each in shown.stories]
-        wrong = worktree.describe([each for each in [worktree.problem_of(call.root, shown.listed.task)] if each])
-        click.echo(json_text({**task_json(shown.listed), **parts, "stories": stories, "troubles": wrong}))
-    else:
-        printing.print_one(shown, call)
+    view = verbs.show(call.root, task_id)
+    problem = worktree.problem_of(call.root, view.listed.task)
+    if form == "json":
+        parts = {"file": str(view.path), "children": [child.id for child in view.children]}
+        stories = [{"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories]
+        troubles = worktree.describe([problem] if problem else [])
+        print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
+        return
+    _print_task(view, call)
+    if problem is not None:
+        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
 
 
 @cli.command("start")
-@click.argument("task_id", metavar="ID")
+@_task_id
 @click.option("--worktree", "in_worktree", is_flag=True, help="Give it a worktree (or mend it), and leave its state.")
-@click.pass_context
-def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
+@pass_call
+def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     """Begin a task by hand; the loop leaves it to you then.
 
     With --worktree it only gets its place: .worktrees/ID, on the branch ralph/ID or the one that its PRD names.
@@ -151,22 +170,21 @@ def start(ctx: click.Context, task_id: str, in_worktree: bool) -> None:
       ralph task start t-1a2b3c
       ralph task start t-1a2b3c --worktree
     """
-    root = invocation(ctx).root
     if not in_worktree:
-        printing.print_moved(verbs.start(root, task_id))
+        _print_change(verbs.start(call.root, task_id))
         return
     from ralph.app.tasks import progress
 
-    made = progress.start_in_worktree(root, task_id, tell=say)
-    new = "made" if made.new else "there already"
-    click.echo(f"{task_id} has the worktree {made.task.worktree} on the branch {made.branch} ({new})")
+    created = progress.start_in_worktree(call.root, task_id, tell=say)
+    state = "made" if created.new else "there already"
+    click.echo(f"{task_id} has the worktree {created.task.worktree} on the branch {created.branch} ({state})")
 
 
 @cli.command("done")
-@click.argument("task_id", metavar="ID")
-@click.pass_context
-def finish(ctx: click.Context, task_id: str) -> None:
-    """Say that a task is done; what waited for it can be begun, and what it taught is promoted.
+@_task_id
+@pass_call
+def finish(call: Invocation, task_id: str) -> None:
+    """Mark a task as done; what waited for it can be begun, and what it taught is promoted.
 
     Insights that were accepted or are well-evidenced go to .ralph/global-patterns.md.
 
@@ -174,20 +192,27 @@ def finish(ctx: click.Context, task_id: str) -> None:
     Examples:
       ralph task done t-1a2b3c
     """
-    call = invocation(ctx)
     after = verbs.complete(call.root, task_id, patterns=call.config.privacy.patterns)
-    printing.print_moved(after.moved)
-    printing.print_promoted(after, call)
+    _print_change(after.moved)
+    promotion = after.promotion
+    if promotion is not None and promotion.added:
+        click.echo(f"Promoted to {paths.shown(promotion.path, call.root)}:")
+        for record in promotion.added:
+            click.echo(f"  - {one_line(record.text)}")
+    for record, why in promotion.skipped if promotion is not None else ():
+        say(f"not promoted: {record.id}: {one_line(why)}")
+    if after.why:
+        warn(visible(after.why))
 
 
 @cli.command("merge")
-@click.argument("task_id", metavar="ID")
+@_task_id
 @click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
 @click.option("--no-verify", is_flag=True, help="Do not ask the repository's hooks, as in git.")
-@click.option("--dry-run", is_flag=True, help="Show what would be merged, and change nothing.")
+@dry_run_option
 @format_option("table", "json")
-@click.pass_context
-def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
+@pass_call
+def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
     It is refused while the worktree has uncommitted changes, memory included; --commit commits them first. Memory
@@ -202,25 +227,26 @@ def merge(ctx: click.Context, task_id: str, commit: bool, no_verify: bool, dry_r
     """
     from ralph.app.worktrees import merge as merging
 
-    root, verify = invocation(ctx).root, not no_verify
-    done = merging.merge(root, task_id, dry_run=dry_run, commit=commit, verify=verify, tell=say)
+    result = merging.merge(call.root, task_id, dry_run=dry_run, commit=commit, verify=not no_verify, tell=say)
     if form == "json":
-        click.echo(json_text(printing.merge_json(done, dry_run=dry_run)))
+        lists = ("commits", "files", "learned", "committed", "notes", "stops")
+        about = {"task": result.task.id, "branch": result.branch, "into": result.into, "dry_run": dry_run}
+        print_json({**about, **{key: list(getattr(result, key)) for key in lists}, "diff": result.diff})
     else:
-        printing.print_merge(done, dry_run=dry_run)
-    return 1 if done.stops else 0
+        _print_merge(result, dry_run=dry_run)
+    return 1 if result.stops else 0
 
 
 @cli.command("drop")
-@click.argument("task_id", metavar="ID")
+@_task_id
 @click.option("--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git.")
 @format_option("table", "json")
-@click.pass_context
-def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
+@pass_call
+def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
     You are asked before anything goes that is only there: files that are not committed, files that git ignores, and
-    commits that no other branch or tag has. With --yes it is told. Uncommitted memory is never dropped.
+    commits that no other branch or tag has. With --yes it is only printed. Uncommitted memory is never dropped.
 
     \b
     Examples:
@@ -229,55 +255,59 @@ def drop(ctx: click.Context, task_id: str, yes: bool, form: str) -> None:
     """
     from ralph.app.worktrees import drop as dropping
 
-    root = invocation(ctx).root
-    lost = dropping.losses(root, task_id)
+    lost = dropping.losses(call.root, task_id)
     if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
         say(f"This would be lost: {visible(lost.description)}")
-        yes = click.confirm("Drop it all the same?", err=True)
-        if not yes:
-            raise click.Abort
-    dropping.drop(root, task_id, agreed=lost if yes else None, tell=say)
-    printing.print_drop(task_id, lost, form)
+        click.confirm("Drop it all the same?", err=True, abort=True)
+        yes = True
+    dropping.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
+    if form == "json":
+        print_json({"task": task_id, "dropped": True, "lost": lost.as_json})
+        return
+    click.echo(f"Dropped the worktree of {task_id}")
+    if lost:
+        say(f"Gone with it: {visible(lost.description)}")
+    for tip in lost.tips:
+        say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
 
 
 @cli.command("fail")
-@click.argument("task_id", metavar="ID")
-@click.option("--reason", default="", metavar="TEXT", help="Why; whoever tries it again is told.")
-@_SECRET
-@click.pass_context
-def fail(ctx: click.Context, task_id: str, reason: str, allow_secret: bool) -> None:
+@_task_id
+@click.option("--reason", default="", metavar="TEXT", help="Why; the next attempt gets it.")
+@allow_secret_option
+@pass_call
+def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Give a task up. What waits for it goes on waiting.
 
     \b
     Examples:
       ralph task fail t-1a2b3c --reason "the gateway has no refunds"
     """
-    call = invocation(ctx)
     patterns = call.config.privacy.patterns
-    printing.print_moved(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=patterns))
+    _print_change(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=patterns))
 
 
 @cli.command("reset")
-@click.argument("task_id", metavar="ID")
+@_task_id
 @click.option("--force", is_flag=True, help="Also from a run that is working on it.")
-@click.pass_context
-def reset(ctx: click.Context, task_id: str, force: bool) -> None:
+@pass_call
+def reset(call: Invocation, task_id: str, force: bool) -> None:
     """Make a task pending again, whatever became of it; its attempts count from 0.
 
     \b
     Examples:
       ralph task reset t-1a2b3c
     """
-    printing.print_moved(verbs.reset(invocation(ctx).root, task_id, force=force))
+    _print_change(verbs.reset(call.root, task_id, force=force))
 
 
 @cli.command("block")
-@click.argument("task_id", metavar="ID")
+@_task_id
 @click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
 @click.option("--by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
-@_SECRET
-@click.pass_context
-def block(ctx: click.Context, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool) -> None:
+@allow_secret_option
+@pass_call
+def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool) -> None:
     """Hold a task back: until other tasks are done (--by), or until you start or reset it.
 
     \b
@@ -287,23 +317,22 @@ def block(ctx: click.Context, task_id: str, reason: str, by: tuple[str, ...], al
     """
     if reason and by:
         raise click.UsageError("give --reason or --by: with --by it goes on by itself once those are done")
-    call = invocation(ctx)
     patterns = call.config.privacy.patterns
-    after = verbs.block(call.root, task_id, reason, by=_ids(by), allow_secret=allow_secret, patterns=patterns)
+    after = verbs.block(call.root, task_id, reason, by=split_commas(by), allow_secret=allow_secret, patterns=patterns)
     if by:
         click.echo(f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}")
     else:
-        printing.print_moved(after)
+        _print_change(after)
 
 
 @cli.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--partial", is_flag=True, help="Import what can be imported, and leave out the rest.")
 @click.option("--task", "task_id", default="", metavar="ID", help="Make the prd.json this task's own instead.")
-@_SECRET
+@allow_secret_option
 @format_option("table", "json")
-@click.pass_context
-def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
+@pass_call
+def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
     """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from standard input).
 
     Importing again adds nothing; a story that passes by then makes its task done. Nothing is imported unless all
@@ -316,48 +345,49 @@ def import_(ctx: click.Context, file: Path, partial: bool, task_id: str, allow_s
       ralph task import tasks.jsonl --partial
       ralph task import prd.json --task t-1a2b3c
     """
-    call = invocation(ctx)
+    from_stdin, patterns = str(file) == "-", call.config.privacy.patterns
+    if task_id and (partial or form == "json"):
+        raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
+    text = text_argument("-", None) if from_stdin else text_argument(None, file)
     if task_id:
-        if partial or form == "json":
-            raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
-        _set_prd(call, task_id, file, allow_secret=allow_secret)
+        _set_prd(call, task_id, text, allow_secret)
         return 0
     from ralph.app.tasks import transfer
 
-    text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
-    done = transfer.import_(
-        call.root, text, "standard input" if str(file) == "-" else file.name,
-        partial=partial, allow_secret=allow_secret, patterns=call.config.privacy.patterns,
-    )  # fmt: skip
-    print_private(done.private_parts)
-    for bad in done.bad:
+    source = "standard input" if from_stdin else file.name
+    result = transfer.import_(call.root, text, source, partial=partial, allow_secret=allow_secret, patterns=patterns)
+    print_private(result.private_parts)
+    for bad in result.bad:
         warn(f"left out: {visible(f'line {bad.line}: ' if bad.line else '')}{visible(bad.what)}")
-    for odd in done.odd:
-        warn(f"line {odd.line}: {visible(odd.what)}")
-    for name in done.differing:
-        say(f"{name} was there and says something else than the file; it stays as it is")
-    printing.print_imported(done, form)
-    return 1 if done.bad else 0
+    for problem in result.odd:
+        warn(f"line {problem.line}: {visible(problem.what)}")
+    for name in result.differing:
+        say(f"{name} exists and differs from the file; it stays as it is")
+    if form == "json":
+        parts = {"added": result.added, "finished": result.finished, "there": result.there}
+        rejected = [{"line": bad.line, "what": bad.what} for bad in result.bad]
+        print_json({**{key: [task.id for task in tasks] for key, tasks in parts.items()}, "bad": rejected})
+    else:
+        click.echo(f"Added {len(result.added)}, finished {len(result.finished)}, already there {len(result.there)}")
+    return 1 if result.bad else 0
 
 
-def _set_prd(call: Invocation, task_id: str, file: Path, *, allow_secret: bool) -> None:
-    """Give a task a prd.json, and print where the old one is."""
+def _set_prd(call: Invocation, task_id: str, text: str, allow_secret: bool) -> None:
     from ralph.app.tasks import progress
     from ralph.app.worktrees import worktree
 
     patterns = call.config.privacy.patterns
-    text = text_argument("-", None) if str(file) == "-" else text_argument(None, file)
-    after, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
+    task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
     old = f"; the old one is in {paths.shown(archived, call.root)}" if archived else ""
     click.echo(f"{task_id} has a PRD{old}")
-    wrong = worktree.problem_of(call.root, after)
-    if wrong is not None:
-        warn(f"{visible(wrong.what)}; {visible(wrong.hint)}")
+    problem = worktree.problem_of(call.root, task)
+    if problem is not None:
+        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
 
 
 @cli.command("export")
-@click.pass_context
-def export(ctx: click.Context) -> None:
+@pass_call
+def export(call: Invocation) -> None:
     """Print every task as a line of JSON, for another project or as a copy.
 
     \b
@@ -366,9 +396,104 @@ def export(ctx: click.Context) -> None:
     """
     from ralph.app.tasks import transfer
 
-    print_raw(transfer.export(invocation(ctx).root))
+    print_raw(transfer.export(call.root))
 
 
-def _ids(words: Sequence[str]) -> tuple[str, ...]:
-    """Ids that were given one by one, or with commas between."""
-    return tuple(each.strip() for word in words for each in word.split(",") if each.strip())
+# --- printing --------------------------------------------------------------------------------------
+
+
+def print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
+    """Print which files could not be read, and why."""
+    for file in unread:
+        warn(f"{paths.shown(file.path, call.root)}: is not read: {visible(file.what)}")
+
+
+def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
+    """Print a listing of tasks."""
+
+    def blockers(listed: ListedTask) -> str:
+        more = len(listed.waits_for) - _MOST_BLOCKERS
+        few = ", ".join(listed.waits_for[:_MOST_BLOCKERS])
+        return f"{few} and {more} more" if more > 0 else few or "-"
+
+    columns = {
+        "ID": lambda listed: listed.task.id,
+        "STATUS": _state,
+        "PRIORITY": lambda listed: listed.task.priority or "-",
+        "CREATED": lambda listed: ago(listed.task.created_at),
+        "WAITS FOR": blockers,
+        "TITLE": lambda listed: listed.task.title,
+    }
+    print_rows(tasks, form, task_json, columns, nothing)
+
+
+def _state(listed: ListedTask) -> str:
+    abandoned = listed.task.claim is not None and not listed.is_held
+    return listed.task.status + " (left)" * (abandoned and listed.task.status == TaskStatus.IN_PROGRESS.value)
+
+
+def _print_change(after: TaskChange) -> None:
+    """Print a task's new state, and the parents that changed with it."""
+    print_private(after.private_parts)
+    state = after.task.status.replace("_", " ")
+    already = "" if after.changed else "already "
+    click.echo(f"{after.task.id} is {already}{state}: {one_line(after.task.title)}")
+    for parent in after.parents:
+        click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
+
+
+def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
+    for note in result.notes:
+        warn(visible(note))
+    for stop in result.stops:
+        warn(f"the merge would be refused: {visible(stop)}")
+    if not result.is_new:
+        if not result.stops:
+            click.echo(f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}")
+        return
+    count = f"{len(result.commits)} commit{'s' * (len(result.commits) != 1)}, {len(result.files)} files"
+    verb = "would be merged" if dry_run else "is merged"
+    click.echo(f"{one_line(result.branch)} {verb} into {one_line(result.into)}: {count}")
+    if result.committed:
+        click.echo(f"Committed first: {', '.join(map(one_line, result.committed))}")
+    for text in result.learned:
+        click.echo(f"  learned: {one_line(text)}")
+    if result.diff:
+        print_raw(result.diff if result.diff.endswith("\n") else f"{result.diff}\n")
+
+
+def _print_task(view: TaskView, call: Invocation) -> None:
+    def status_of(task: Task | None) -> str:
+        return task.status if task is not None else "there is no such task"
+
+    listed, task, claim = view.listed, view.listed.task, view.listed.task.claim
+    owner = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
+    reason = task.extra.get(REASON)
+    click.echo(click.style(one_line(task.title) or task.id, bold=True))
+    print_fields(
+        {
+            "id": task.id,
+            "status": _state(listed) + (f" ({reason})" if isinstance(reason, str) else ""),
+            "priority": str(task.priority or "none"),
+            "ready": "yes" if listed.is_ready else "no",
+            "waits for": ", ".join(listed.waits_for),
+            "blocked by": ", ".join(f"{name} ({status_of(blocker)})" for name, blocker in view.blockers),
+            "parent": task.parent or "",
+            "parts": ", ".join(f"{child.id} ({child.status})" for child in view.children),
+            "feature": task.feature or "",
+            "attempts": str(task.attempts or ""),
+            "claim": owner,
+            "branch": task.branch or "",
+            "worktree": task.worktree or "",
+            "created": ago(task.created_at),
+            "file": paths.shown(view.path, call.root),
+        }
+    )
+    if task.description:
+        click.echo(f"\n{visible(task.description)}")
+    if failure := verbs.retry_note(task):
+        click.echo(f"\nLast failure:\n{visible(failure)}")
+    if view.stories:
+        click.echo("\nStories:")
+    for story in view.stories:
+        click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
