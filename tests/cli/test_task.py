@@ -164,8 +164,9 @@ def test_a_feature_is_shown_with_its_tasks_and_its_words(ralph: Project) -> None
 
 
 def test_tasks_of_a_worktree_are_those_of_the_main_checkout(ralph: Project) -> None:
-    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"], ["worktree", "add", "-q", "../away"]):
-        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *words], cwd=ralph.root, check=True)
+    for line in ("init -q", "commit -q --allow-empty -m first", "worktree add -q ../away"):
+        argv = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *line.split()]
+        subprocess.run(argv, cwd=ralph.root, check=True)
     away = ralph.root.parent / "away"
     name = ralph("task", "add", "from there", "--format", "quiet", cwd=away).out.strip()
     assert ralph("task", "list", "--format", "json").ids == [name]
