@@ -217,10 +217,10 @@ def export(call: Invocation, task: str, form: str) -> None:
       ralph graph export --task t-1a2b3c --format json
     """
 
-    def folder(part: graph_export.Exported) -> str:
+    def folder(part: graph_export.GraphExport) -> str:
         return paths.shown(part.folder, call.root)
 
-    def to_json(part: graph_export.Exported) -> dict[str, object]:
+    def to_json(part: graph_export.GraphExport) -> dict[str, object]:
         names = ("task", "nodes", "edges", "vectors", "changed")
         return {**{name: getattr(part, name) for name in names}, "folder": folder(part)}
 
