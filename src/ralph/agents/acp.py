@@ -49,10 +49,8 @@ READERS = ("Read", "Glob", "Grep")
 _TICK = 0.05
 _STOP_CHECK = 0.2
 _AUTH_REQUIRED = -32000
-_CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")
-"""Claude Code behind the protocol."""
-_READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")
-"""Programs that have a mode, or tools, for reading alone."""
+_CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # Claude Code behind the protocol
+_READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # programs that have a mode, or tools, for reading alone
 _MODEL_VARIABLE = "CLAUDE_MODEL_CONFIG"
 """Where Claude's agent finds settings for models; it ignores them when it gets any settings."""
 _READ_KINDS = {"read", "search", "think"}
@@ -179,7 +177,6 @@ class _Turn:
     settings: Mapping[str, object]
 
     async def play(self) -> StopReason:
-        """Initialise, open the session, choose mode and model, and prompt."""
         version = Implementation(name="ralph", version=__version__)
         session = await self._session(await self.connection.initialize(PROTOCOL_VERSION, ClientCapabilities(), version))
         await self._choose_mode(session)
@@ -281,7 +278,6 @@ class _AcpListener:
         self._started = True
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        """Read one update."""
         if not self._started:
             return
         if isinstance(update, AgentMessageChunk):
@@ -332,7 +328,6 @@ class _AcpListener:
         return self._bypass or (call.kind in _WRITE_KINDS and inside)
 
     def reply(self, stop: StopReason, error: str = "") -> Reply:
-        """Return the reply, once the turn is over."""
         calls = tuple(call.to_tool_call(self._ask) for call in self._calls.values())
         last = "".join(self._texts[self._last :]).strip()
         if last and last in error:  # a message about a failed request, sent as the agent's text
@@ -360,7 +355,6 @@ class _AcpToolCall:
         self.paths = list(dict.fromkeys([*self.paths, *_find_paths(update)]))
 
     def to_tool_call(self, ask: Ask) -> ToolCall:
-        """Return the call for the reply."""
         ok = self.status != "failed" and not self.refused
         files = tuple(dict.fromkeys(client.relative_path(path, ask.folder) for path in self.paths))
         name = self.title.split("\n")[0][:60] or self.kind or "tool"
@@ -368,7 +362,6 @@ class _AcpToolCall:
 
 
 def _find_paths(update: ToolCallStart | ToolCallProgress | ToolCallUpdate) -> Iterator[str]:
-    """Yield every file that an update names."""
     yield from (location.path for location in update.locations or ())
     yield from (block.path for block in update.content or () if isinstance(block, FileEditToolCallContent))
     if isinstance(update.raw_input, Mapping):

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from ralph.agents import process
 
-LINE_LIMIT = 1 << 26
-"""Characters of a line that are read in one go; the SDK joins longer ones."""
-
+LINE_LIMIT = 1 << 26  # characters of a line that are read in one go; the SDK joins longer ones
 _ERROR_LENGTH = 2000
 _TICK = 0.02
 

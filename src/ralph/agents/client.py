@@ -15,12 +15,8 @@ from pathlib import Path
 from ralph.agents import process
 from ralph.model.work import Ask, ProcessResult, StopReason
 
-ERROR_LENGTH = 2000
-"""Characters of a program's error output that are reported."""
-
-LONGEST_LINE = 1 << 27
-"""Characters; no client prints a longer line, only a program that has run wild."""
-
+ERROR_LENGTH = 2000  # characters of a program's error output that are reported
+LONGEST_LINE = 1 << 27  # characters; no client prints a longer line, only a program that has run wild
 _OUTPUT_LIMIT = 4000
 """Characters of either stream: standard output is parsed as it arrives, and of the errors the end matters."""
 
@@ -48,9 +44,6 @@ _UNAVAILABLE = re.compile(
     r"|stream disconnected|error sending request|timed out|dns|model.{0,60}(?:not found|not exist|not supported)",
     re.I,
 )
-
-
-# --- environment and paths -------------------------------------------------------------------------
 
 
 def without_session(env: Mapping[str, str]) -> dict[str, str]:
@@ -90,9 +83,6 @@ def is_inside(path: str, folder: Path) -> bool:
     return Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(folder))
 
 
-# --- failures --------------------------------------------------------------------------------------
-
-
 def classify_error(message: str, status: int = 0) -> StopReason:
     """Return what a client's error message means; `status` is the model API's, if it is known."""
     match = _STATUS.search(message)
@@ -121,9 +111,6 @@ def describe_crash(name: str, result: ProcessResult) -> str:
     how = f"was ended by signal {-code}" if code is not None and code < 0 else f"exited with {code}"
     errors = result.err.strip()[-ERROR_LENGTH:]
     return f"{name} {how}: {errors}" if errors else f"{name} {how}"
-
-
-# --- JSON lines ------------------------------------------------------------------------------------
 
 
 def run_client(argv: Sequence[str], ask: Ask, on_line: Callable[[str], None]) -> ProcessResult:

@@ -26,8 +26,7 @@ from ralph.agents import client, process
 from ralph.agents.async_process import AsyncProcess
 from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
 
-SECONDS = 5.0
-"""How long one server may take to answer."""
+SECONDS = 5.0  # how long one server may take to answer
 _CLIENT = Implementation(name="ralph", version=__version__)
 
 _ERROR_LENGTH = 300
@@ -71,7 +70,6 @@ class _ServerCheck:
         self._error_output = ""
 
     async def run(self) -> None:
-        """Connect and shake hands."""
         if self._server.way is Transport.STDIO:
             await self._run_program()
         else:
@@ -79,7 +77,6 @@ class _ServerCheck:
                 await self._connect_url()
 
     def kill(self) -> None:
-        """Kill the server's program, if an interrupt left it running."""
         if self._program is not None and self._program.popen.returncode is None:
             self._program.kill()
 
@@ -156,7 +153,6 @@ class _ServerCheck:
             self._codes.append(response.status_code)
 
     async def _initialize(self, session: ClientSession) -> None:
-        """Shake hands in the way that all servers know, else in the way of the newest ones."""
         try:
             await session.initialize()
         except MCPError as error:

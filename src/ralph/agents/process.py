@@ -21,15 +21,9 @@ from typing import IO
 
 from ralph.model.work import ProcessResult, ignore_text, never_stop
 
-GRACE = 3.0
-"""Seconds between SIGTERM and SIGKILL: a client needs some to end its own children and save its session."""
-
-ORPHAN_GRACE = 1.0
-"""The same for processes of a loop that is gone: nobody waits for what they save."""
-
-LINGER = 1.0
-"""Seconds that a child may keep a pipe open after the program has ended."""
-
+GRACE = 3.0  # seconds between SIGTERM and SIGKILL: a client needs some to end its own children and save its session
+ORPHAN_GRACE = 1.0  # the same for processes of a loop that is gone: nobody waits for what they save
+LINGER = 1.0  # seconds that a child may keep a pipe open after the program has ended
 LIMIT = 4_000_000
 
 _TICK = 0.05
@@ -38,8 +32,7 @@ _NAP = 0.0002
 _PIECE = 1 << 16
 _PROC = Path("/proc")
 
-ProcessId = tuple[int, str]
-"""A process: its number and when it started, as the system says it."""
+ProcessId = tuple[int, str]  # A process: its number and when it started, as the system says it
 
 
 def run(
@@ -102,7 +95,6 @@ class _BoundedText:
 
     @property
     def cut(self) -> bool:
-        """Whether text was dropped."""
         return self._dropped > 0
 
     def add(self, raw: bytes, *, final: bool = False) -> None:
@@ -156,7 +148,6 @@ class _RunningProgram:
             self._selector.register(process.stdin, selectors.EVENT_WRITE, partial(self._send, process.stdin))
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
-        """Move bytes until the program has ended or must end."""
         deadline = time.monotonic() + timeout if timeout > 0 else float("inf")
         next_check = 0.0
         timed_out = was_stopped = False
@@ -180,7 +171,6 @@ class _RunningProgram:
         return ProcessResult(code, self._out.text(), self._err.text(), timed_out, was_stopped, cut)
 
     def close(self) -> None:
-        """End the program if it still runs, also after an exception."""
         try:
             if not self._over:
                 self._end()
@@ -226,13 +216,11 @@ class _RunningProgram:
             pipe.close()
 
     def _pump(self, seconds: float, until: Callable[[], bool]) -> None:
-        """Move bytes until a condition holds, for at most `seconds`."""
         deadline = time.monotonic() + seconds
         while not until() and time.monotonic() < deadline:
             self._move(_TICK)
 
     def _drain(self) -> None:
-        """Read the rest of an ended program's output and kill what remains of its group."""
         self._pump(LINGER, lambda: not self._reading)
         self._signal(signal.SIGKILL)
         self._over = True
@@ -255,7 +243,6 @@ class _RunningProgram:
         signal_group(self._process.pid, number)
 
     def _reap(self) -> int | None:
-        """Close the pipes, reap the program and return its exit code."""
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None and not pipe.closed:
@@ -264,9 +251,6 @@ class _RunningProgram:
         with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside the kernel
             self._process.wait(GRACE)
         return self._process.returncode
-
-
-# --- the processes of this machine -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from ralph.errors import Refused, Unreadable, UsageError
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.store import files
 
-TASK = "{task}"
-"""Replaced in `say` by the id of the task that the loop has assigned."""
+TASK = "{task}"  # replaced in `say` by the id of the task that the loop has assigned
 _SLICE = 0.02
 
 

@@ -130,12 +130,7 @@ def _program_info(name: str, program: str, folder: Path) -> AgentInfo:
 def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float = TIMEOUT) -> AgentCheck:
     """Prompt an agent for one word."""
     ask = Ask(
-        QUESTION,
-        folder,
-        model=model,
-        read_only=agent.reads_only,
-        timeout=timeout,
-        environment={"RALPH_DISABLE": "1"},
+        QUESTION, folder, model=model, read_only=agent.reads_only, timeout=timeout, environment={"RALPH_DISABLE": "1"}
     )
     reply = agent.run(ask)
     if reply.stop is StopReason.END_TURN and reply.text.strip():
@@ -150,7 +145,6 @@ def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float =
 
 
 def _advice(name: str, reply: Reply) -> str:
-    """Return what to do about an agent that did not answer."""
     if reply.stop is StopReason.TIMEOUT:
         return "give it more time with --timeout, or see by hand what it waits for"
     if reply.stop is StopReason.UNAVAILABLE and "no such program" in reply.error:

@@ -22,8 +22,7 @@ from ralph.store import files
 
 _MEMBER = '"messages"'
 _TITLE = 100
-_MOST_TOOLS = 8
-"""Tools that are listed in one line; of more, a count."""
+_MOST_TOOLS = 8  # tools that are listed in one line; of more, a count
 
 
 class Speaker(StrEnum):
@@ -120,9 +119,6 @@ def _sort_key(record: Record) -> tuple[bool, float]:
     """Sort by time; records without one come first."""
     at = moment(record.created_at)
     return (at is not None, at.timestamp() if at is not None else 0.0)
-
-
-# --- rendering -----------------------------------------------------------------------------------
 
 
 def render_text(history: ChatHistory) -> str:

@@ -29,13 +29,10 @@ from ralph.store import files
 from ralph.store.sources import Format, Source, told
 
 _LINE, _MEMBER = '"session"', '"chat"'
-NAMELESS = ("command", "scripted")
-"""Agents that give a conversation no id."""
-PREFIX = "chat"
-"""How our own ids begin."""
+NAMELESS = ("command", "scripted")  # agents that give a conversation no id
+PREFIX = "chat"  # how our own ids begin
 _CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
-_LONGEST = 200_000
-"""Characters of one text that are stored."""
+_LONGEST = 200_000  # characters of one text that are stored
 _TEXT_EVENTS = {Happening.USER_PROMPT_SUBMIT: summaries.is_prompt, Happening.STOP: summaries.is_message}
 
 
@@ -57,8 +54,7 @@ class Chat:
     model: str = ""
     folder: str = "."
     host: str = ""
-    source: str = ""
-    """The chat that it continues, under another id or with its history."""
+    source: str = ""  # the chat that it continues, under another id or with its history
 
     @property
     def is_unnamed(self) -> bool:
@@ -151,9 +147,6 @@ def relative_folder(root: Path, folder: Path) -> str:
     """Return a folder relative to the main checkout where it is inside, so that the project can move."""
     home = paths.main_checkout(root)
     return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else str(folder)
-
-
-# --- recording ------------------------------------------------------------------------------------
 
 
 def event_time() -> str:

@@ -33,11 +33,8 @@ from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, n
 from ralph.settings import Config
 from ralph.store import files
 
-HISTORY_TOKENS = 6_000
-"""Tokens of an earlier history in the prompt of a fork; the newest turns."""
-
-_ANY_HOST = "acp"
-"""Any host may be behind it, and its hooks use another name."""
+HISTORY_TOKENS = 6_000  # tokens of an earlier history in the prompt of a fork; the newest turns
+_ANY_HOST = "acp"  # any host may be behind it, and its hooks use another name
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 _LOST_SESSION = re.compile(
     r"no (?:conversation|rollout|session|thread)\b|(?:session|thread|conversation|resource)\b.{0,120}not found"
@@ -229,7 +226,6 @@ def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
 
 
 def _check_mode(mode: Mode, agent: Agent) -> None:
-    """Refuse to plan with an agent that has no read-only mode."""
     if mode is Mode.PLAN and not agent.reads_only:
         hint = "claude and codex have one; --mode agent lets it write"
         raise UsageError(f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan", hint=hint)
@@ -258,9 +254,6 @@ def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
 def _environment(chat: Chat) -> Mapping[str, str]:
     """Return the variables by which hooks attribute a chat; those of an enclosing loop are cleared."""
     return {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
-
-
-# --- prompts --------------------------------------------------------------------------------------
 
 
 def _check_message(message: str) -> str:
@@ -297,13 +290,9 @@ def _is_lost(reply: Reply) -> bool:
     return _is_empty(reply) and _LOST_SESSION.search(reply.error) is not None
 
 
-# --- one turn -------------------------------------------------------------------------------------
-
-
 def _run_first_turn(
     root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, text: str, listener: TurnListener
 ) -> ChatReply:
-    """Run the first turn of a chat, which is logged before its agent starts."""
     chat, agent = _assign_id(chat, agent)
     with chat_lock(root, chat.id):
         at = event_time()
@@ -359,13 +348,11 @@ def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
 
 
 def _log_start(root: Path, chat: Chat, at: str, patterns: Sequence[str]) -> str:
-    """Log that a chat begins, and return its log."""
     chat_log.append_chat(root, chat, [], at=at, began=at, messages=0, patterns=patterns, durable=True)
     return files.read(log_file(root, chat.id)) or ""
 
 
 def _is_empty(reply: Reply) -> bool:
-    """Whether an agent failed without doing anything."""
     failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
     return failed and not reply.text and not reply.calls
 
@@ -380,7 +367,6 @@ def _delete_start(root: Path, chat: Chat, first_log: str) -> bool:
 
 
 def _delete_unnamed(root: Path, chat: Chat) -> None:
-    """Delete the log that a chat had under an id of ours."""
     if chat.is_unnamed:
         files.delete(log_file(root, chat.id))
 
@@ -392,9 +378,6 @@ def _chat_after(chat: Chat, agent: Agent, reply: Reply) -> Chat:
     host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
     source = chat.source if chat.is_unnamed else chat.id or chat.source
     return chat if host == chat.host else replace(chat, id=host, host=host, source=source)
-
-
-# --- in the host's client ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,9 +444,6 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
         chat_log.record_turn(root, config.privacy, chat, command.began, ())
     _delete_unnamed(root, command.chat)
     return chat
-
-
-# --- one turn at a time -----------------------------------------------------------------------------
 
 
 @contextmanager

@@ -19,14 +19,7 @@ from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
 from ralph.context import brief as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
-from ralph.formats.log import (
-    JOURNAL_PREFIX,
-    encode_record,
-    is_journal_entry,
-    journal_entry,
-    journal_record,
-    parse_log,
-)
+from ralph.formats.log import JOURNAL_PREFIX, encode_record, is_journal_entry, journal_entry, journal_record, parse_log
 from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
@@ -38,11 +31,8 @@ from ralph.store import files, lookup, rows, sessions
 RECENT = 5
 MATCHES = 5
 LIMIT = 20
-NOTES = 20_000
-"""Characters of notes that are stored; of longer ones, both ends."""
-FILES = 500
-"""File names that are stored."""
-
+NOTES = 20_000  # characters of notes that are stored; of longer ones, both ends
+FILES = 500  # file names that are stored
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _PIECE = 1 << 14  # bytes of a log's end that are read at first
 _QUERY_LENGTH = 2_000  # characters of a task's text that matches are searched with
@@ -73,7 +63,6 @@ class JournalFilter:
 
 
 def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
-    """Restrict a condition on the journal's rows to what a task may see."""
     test, values = condition
     seen, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
     return (f"{test} AND {seen}", [*values, *more]) if seen else condition
@@ -89,9 +78,6 @@ class JournalMatch:
     entry: JournalEntry
     score: float
     why: tuple[str, ...] = ()
-
-
-# --- writing -----------------------------------------------------------------------------------
 
 
 def run_file(root: Path, run: str) -> Path:
@@ -112,8 +98,6 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
 
 
 def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
-    """Return the entry as it may be stored."""
-
     def clean(text: str) -> str:
         return rows.safe(redact(clean_text(text), patterns).text)
 
@@ -164,7 +148,6 @@ def _read_end(path: Path, most: int) -> tuple[str, bool]:
 
 
 def _parse_entries(log: str, run: str) -> list[JournalEntry]:
-    """Return the entries of a run in a part of its log, each once, ordered by iteration."""
     records = (entry.record for entry in parse_log(log).entries)
     entries = _unique_entries(record for record in records if record.origin.run == run)
     return sorted(entries, key=lambda entry: entry.iteration)
@@ -177,9 +160,6 @@ def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
         if is_journal_entry(record) and record.id not in entries:
             entries[record.id] = journal_entry(record)
     return list(entries.values())
-
-
-# --- for the next iteration --------------------------------------------------------------------
 
 
 def section(root: Path, run: str, words: str, budget: int = rendering.JOURNAL_BUDGET, *, task: str = "") -> str:
@@ -226,7 +206,6 @@ def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str 
 
 
 def _newest_day(connection: sqlite3.Connection) -> str:
-    """Return the day of the newest entry, from which ages are counted instead of the clock."""
     return sessions.newest_journal_day(connection)
 
 
@@ -259,9 +238,6 @@ def _is_relevant(row: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
     total = sum(each.weight for each in certain)
     matched = sum(each.weight * row.matched.get(each.word, 0.0) for each in certain)
     return ranking.is_answer(row) or (total > 0 and matched / total >= ranking.STANDARD.floor)
-
-
-# --- for people --------------------------------------------------------------------------------
 
 
 def list_(

@@ -31,8 +31,7 @@ from ralph.store import files
 
 NO_CRITERIA = "none"
 _TITLE_LENGTH = 100
-_CITATION_SECONDS = 30.0
-"""Seconds for checking the citations of records, before the first iteration."""
+_CITATION_SECONDS = 30.0  # seconds for checking the citations of records, before the first iteration
 _CONTINUED = (EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR)
 """After these reasons a run goes on within its limits; after any other one the limits count anew."""
 _REDACTED = "[redacted: "
@@ -65,10 +64,8 @@ class Preparation:
 
     agent: Agent
     criteria: tuple[Criterion, ...]
-    given: bool
-    """Whether the criteria are those of --criteria."""
-    goal: str = ""
-    """The goal, redacted."""
+    given: bool  # whether the criteria are those of --criteria
+    goal: str = ""  # the goal, redacted
 
 
 def apply_wish(config: Config, wish: Wish) -> Config:
@@ -113,7 +110,6 @@ def prepare(
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
-    """Refuse a task that is done, whose worktree is missing, or that another run works on."""
     work = board.find(root, name).task
     worktree.working_folder(root, work)
     if status_of(work) is TaskStatus.DONE:
@@ -124,7 +120,6 @@ def _check_free(root: Path, name: str, run: str = "") -> None:
 
 
 def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
-    """Return the criteria of the command line, else of the config, else the project's tests."""
     detected = detect.detect_commands(root)
     if wish.criteria:
         texts = tuple(text for text in wish.criteria if text.strip().lower() != NO_CRITERIA)
@@ -228,7 +223,6 @@ def resume(
 
 
 def _limits(config: Config, run: Run) -> Limits:
-    """Return the limits of a run, plus what no longer counts."""
     loop = config.loop
     return Limits(
         loop.max_iterations + run.past_iterations,
@@ -272,7 +266,6 @@ def _run_to_end(
 
 
 def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run:
-    """End a run in the middle of a step."""
     now = ids.timestamp()
     run = runs.cut_short(bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns)
     return bench.save(end_run(run, reason, message, now))
@@ -314,7 +307,6 @@ def _begin(bench: Workbench, run: Run, ready: Preparation, wish: Wish, *, fresh:
 
 
 def _title_and_description(goal: str) -> tuple[str, str]:
-    """Return a goal as a task's title and description."""
     title = goal.split("\n", 1)[0]
     title = title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
     return title, "" if goal == title else goal
@@ -336,7 +328,6 @@ def _default_goal(root: Path, wish: Wish) -> str:
 
 
 def _print_introduction(bench: Workbench, ready: Preparation) -> None:
-    """Print what will be checked, before the first iteration."""
     tell, verify = bench.teller.tell, bench.plan.verify
     tell(f"{bench.run.id}: {ready.agent.name}, at most {count_noun(bench.plan.limits.max_iterations, 'iteration')}")
     for each in ready.criteria:
@@ -363,7 +354,6 @@ def _archive_scratchpad(root: Path, run: Run) -> None:
 
 
 def _options(wish: Wish, patterns: Sequence[str]) -> str:
-    """Return the options as they are stored in the run, redacted."""
     options: dict[str, object] = {}
     for name, value in _changed_options(wish).items():
         if isinstance(value, tuple):
@@ -374,7 +364,6 @@ def _options(wish: Wish, patterns: Sequence[str]) -> str:
 
 
 def _changed_options(wish: Wish) -> dict[str, object]:
-    """Return the options that differ from their defaults."""
     defaults = asdict(Wish())
     return {name: value for name, value in asdict(wish).items() if value != defaults[name]}
 
@@ -399,7 +388,6 @@ def _stored_wish(run: Run, later: Wish) -> Wish:
 
 
 def _iteration_results(root: Path, run: Run) -> list[IterationResult]:
-    """Return the results of a run's iterations, from its journal."""
     return [
         IterationResult(
             entry.iteration,

@@ -28,11 +28,9 @@ from ralph.model.record import Outcome
 from ralph.model.work import Agent, Ask, JournalEntry, Reply, RunStatus, StopReason, Task, TaskStatus
 from ralph.settings import Config
 
-BEAT = 10.0
-"""Seconds between two heartbeats."""
+BEAT = 10.0  # seconds between two heartbeats
 _PAUSE_STEP = 0.2
-CHECKS = "checks"
-"""The member of a journal entry with the results of checks: name, passed, output."""
+CHECKS = "checks"  # the member of a journal entry with the results of checks: name, passed, output
 _OUTPUT_LENGTH = 2_000
 
 
@@ -43,10 +41,8 @@ class Teller:
     tell: Callable[[str], None]
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
-    feedback: Callable[[], str]
-    """A person's text after Ctrl-C; "" to end here."""
-    calm: Callable[[], None]
-    """Clear the interruption, since a person wants to go on."""
+    feedback: Callable[[], str]  # A person's text after Ctrl-C; "" to end here
+    calm: Callable[[], None]  # clear the interruption, since a person wants to go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +94,6 @@ class Workbench:
             cooldown=self.config.loop.cooldown_ms / 1000,
         )
 
-    # --- tasks ---------------------------------------------------------------------------------
-
     def go_to(self, name: str, base: str = "") -> None:
         """Work in a task's worktree if it has one, else in the project."""
         at = worktree.working_folder(self.home, board.find(self.home, name).task) if name else self.home
@@ -125,7 +119,6 @@ class Workbench:
         return [each for each in candidates if worktree.problem_of(self.home, each, quick=True) is None]
 
     def _claim_first(self, run: Run, candidates: Sequence[Task]) -> Task | None:
-        """Claim the first of these that is free."""
         for each in candidates:
             claimed = task.claim(self.root, each.id, task.claim_of(run.id), named=each.id in run.only)
             if claimed is not None:
@@ -174,8 +167,6 @@ class Workbench:
             )
         if why:
             self.teller.tell(f"warning: {why}")
-
-    # --- one iteration -------------------------------------------------------------------------
 
     def ask(self, run: Run, work: Task) -> Ask:
         """Return the prompt of the next iteration and store its snapshot."""
@@ -307,7 +298,6 @@ class Workbench:
         return run
 
     def _redact(self, run: Run) -> Run:
-        """Redact the texts of a run that are new."""
         redacted = {self.run.failure, self.run.feedback, self.run.words, self.run.next_model}
 
         def clean(text: str) -> str:
@@ -320,8 +310,6 @@ class Workbench:
             words=clean(run.words),
             next_model=clean(run.next_model),
         )
-
-    # --- people and time -----------------------------------------------------------------------
 
     def stop(self) -> EndReason | None:
         """Return why a person wants the run to end, if so."""
@@ -363,8 +351,6 @@ class Workbench:
             with suppress(RalphError):
                 task.renew(self.root, self.run.task, self.run.id)
 
-    # --- processes -----------------------------------------------------------------------------
-
     def _check_criteria(self, text: str) -> CriteriaVerdict:
         return criteria.check(
             self.plan.criteria,
@@ -382,7 +368,6 @@ class Workbench:
 
 
 def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[str, object]:
-    """Return the result of a check for the journal, with the end of its output."""
     output = message if passed or not tail else f"{message}\n{tail[-_OUTPUT_LENGTH:]}"
     return {"name": name, "passed": passed, "output": output}
 

@@ -82,7 +82,6 @@ def _rank(name: str) -> int:
 
 
 def _guardrails(root: Path, config: Config) -> str:
-    """Return the guardrails, if memories are enabled."""
     if not config.memories.enabled:
         return ""
     records = outdated.add_citation_notes(
@@ -107,14 +106,12 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
 
 
 def _related(root: Path, words: str, task_id: str) -> list[str]:
-    """Return the ids of memories related to the task, best first."""
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     found = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
     return [hit.record.id for hit in found.hits]
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:
-    """Render whole entries in this order within a budget, with a note of how many are left out."""
     shown: list[str] = []
     used = 0
     kept = [place for place in order if not render.withheld(records[place].origin.by, records[place].text)]
@@ -134,7 +131,6 @@ _NOTE = 40
 
 
 def _patterns(root: Path) -> str:
-    """Return the global patterns without their title and footer."""
     text = files.read(paths.patterns_file(root)) or ""
     lines = [line for line in text.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
     body = "\n".join(lines).strip()

@@ -29,11 +29,8 @@ from ralph.store import files
 if TYPE_CHECKING:
     from ralph.formats.sigils import Sigils
 
-SILENCE = 600
-"""Seconds without a heartbeat after which a run on another machine is dead."""
-
-_LISTED_ITERATIONS = 20
-"""The last iterations that a run record lists."""
+SILENCE = 600  # seconds without a heartbeat after which a run on another machine is dead
+_LISTED_ITERATIONS = 20  # the last iterations that a run record lists
 _ID = re.compile(r"run-[0-9a-f]{8}")
 _NAMES = tuple(field.name for field in fields(Run))
 
@@ -122,7 +119,6 @@ def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int
 
 
 def _read_all(root: Path, names: Sequence[str]) -> Iterator[Run]:
-    """Yield the runs whose logs still exist."""
     for name in names:
         with suppress(NotFound):
             yield read(root, name)
@@ -161,9 +157,6 @@ def _from_index(root: Path, *, running: bool = False) -> list[str]:
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
 
 
-# --- alive or dead -----------------------------------------------------------------------------
-
-
 def mine(run: Run) -> Run:
     """Return the run as one of this process."""
     pid, started = process.current_process()
@@ -200,7 +193,6 @@ def lives(root: Path, run: Run) -> bool:
 
 @contextmanager
 def _ownership_lock(root: Path, run_id: str) -> Iterator[None]:
-    """Lock the decision which process owns a run."""
     files.make_folder(paths.heartbeat(root, run_id).parent, root=paths.state_boundary(root))
     with files.lock(paths.heartbeat(root, run_id)):
         yield
@@ -275,7 +267,6 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
 
 
 def _last_sigils(root: Path, run: Run) -> "Sigils":
-    """Return the sigils of the interrupted iteration, as far as its output was printed."""
     from ralph.formats.sigils import Sigils, read_sigils  # noqa: PLC0415  (looking at runs does without it)
 
     iteration = run.iterations + 1
@@ -326,9 +317,6 @@ def _reconcile(root: Path, run: Run) -> Run:
     return run
 
 
-# --- requests ----------------------------------------------------------------------------------
-
-
 def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
     """Request that a run stops: after its iteration, or at once."""
     text = "now\n" if now else "after\n"
@@ -347,9 +335,6 @@ def forget_signals(root: Path, run_id: str) -> None:
     """Delete heartbeat and stop request."""
     files.delete(paths.stop_request(root, run_id))
     files.delete(paths.heartbeat(root, run_id))
-
-
-# --- prompts and the run record ----------------------------------------------------------------
 
 
 def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:

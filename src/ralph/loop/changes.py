@@ -18,16 +18,10 @@ from pathlib import Path
 from ralph.loop.criteria import Runner
 from ralph.model.work import ProcessResult, never_stop
 
-MOST_FILES = 50_000
-"""How many files a snapshot covers; its note says when there are more."""
-
-_LARGEST = 16_000_000
-"""A larger file is identified by its time and size."""
-
+MOST_FILES = 50_000  # how many files a snapshot covers; its note says when there are more
+_LARGEST = 16_000_000  # A larger file is identified by its time and size
 _TIMEOUT = 60.0
-_SETTLED = 2_000_000_000
-"""Nanoseconds after which a file's time is sure to differ when it is written again."""
-
+_SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
 RALPH_FOLDERS = frozenset((".ralph", ".agent"))
 _IGNORED = frozenset(
     """.git .hg .svn .ralph .agent .worktrees node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache
@@ -129,7 +123,6 @@ class ChangeTracker:
         return self._walks[root]
 
     def _from_project(self, files: Mapping[str, str], root: Path) -> dict[str, str]:
-        """Return files by their path from the project's folder, without Ralph's own."""
         others = {path: text for path, text in files.items() if RALPH_FOLDERS.isdisjoint(path.split("/"))}
         if root == self.folder:
             return others
@@ -246,11 +239,9 @@ class _GitReader:
         return self._run(argv, cwd=cwd or self.top, timeout=_TIMEOUT, stopped=never_stop)
 
     def ignores(self, folder: Path) -> bool:
-        """Whether git ignores a folder below the top."""
         return folder != self.top and self._run_git("check-ignore", "-q", ".", cwd=folder).code == 0
 
     def status(self) -> _GitStatus | str:
-        """Return what is dirty now, or why git fails."""
         filters = self._filters()
         if filters is None:
             return "git has a filter with a name that cannot be switched off"
@@ -320,7 +311,6 @@ class _GitReader:
         return olds, news
 
     def submodules(self) -> tuple[str, ...]:
-        """Return the folders of checked out submodules."""
         try:
             text = (self.top / ".gitmodules").read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -332,5 +322,4 @@ class _GitReader:
 
 
 def _blob(mode: str, blob: str) -> str:
-    """Return a content as git names it."""
     return _GONE if not blob.strip("0") else f"{mode} {blob}"

@@ -21,10 +21,8 @@ from ralph.formats.text import LineRole, scan_lines
 from ralph.model.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
-TIMEOUT = 600.0
-"""Seconds for a criterion without its own timeout."""
-OUTPUT_LENGTH = 2_000
-"""Characters of output in a report; a little more where numbers are long."""
+TIMEOUT = 600.0  # seconds for a criterion without its own timeout
+OUTPUT_LENGTH = 2_000  # characters of output in a report; a little more where numbers are long
 _OUTPUT_READ = 40_000
 _LONGEST_LINE = 500
 
@@ -128,9 +126,6 @@ class CriteriaVerdict:
         return f"{good} of {len(self.checks)} criteria hold" + (f"; not: {bad}" if bad else "")
 
 
-# --- running them --------------------------------------------------------------------------------
-
-
 def check(
     criteria: Sequence[Criterion],
     *,
@@ -205,9 +200,6 @@ def _missing_program(argv: Sequence[str], ran: ProcessResult) -> str:
     return ""
 
 
-# --- the marker ----------------------------------------------------------------------------------
-
-
 def has_marker(text: str, marker: str = MARKER, echo: str = "") -> bool:
     """Whether the marker is alone on a line, outside code fences, and not where the prompt is repeated."""
     if marker not in text:
@@ -231,8 +223,6 @@ def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
             before = shown[at - 1][0] if at else ""
             yield is_text, before, shown[at + 1][0] if at + 1 < len(shown) else ""
 
-
-# --- parsing -------------------------------------------------------------------------------------
 
 FORMS = (
     'test_pass, build_success, lint_clean, type_check (found from the project; or "test_pass:COMMAND"), '
@@ -335,8 +325,6 @@ def _add_detected_command(criterion: Criterion, detected: Mapping[CriterionKind,
         )
     return replace(criterion, argv=detected[kind].argv, why=detected[kind].why)
 
-
-# --- output -----------------------------------------------------------------------------------------
 
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_=>]")
 _DAYS = "Mon(?:day)?|Tue(?:sday)?|Wed(?:nesday)?|Thu(?:rsday)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?"

@@ -99,12 +99,9 @@ def detect_commands(folder: Path) -> Mapping[CriterionKind, DetectedCommand]:
 
 
 def _when(reason: str, command: str, kind: CriterionKind, tool: str) -> Detected:
-    """Yield a command if there is a reason for it."""
     if reason:
         yield kind, DetectedCommand(tuple(command.split()), f"{reason}: {tool}")
 
-
-# --- Python --------------------------------------------------------------------------------------
 
 _ENVIRONMENTS = (".venv", "venv")
 _LOCKS = {
@@ -174,8 +171,6 @@ def _python_checks(project: ProjectFiles) -> Detected:
         why = why or (project.has("pyrightconfig.json") if name == "pyright" else "")
         yield from _when(why, _tool(project, name), TYPES, name)
 
-
-# --- JavaScript and TypeScript -------------------------------------------------------------------
 
 _MANAGERS = {
     "pnpm-lock.yaml": "pnpm",
@@ -257,9 +252,6 @@ def _deno(project: ProjectFiles) -> Detected:
     yield from _when(name, "deno check --cached-only .", TYPES, "deno")
 
 
-# --- compiled languages and others ---------------------------------------------------------------
-
-
 def _rust(project: ProjectFiles) -> Detected:
     workspace = " --workspace" if project.search(r"^\[workspace", "Cargo.toml") else ""
     cargo = project.has("Cargo.toml")
@@ -321,8 +313,6 @@ def _cmake(project: ProjectFiles) -> Detected:
     yield from _when(cache_file, f"cmake --build {folder}", BUILD, "cmake")
 
 
-# --- make and just -------------------------------------------------------------------------------
-
 _UNSUITABLE = re.compile(
     r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b|\bcurl\b|\bwget\b"
     r"|\b(?:apt|apt-get|brew|apk|dnf)\s|\bgo get\b|\bgit (?:clone|pull|fetch|submodule)\b"
@@ -358,7 +348,6 @@ class _TargetRule:
 
 
 def _parse_make_rule(line: str) -> tuple[tuple[str, ...], str] | None:
-    """Return the names of a rule of make, and the text after the colon."""
     match = _MAKE_RULE.match(line)
     return None if match is None else (tuple(match[1].split()), match[2])
 
@@ -418,7 +407,6 @@ class Targets:
         return name in self._rules and not any(_is_unsuitable(recipe) for recipe in self._recipes(name, frozenset()))
 
     def _recipes(self, name: str, above: Set[str]) -> Iterator[str]:
-        """Yield the commands of a target and of all that it needs."""
         rule = self._rules.get(name)
         if rule is None or name in above or len(above) > _DEEPEST:
             return

@@ -13,10 +13,8 @@ from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, en
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, StopReason, Task
 
-ATTEMPTS = 5
-"""How often an agent is tried that cannot be reached."""
-FEEDBACK = "Feedback: "
-"""How a person's feedback begins in the journal."""
+ATTEMPTS = 5  # how often an agent is tried that cannot be reached
+FEEDBACK = "Feedback: "  # how a person's feedback begins in the journal
 
 
 def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]) -> Run:
@@ -94,7 +92,6 @@ def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[R
 
 
 def _advance(state: Run, work: AgentWork, failure: str) -> Run:
-    """Return the state after an iteration."""
     return replace(
         state,
         iterations=state.iterations + 1,

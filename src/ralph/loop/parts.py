@@ -58,28 +58,20 @@ class Judgement:
 class Parts:
     """The world, as the engine sees it."""
 
-    assign: Callable[[Run], Task | None]
-    """The task to work on, claimed by this run; None when nothing is left."""
+    assign: Callable[[Run], Task | None]  # the task to work on, claimed by this run; None when nothing is left
     begin: Callable[[Run, Task], Run]
     """Begin a task: note which criteria fail already; without the task when a person stopped that."""
-    ask: Callable[[Run, Task], Ask]
-    """The prompt of the next iteration, of which a snapshot is stored."""
-    work: Callable[[Ask], AgentWork]
-    """Run the agent."""
-    learn: Callable[[Run, Task, AgentWork], None]
-    """Store what was learned, however the iteration ended."""
-    check: Callable[[AgentWork], CriteriaVerdict]
-    """Check the criteria now."""
+    ask: Callable[[Run, Task], Ask]  # the prompt of the next iteration, of which a snapshot is stored
+    work: Callable[[Ask], AgentWork]  # run the agent
+    learn: Callable[[Run, Task, AgentWork], None]  # store what was learned, however the iteration ended
+    check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
     verify: Callable[[Run, Task, AgentWork], str | None] | None
     """A second opinion: why the task is not done, "" when it is, None when a person stopped it."""
     journal: Callable[[JournalEntry], None]
-    settle: Callable[[Run, Task, Judgement], Run]
-    """Update the task after an iteration."""
+    settle: Callable[[Run, Task, Judgement], Run]  # update the task after an iteration
     save: Callable[[Run], Run]
-    stop: Callable[[], EndReason | None]
-    """Whether a person wants the run to end."""
-    feedback: Callable[[Run], Run | None]
-    """After Ctrl-C: the run with a person's feedback, or None to end here."""
+    stop: Callable[[], EndReason | None]  # whether a person wants the run to end
+    feedback: Callable[[Run], Run | None]  # after Ctrl-C: the run with a person's feedback, or None to end here
     pause: Callable[[float], None]
     now: Callable[[], str]
     agent: str = ""

@@ -13,9 +13,7 @@ from ralph.model.work import Task
 Estimate = Callable[[str], int]
 
 CUT = "[... cut to fit the context budget]"
-ALWAYS = 0
-"""The rank of sections that are never left out."""
-
+ALWAYS = 0  # the rank of sections that are never left out
 _RULES = """\
 # Ralph loop: iteration {iteration} of at most {most}
 
@@ -164,7 +162,6 @@ def _join_truncated(lines: Sequence[str]) -> str:
 
 
 def _fence(text: str) -> str:
-    """Return a text in a code fence that is longer than any inside it."""
     longest = 2
     for line in text.split("\n"):
         stripped = line.lstrip()

@@ -139,16 +139,9 @@ def exit_code(run: Run) -> int:
     return EXIT_CODES[EndReason(run.reason)] if run.reason in set(EndReason) else 0
 
 
-# --- limits ----------------------------------------------------------------------------------------
-
-CYCLES = 3
-"""How often the same states must repeat to be called thrashing."""
-
-LONGEST_CYCLE = 4
-"""How many states a cycle may have."""
-
-_ATTEMPTS = (Outcome.RETRIED.value, Outcome.FAILED.value)
-"""Attempts are limited by the task's retries."""
+CYCLES = 3  # how often the same states must repeat to be called thrashing
+LONGEST_CYCLE = 4  # how many states a cycle may have
+_ATTEMPTS = (Outcome.RETRIED.value, Outcome.FAILED.value)  # attempts are limited by the task's retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +210,6 @@ def _find_no_progress(results: Sequence[IterationResult], times: int) -> RunEnd 
 
 
 def _find_thrashing(results: Sequence[IterationResult]) -> RunEnd | None:
-    """Find the shortest cycle that the disk has repeated."""
     for length in range(2, LONGEST_CYCLE + 1):
         last = results[-length * CYCLES :]
         disks = [result.disk for result in last]
@@ -229,7 +221,6 @@ def _find_thrashing(results: Sequence[IterationResult]) -> RunEnd | None:
 
 
 def _failure_text(result: IterationResult) -> str:
-    """Return the readable part of a signature."""
     return result.failure.partition(" ")[2] or result.failure
 
 

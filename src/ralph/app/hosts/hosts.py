@@ -166,11 +166,7 @@ def _absolute_folder(value: str, name: str) -> Path:
     return Path(value)
 
 
-# --- slash commands ---------------------------------------------------------------------------------
-
-PLUGIN_COMMAND = "ralph"
-"""How the plugin starts Ralph: its `bin/` is on the path of the agent's shell."""
-
+PLUGIN_COMMAND = "ralph"  # how the plugin starts Ralph: its `bin/` is on the path of the agent's shell
 _SIGNATURE = re.compile(r"^# Written by `ralph install claude`, signed ([0-9a-f]{16})\.[^\n]*\n", re.MULTILINE)
 _HEREDOC_END = "RALPH_END_OF_WORDS"
 

@@ -154,9 +154,6 @@ def installed_file(env: Mapping[str, str]) -> Path:
     return state_folder(env) / "installed"
 
 
-# --- plans -------------------------------------------------------------------------------------
-
-
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the host starts this Ralph."""
     _check(target)
@@ -221,9 +218,6 @@ def apply_plan(plan: InstallPlan) -> None:
     for folder in plan.folders:
         if folder.is_dir() and not any(folder.iterdir()):
             files.remove_folder(folder)
-
-
-# --- edits -------------------------------------------------------------------------------------
 
 
 def _add_hooks(target: InstallTarget, ours: HookProgram) -> FileEdit:
@@ -311,7 +305,6 @@ def _read_installed(env: Mapping[str, str]) -> _InstalledList:
 
 
 def _empty_folders(folders: Iterable[str], gone: set[Path]) -> Iterator[Path]:
-    """Yield those of our folders that are empty once some files are deleted."""
     for folder in sorted(map(Path, folders), key=lambda each: -len(each.parts)):
         if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= gone:
             gone = gone | {folder}
@@ -327,9 +320,6 @@ def _advice(target: InstallTarget) -> Iterator[str]:
     if target.host is Host.CODEX:
         yield "Codex runs new hooks only after you have looked at them: open /hooks in Codex once and trust them."
     yield "Sessions that are running keep the hooks that they started with."
-
-
-# --- the MCP server ---------------------------------------------------------------------------------
 
 
 def _add_server(
@@ -353,7 +343,6 @@ def _add_server(
 
 
 def _remove_server(target: InstallTarget, edits: Sequence[FileEdit]) -> list[FileEdit]:
-    """Remove our MCP server in the edits."""
     path, _ = target.servers
     text = _text_after(path, edits)
     if text is None or not is_ralph_server(_read_server(target, text)):
@@ -369,14 +358,12 @@ def _remove_server(target: InstallTarget, edits: Sequence[FileEdit]) -> list[Fil
 
 
 def _text_after(path: Path, edits: Sequence[FileEdit]) -> str | None:
-    """Return the text of a file after these edits."""
     return next((edit.after for edit in edits if edit.path == path), files.read(path))
 
 
 def _change_servers(
     target: InstallTarget, edits: Sequence[FileEdit], change: Callable[[str | None], str | None], what: str
 ) -> list[FileEdit]:
-    """Change the file of servers, in the edit of the same file if there is one (Gemini)."""
     path, _ = target.servers
     try:
         after = change(_text_after(path, edits))

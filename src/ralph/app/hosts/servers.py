@@ -24,9 +24,7 @@ from ralph.model.work import UNUSABLE, McpServer, ServerAnswer, ServerScope, Ser
 from ralph.store import files
 
 PROJECT_FILE = ".mcp.json"
-KEY = "mcp"
-"""The key of a server in the trust file: `mcp.<server>`."""
-
+KEY = "mcp"  # the key of a server in the trust file: `mcp.<server>`
 _TRANSPORTS = {
     "stdio": Transport.STDIO,
     "http": Transport.HTTP,
@@ -42,8 +40,7 @@ _NOTHING = "it names neither a command nor an address"
 CACHE_FILE = "mcp-status.json"
 VERSION = 1
 TTL_MS = 300_000
-SECONDS = 5.0
-"""How long one server may take to answer."""
+SECONDS = 5.0  # how long one server may take to answer
 NO_SDK = "the extra 'mcp' is not installed"
 
 
@@ -98,7 +95,6 @@ def _server_files(root: Path, env: Mapping[str, str], reader: "_ServerReader") -
 
 
 def _plugin_files(root: Path, folder: Path, reader: "_ServerReader") -> Iterator[_ServerFile]:
-    """Yield the files of plugins that are enabled for all projects, or installed for this one."""
     enabled = get_object(reader.read(folder / "settings.json"), "enabledPlugins")
     plugins = get_object(reader.read(folder / "plugins" / "installed_plugins.json"), "plugins")
     for name, installations in plugins.items():
@@ -155,7 +151,6 @@ class _ServerReader:
                 self.problems.append(f"{paths.shown(file.path, self._root)}: {name} is no server")
 
     def server(self, file: _ServerFile, name: str, spec: Mapping[str, object]) -> McpServer:
-        """Return one server with its variables expanded, as Claude Code does it."""
         env = {**self._env, "CLAUDE_PROJECT_DIR": str(self._root), "CLAUDE_PLUGIN_ROOT": file.plugin}
         args = spec.get("args")
         arguments = tuple(_expand(each, env) for each in args) if isinstance(args, list) else ()
@@ -198,7 +193,6 @@ class _ServerReader:
         return False
 
     def trust_candidate(self, name: str, spec: Mapping[str, object]) -> TrustedValue:
-        """Return a server of the project's file as `ralph trust` shows it."""
         if self._trusted is None:
             path = config.trust_file(self._env)
             self._trusted = frozenset(config.trusted((files.read(path) if path is not None else None) or ""))
@@ -218,7 +212,6 @@ def _why_not(server: McpServer, spec: Mapping[str, object], trusted: bool) -> st
 
 
 def _expand_plugin_root(spec: Mapping[str, object], plugin: str) -> object:
-    """Return a plugin's server with the plugin's folder expanded."""
     if not plugin:
         return spec
     quoted = json.dumps(plugin)[1:-1]
@@ -243,12 +236,8 @@ def _expand(value: object, env: Mapping[str, str]) -> str:
 
 
 def _expand_pairs(value: object, env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Expand the members of an object of texts."""
     members = value.items() if isinstance(value, dict) else ()
     return tuple((name, _expand(text, env)) for name, text in members if isinstance(text, str))
-
-
-# --- status -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +335,6 @@ def _check_servers(
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object] | None, now: int) -> ServerState:
-    """Return the cached status of a server if it is fresh, else unknown."""
     status, at = (cached or {}).get("status"), (cached or {}).get("cachedAt")
     is_fresh = isinstance(at, int) and not isinstance(at, bool) and 0 <= now - at < TTL_MS and server.written <= at
     if server.why_not or not is_fresh or status not in list(ServerStatus):
@@ -363,11 +351,7 @@ def _with_answer(state: ServerState, answer: ServerAnswer | None, now: int, patt
     return replace(state, status=answer.status, why=why, cached_at=now, checked=checked)
 
 
-# --- the cache ---------------------------------------------------------------------------------
-
-
 def _read_cache(root: Path) -> dict[str, Mapping[str, object]]:
-    """Return the cached servers of this project."""
     try:
         cache = _parse_cache(files.read(cache_file(root)) or "")
     except Unreadable:
