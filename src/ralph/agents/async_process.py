@@ -39,7 +39,13 @@ class AsyncProcess:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect its pipes to the running event loop."""
         reader = await self._connect_reader(self.popen.stdout)
-        self._error_reader = asyncio.create_task(self._read_errors(await self._connect_reader(self.popen.stderr)))
+        errors = await self._connect_reader(self.popen.stderr)
+
+        async def read_errors() -> None:
+            while piece := await errors.read(1 << 16):
+                self._errors = (self._errors + piece)[-_ERROR_LENGTH:]
+
+        self._error_reader = asyncio.create_task(read_errors())
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), self.popen.stdin
@@ -53,10 +59,6 @@ class AsyncProcess:
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         self._transports.append(transport)
         return reader
-
-    async def _read_errors(self, stream: asyncio.StreamReader) -> None:
-        while piece := await stream.read(1 << 16):
-            self._errors = (self._errors + piece)[-_ERROR_LENGTH:]
 
     async def error_output(self) -> str:
         """Return the end of its standard error, once that is closed or a moment has passed."""

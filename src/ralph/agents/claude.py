@@ -31,11 +31,7 @@ class AcceptsClaudeSettings(Protocol):
     """An agent that accepts Claude Code's settings if its program is Claude Code, by itself or behind ACP."""
 
     settings: str
-
-    @property
-    def is_claude(self) -> bool:
-        """Whether its program is Claude Code."""
-        ...
+    is_claude: bool
 
 
 def as_claude(agent: Agent) -> AcceptsClaudeSettings | None:
@@ -52,11 +48,7 @@ class Claude:
     name: str = "claude"
     reads_only: bool = True
     settings: str = ""  # JSON on top of the user's own, to disable MCP servers
-
-    @property
-    def is_claude(self) -> bool:
-        """Always true."""
-        return True
+    is_claude: bool = True
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, in a new conversation or in the one it names."""
@@ -97,7 +89,10 @@ class ClaudeEventReader(client.EventReader):
             case "assistant":
                 self._read_message(event)
             case "user":
-                self._read_tool_results(event)
+                for block in get_objects(get_object(event, "message"), "content"):
+                    call_id = get_text(block, "tool_use_id")
+                    if call_id in self._calls and block.get("is_error") is True:
+                        self._calls[call_id] = replace(self._calls[call_id], ok=False, writes=False)
             case "result":
                 self._result = event
 
@@ -117,12 +112,6 @@ class ClaudeEventReader(client.EventReader):
                 self._calls[get_text(block, "id") or str(len(self._calls))] = call
             elif get_text(block, "type") == "text" and get_text(block, "text") and not (of_subagent or of_error):
                 self.add_text(get_text(block, "text"))
-
-    def _read_tool_results(self, event: Mapping[str, object]) -> None:
-        for block in get_objects(get_object(event, "message"), "content"):
-            call = self._calls.get(get_text(block, "tool_use_id"))
-            if call is not None and block.get("is_error") is True:
-                self._calls[get_text(block, "tool_use_id")] = replace(call, ok=False, writes=False)
 
     def reply(self, process: ProcessResult) -> Reply:
         """Return the reply, once the program has ended."""
@@ -145,15 +134,12 @@ class ClaudeEventReader(client.EventReader):
         if subtype == "error_max_turns":
             return StopReason.MAX_TURNS, "it reached its highest number of turns"
         if result.get("is_error") is True or subtype.startswith("error"):
-            message = _error_message(result) or client.describe_crash("claude", process)
+            errors = result.get("errors")
+            messages = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
+            message = (get_text(result, "result") or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]
+            message = message or client.describe_crash("claude", process)
             status = int(get_number(result, "api_error_status"))
             stop = client.classify_error(message, status)
             no_answer = get_text(result, "terminal_reason") == "api_error" and not status  # no network or no login
             return StopReason.UNAVAILABLE if no_answer and stop is StopReason.CRASHED else stop, message
         return _STOPS.get(get_text(result, "stop_reason"), StopReason.END_TURN), ""
-
-
-def _error_message(result: Mapping[str, object]) -> str:
-    errors = result.get("errors")
-    messages = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
-    return (get_text(result, "result") or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]

@@ -17,21 +17,11 @@ from ralph.model.work import Ask, ProcessResult, StopReason
 
 ERROR_LENGTH = 2000  # characters of a program's error output that are reported
 LONGEST_LINE = 1 << 27  # characters; no client prints a longer line, only a program that has run wild
-_OUTPUT_LIMIT = 4000
-"""Characters of either stream: standard output is parsed as it arrives, and of the errors the end matters."""
-
-_SESSION_VARIABLES = {
-    "AI_AGENT",
-    "CLAUDECODE",
-    "CLAUDE_CODE_CHILD_SESSION",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_CODE_EXECPATH",
-    "CLAUDE_CODE_SSE_PORT",
-    "CLAUDE_EFFORT",
-    "CLAUDE_ENV_FILE",
-    "CLAUDE_PID",
-    "CLAUDE_PROJECT_DIR",
-}
+_OUTPUT_LIMIT = 4000  # characters of either stream: output is parsed as it arrives, and of the errors the end matters
+_SESSION_VARIABLES = frozenset(
+    """AI_AGENT CLAUDECODE CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_EXECPATH CLAUDE_CODE_SSE_PORT
+    CLAUDE_EFFORT CLAUDE_ENV_FILE CLAUDE_PID CLAUDE_PROJECT_DIR""".split()
+)
 _SESSION_PREFIXES = ("CLAUDE_CODE_MESSAGING_", "CLAUDE_CODE_SESSION_", "CLAUDE_PLUGIN_")
 
 _RETRY_STATUS = {401, 402, 403, 404, 407, 408, 425, 429}
@@ -66,11 +56,8 @@ def relative_path(path: str, folder: Path) -> str:
         return path
     absolute = Path(os.path.normpath(folder / path))
     real_folder = Path(os.path.realpath(folder))
-    for candidate, root in (
-        (absolute, folder),
-        (absolute, real_folder),
-        (Path(os.path.realpath(absolute)), real_folder),
-    ):
+    real_path = Path(os.path.realpath(absolute))
+    for candidate, root in ((absolute, folder), (absolute, real_folder), (real_path, real_folder)):
         if candidate.is_relative_to(root):
             return candidate.relative_to(root).as_posix()
     return path
@@ -141,11 +128,12 @@ class LineBuffer:
 
     def add(self, text: str) -> None:
         """Append output and pass on the lines that are complete."""
-        first, *others = text.split("\n")
-        self._append(first)
-        for piece in others:
-            self.flush()
-            self._append(piece)
+        for number, piece in enumerate(text.split("\n")):
+            if number:
+                self.flush()
+            if piece and self._size + len(piece) <= LONGEST_LINE:
+                self._pieces.append(piece)
+                self._size += len(piece)
 
     def flush(self) -> None:
         """Pass on what remains as a line."""
@@ -154,11 +142,6 @@ class LineBuffer:
         self._size = 0
         if line.strip():
             self._on_line(line.removesuffix("\r"))
-
-    def _append(self, piece: str) -> None:
-        if piece and self._size + len(piece) <= LONGEST_LINE:
-            self._pieces.append(piece)
-            self._size += len(piece)
 
 
 def parse_object(line: str) -> Mapping[str, object] | None:
@@ -208,10 +191,7 @@ class EventReader:
     def read_line(self, line: str) -> None:
         """Read one line of output."""
         event = parse_object(line)
-        if event is None:
-            self.add_text(line)
-        else:
-            self.read_event(event)
+        self.add_text(line) if event is None else self.read_event(event)
 
     def read_event(self, event: Mapping[str, object]) -> None:
         """Read one event."""

@@ -63,23 +63,20 @@ class CodexEventReader(client.EventReader):
             case "turn.failed":
                 self._failure = get_text(get_object(event, "error"), "message") or "the turn failed"
             case "error":
-                self._failure = get_text(event, "message") or "an error without words"
+                self._failure = get_text(event, "message") or "an error without a message"
 
     def _read_item(self, item: Mapping[str, object]) -> None:
         kind, ok = get_text(item, "type"), get_text(item, "status") not in ("failed", "declined")
-        match kind:
-            case "agent_message" if get_text(item, "text"):
-                self.add_text(get_text(item, "text"))
-            case "file_change":
-                paths = [get_text(change, "path") for change in get_objects(item, "changes")]
-                files = dict.fromkeys(client.relative_path(path, self.ask.folder) for path in paths if path)
-                self._calls.append(ToolCall("apply_patch", tuple(files), ok, writes=ok))
-            case "command_execution":
-                self._calls.append(ToolCall("exec_command", ok=ok))
-            case "mcp_tool_call":
-                self._calls.append(ToolCall(f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}", ok=ok))
-            case "web_search":
-                self._calls.append(ToolCall(kind, ok=ok))
+        if kind == "agent_message" and get_text(item, "text"):
+            self.add_text(get_text(item, "text"))
+        elif kind == "file_change":
+            paths = [get_text(change, "path") for change in get_objects(item, "changes")]
+            files = dict.fromkeys(client.relative_path(path, self.ask.folder) for path in paths if path)
+            self._calls.append(ToolCall("apply_patch", tuple(files), ok, writes=ok))
+        elif kind in ("command_execution", "mcp_tool_call", "web_search"):
+            mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
+            name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(kind, kind)
+            self._calls.append(ToolCall(name, ok=ok))
 
     def reply(self, process: ProcessResult) -> Reply:
         """Return the reply, once the program has ended."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -27,6 +28,7 @@ from ralph.agents.async_process import AsyncProcess
 from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
 
 SECONDS = 5.0  # how long one server may take to answer
+_Streams = tuple[Any, Any]  # the SDK keeps their types private
 _CLIENT = Implementation(name="ralph", version=__version__)
 
 _ERROR_LENGTH = 300
@@ -43,19 +45,19 @@ def check_servers(
     # what Claude Code starts a server with: its own environment and the project's folder
     env = client.without_session(env) | {"CLAUDE_PROJECT_DIR": str(folder)}
     checks = [_ServerCheck(server, folder, env, seconds) for server in servers]
+
+    async def run_all() -> None:
+        errors = await asyncio.gather(*(check.run() for check in checks), return_exceptions=True)
+        for check, error in zip(checks, errors, strict=True):
+            check.error = error
+
     try:
         with asyncio.Runner() as runner:
-            runner.run(_run_all(checks))
+            runner.run(run_all())
     finally:
         for check in checks:
             check.kill()
     return {server.name: check.answer() for server, check in zip(servers, checks, strict=True)}
-
-
-async def _run_all(checks: "Sequence[_ServerCheck]") -> None:
-    errors = await asyncio.gather(*(check.run() for check in checks), return_exceptions=True)
-    for check, error in zip(checks, errors, strict=True):
-        check.error = error
 
 
 class _ServerCheck:
@@ -70,13 +72,25 @@ class _ServerCheck:
         self._error_output = ""
 
     async def run(self) -> None:
-        if self._server.way is Transport.STDIO:
-            await self._run_program()
-        else:
+        if self._server.way is not Transport.STDIO:
             with anyio.fail_after(self._seconds):
                 await self._connect_url()
+            return
+        env = {**self._env, **dict(self._server.env)}
+        program = self._program = AsyncProcess(self._server.command, self._folder, env)
+        try:
+            with anyio.fail_after(self._seconds):
+                reader, writer = await program.connect()
+                async with _message_streams(reader, writer) as streams:
+                    await self._initialize(*streams)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await program.close()
+                errors = "" if self._connected else await program.error_output()
+                self._error_output = " ".join(errors.split())[-_ERROR_LENGTH:]
 
     def kill(self) -> None:
+        """Kill the server's program, if an interrupt left it running."""
         if self._program is not None and self._program.popen.returncode is None:
             self._program.kill()
 
@@ -87,9 +101,6 @@ class _ServerCheck:
         for code in self._codes:
             if code in _NEEDS_AUTH:
                 return ServerAnswer(ServerStatus.NEEDS_AUTH, _NEEDS_AUTH[code])
-        return ServerAnswer(ServerStatus.FAILED, self._describe_failure())
-
-    def _describe_failure(self) -> str:
         error = self.error or RuntimeError("it ended without an answer")
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -102,39 +113,19 @@ class _ServerCheck:
             message = process.describe_start_error(self._server.command, self._folder, error)
         else:
             message = " ".join(str(error).split()) or type(error).__name__
-        return (f"{message}: {self._error_output}" if self._error_output else message)[:_ERROR_LENGTH]
-
-    async def _run_program(self) -> None:
-        env = {**self._env, **dict(self._server.env)}
-        program = self._program = AsyncProcess(self._server.command, self._folder, env)
-        try:
-            with anyio.fail_after(self._seconds):
-                reader, writer = await program.connect()
-                async with (
-                    _message_streams(reader, writer) as (incoming, outgoing),
-                    ClientSession(incoming, outgoing, client_info=_CLIENT) as session,
-                ):
-                    await self._initialize(session)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await program.close()
-                errors = "" if self._connected else await program.error_output()
-                self._error_output = " ".join(errors.split())[-_ERROR_LENGTH:]
+        message = f"{message}: {self._error_output}" if self._error_output else message
+        return ServerAnswer(ServerStatus.FAILED, message[:_ERROR_LENGTH])
 
     async def _connect_url(self) -> None:
         if self._server.way is Transport.SSE:
-            async with (
-                sse_client(self._server.url, httpx_client_factory=self._client) as (incoming, outgoing),
-                ClientSession(incoming, outgoing, client_info=_CLIENT) as session,
-            ):
-                await self._initialize(session)
+            async with sse_client(self._server.url, httpx_client_factory=self._client) as streams:
+                await self._initialize(*streams)
         else:
             async with (
                 self._client() as client,
-                streamable_http_client(self._server.url, http_client=client) as (incoming, outgoing),
-                ClientSession(incoming, outgoing, client_info=_CLIENT) as session,
+                streamable_http_client(self._server.url, http_client=client) as streams,
             ):
-                await self._initialize(session)
+                await self._initialize(*streams)
 
     def _client(
         self,
@@ -142,30 +133,26 @@ class _ServerCheck:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
+        async def on_response(response: httpx2.Response) -> None:
+            if not self._connected:
+                self._codes.append(response.status_code)
+
         return httpx2.AsyncClient(
             headers=dict(self._server.headers),
             timeout=httpx2.Timeout(self._seconds),
-            event_hooks={"response": [self._on_response]},
+            event_hooks={"response": [on_response]},
         )
 
-    async def _on_response(self, response: httpx2.Response) -> None:
-        if not self._connected:
-            self._codes.append(response.status_code)
-
-    async def _initialize(self, session: ClientSession) -> None:
-        try:
-            await session.initialize()
-        except MCPError as error:
-            if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
-                raise
-            await session.send_discover(LATEST_MODERN_VERSION)
-        self._connected = True
-
-
-_Streams = tuple[
-    "anyio.streams.memory.MemoryObjectReceiveStream[SessionMessage | Exception]",
-    "anyio.streams.memory.MemoryObjectSendStream[SessionMessage]",
-]
+    async def _initialize(self, incoming: Any, outgoing: Any) -> None:
+        """Shake hands in the way that all servers know, else in the way of the newest ones."""
+        async with ClientSession(incoming, outgoing, client_info=_CLIENT) as session:
+            try:
+                await session.initialize()
+            except MCPError as error:
+                if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
+                    raise
+                await session.send_discover(LATEST_MODERN_VERSION)
+            self._connected = True
 
 
 @contextlib.asynccontextmanager

@@ -12,12 +12,10 @@ import selectors
 import signal
 import subprocess
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 from ralph.model.work import ProcessResult, ignore_text, never_stop
 
@@ -32,7 +30,7 @@ _NAP = 0.0002
 _PIECE = 1 << 16
 _PROC = Path("/proc")
 
-ProcessId = tuple[int, str]  # A process: its number and when it started, as the system says it
+ProcessId = tuple[int, str]  # the number of a process, and when it started
 
 
 def run(
@@ -88,14 +86,10 @@ class _BoundedText:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._on_text = on_text
         self._room = limit - limit // 2
-        self._tail_room = limit // 2
+        self._tail_room = max(limit // 2, 1)
         self._head: list[str] = []
-        self._tail: deque[str] = deque()
-        self._in_tail = self._dropped = 0
-
-    @property
-    def cut(self) -> bool:
-        return self._dropped > 0
+        self._tail: list[str] = []
+        self._in_tail = self.dropped = 0
 
     def add(self, raw: bytes, *, final: bool = False) -> None:
         """Append bytes; a character may be spread over two calls."""
@@ -103,24 +97,23 @@ class _BoundedText:
         if not text:
             return
         head, rest = text[: self._room], text[self._room :]
-        if head:
-            self._head.append(head)
-            self._room -= len(head)
-        if rest:
-            self._tail.append(rest)
-            self._in_tail += len(rest)
-        while (excess := self._in_tail - self._tail_room) > 0:
-            first = self._tail.popleft()
-            dropped = min(excess, len(first))
-            if dropped < len(first):
-                self._tail.appendleft(first[dropped:])
-            self._in_tail -= dropped
-            self._dropped += dropped
+        self._head.append(head)
+        self._room -= len(head)
+        self._tail.append(rest)
+        self._in_tail += len(rest)
+        if self._in_tail > 2 * self._tail_room:
+            self._trim()
         self._on_text(text)
+
+    def _trim(self) -> None:
+        tail = "".join(self._tail)[-self._tail_room :]
+        self.dropped += self._in_tail - len(tail)
+        self._tail, self._in_tail = [tail], len(tail)
 
     def text(self) -> str:
         """Return the text, with a note where some was dropped."""
-        note = f"\n[... {self._dropped} characters left out ...]\n" if self._dropped else ""
+        self._trim()
+        note = f"\n[... {self.dropped} characters left out ...]\n" if self.dropped else ""
         return "".join([*self._head, note, *self._tail])
 
 
@@ -135,42 +128,40 @@ class _RunningProgram:
         self._out, self._err = out, err
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._selector = selectors.DefaultSelector()
-        self._reading = 0
+        self._reading = 2
         self._nap = _NAP
         self._over = False
-        for pipe, text in ((process.stdout, out), (process.stderr, err)):
+        for pipe, text in ((process.stdout, out), (process.stderr, err), (process.stdin, None)):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                self._selector.register(pipe, selectors.EVENT_READ, partial(self._receive, pipe, text))
-                self._reading += 1
-        if process.stdin is not None:
-            os.set_blocking(process.stdin.fileno(), False)
-            self._selector.register(process.stdin, selectors.EVENT_WRITE, partial(self._send, process.stdin))
+                self._selector.register(pipe, selectors.EVENT_READ if text else selectors.EVENT_WRITE, (pipe, text))
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
+        """Move bytes until the program has ended or must end."""
         deadline = time.monotonic() + timeout if timeout > 0 else float("inf")
         next_check = 0.0
         timed_out = was_stopped = False
         while not self._ended():
             now = time.monotonic()
-            if now >= deadline:
-                timed_out = True
-                break
-            if now >= next_check:
+            timed_out = now >= deadline
+            if not timed_out and now >= next_check:
                 next_check = now + _STOP_CHECK
-                if stopped():
-                    was_stopped = True
-                    break
+                was_stopped = stopped()
+            if timed_out or was_stopped:
+                self._end()
+                break
             self._move(_TICK)
-        if timed_out or was_stopped:
-            self._end()
-        else:
-            self._drain()
+        else:  # read the rest of its output and kill what remains of its group
+            self._pump(LINGER, lambda: not self._reading)
+            signal_group(self._process.pid, signal.SIGKILL)
+            self._over = True
+            self._pump(LINGER, lambda: not self._reading)
         code = self._reap()
-        cut = self._out.cut or self._err.cut
-        return ProcessResult(code, self._out.text(), self._err.text(), timed_out, was_stopped, cut)
+        out, err = self._out.text(), self._err.text()
+        return ProcessResult(code, out, err, timed_out, was_stopped, bool(self._out.dropped or self._err.dropped))
 
     def close(self) -> None:
+        """End the program if it still runs, also after an exception."""
         try:
             if not self._over:
                 self._end()
@@ -192,55 +183,42 @@ class _RunningProgram:
             self._nap *= 2
             return
         for key, _ in self._selector.select(wait):
-            key.data()
-
-    def _receive(self, pipe: IO[bytes], text: _BoundedText) -> None:
-        raw = pipe.read(_PIECE)
-        if raw is None:
-            return
-        if not raw:
-            self._selector.unregister(pipe)
-            pipe.close()
-            self._reading -= 1
-        text.add(raw, final=not raw)
-
-    def _send(self, pipe: IO[bytes]) -> None:
-        try:
-            sent = pipe.write(self._unsent[:_PIECE]) if self._unsent else 0
-        except BrokenPipeError:
-            self._unsent = memoryview(b"")
-        else:
-            self._unsent = self._unsent[sent or 0 :]
-        if not self._unsent:
-            self._selector.unregister(pipe)
-            pipe.close()
+            pipe, text = key.data
+            if text is not None:
+                raw = pipe.read(_PIECE)
+                is_over = raw == b""
+                self._reading -= is_over
+                if raw is not None:
+                    text.add(raw, final=is_over)
+            else:
+                try:
+                    self._unsent = self._unsent[pipe.write(self._unsent[:_PIECE]) or 0 :]
+                except BrokenPipeError:
+                    self._unsent = memoryview(b"")
+                is_over = not self._unsent
+            if is_over:
+                self._selector.unregister(pipe)
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def _pump(self, seconds: float, until: Callable[[], bool]) -> None:
         deadline = time.monotonic() + seconds
         while not until() and time.monotonic() < deadline:
             self._move(_TICK)
 
-    def _drain(self) -> None:
-        self._pump(LINGER, lambda: not self._reading)
-        self._signal(signal.SIGKILL)
-        self._over = True
-        self._pump(LINGER, lambda: not self._reading)
-
     def _end(self) -> None:
         """End the program and all that it started: SIGTERM, a grace period, SIGKILL."""
-        members = find_descendants(self._process.pid)
+        pid = self._process.pid
+        members = find_descendants(pid)
         try:
-            self._signal(signal.SIGTERM)
+            signal_group(pid, signal.SIGTERM)
             self._pump(GRACE, self._ended)
         finally:
-            members |= find_descendants(self._process.pid)
-            self._signal(signal.SIGKILL)
+            members |= find_descendants(pid)
+            signal_group(pid, signal.SIGKILL)
             kill_processes(members)
             self._over = True
         self._pump(LINGER, lambda: self._ended() and not self._reading)
-
-    def _signal(self, number: signal.Signals) -> None:
-        signal_group(self._process.pid, number)
 
     def _reap(self) -> int | None:
         self._selector.close()
@@ -253,8 +231,7 @@ class _RunningProgram:
         return self._process.returncode
 
 
-@dataclass(frozen=True, slots=True)
-class _ProcessEntry:
+class _ProcessEntry(NamedTuple):
     """One row of the system's process table."""
 
     pid: int
@@ -323,15 +300,18 @@ def find_by_variable(name: str, value: str) -> set[ProcessId]:
     return {member for member in members if member[1]}
 
 
-def kill_processes(members: Iterable[ProcessId]) -> None:
-    """Kill those processes that still live."""
-    _signal_processes(members, signal.SIGKILL)
+def kill_processes(members: Iterable[ProcessId], number: signal.Signals = signal.SIGKILL) -> None:
+    """Kill those processes that still live, or send them another signal."""
+    for pid, started in members:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if is_alive(pid, started):
+                os.kill(pid, number)
 
 
 def end_processes(members: Iterable[ProcessId]) -> None:
     """End processes that are not our children: SIGTERM, a short grace period, SIGKILL."""
     members = set(members)
-    _signal_processes(members, signal.SIGTERM)
+    kill_processes(members, signal.SIGTERM)
     deadline = time.monotonic() + ORPHAN_GRACE
     while any(is_alive(*member) for member in members) and time.monotonic() < deadline:
         time.sleep(_TICK)  # the system offers nothing to wait on
@@ -342,13 +322,6 @@ def signal_group(pid: int, number: signal.Signals) -> None:
     """Send a signal to a process group, if it exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies is forbidden
         os.killpg(pid, number)
-
-
-def _signal_processes(members: Iterable[ProcessId], number: signal.Signals) -> None:
-    for pid, started in members:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if is_alive(pid, started):
-                os.kill(pid, number)
 
 
 def _has_proc() -> bool:

@@ -42,14 +42,6 @@ class Step:
         """Whether it names no prompt."""
         return not (self.iteration or self.when or self.read_only)
 
-    def fits(self, ask: Ask, iteration: int) -> bool:
-        """Whether it is for this prompt."""
-        return (
-            ask.read_only == self.read_only
-            and self.iteration in (0, iteration)
-            and (not self.when or self.when in ask.prompt)
-        )
-
 
 Play = Step | Callable[[Ask], Reply]
 
@@ -69,18 +61,18 @@ class Scripted:
         self.asks.append(ask)
         if not ask.read_only:
             self._played += 1
-        iteration = ask.environment.get("RALPH_ITERATION", "")
-        step = self._step(ask, int(iteration) if iteration.isdecimal() else self._played)
-        if step is None:
-            return Reply("", StopReason.CRASHED, error="the script has no step for this prompt")
-        return play_step(step, ask) if isinstance(step, Step) else step(ask)
-
-    def _step(self, ask: Ask, iteration: int) -> Play | None:
+        named = ask.environment.get("RALPH_ITERATION", "")
+        iteration = int(named) if named.isdecimal() else self._played
+        queue: list[Play] = []
         for step in self.steps:
-            if isinstance(step, Step) and not step.is_for_any and step.fits(ask, iteration):
-                return step
-        queue = [step for step in self.steps if not isinstance(step, Step) or step.is_for_any]
-        return queue[iteration - 1] if not ask.read_only and 0 < iteration <= len(queue) else None
+            if not isinstance(step, Step) or step.is_for_any:
+                queue.append(step)
+            elif ask.read_only == step.read_only and step.iteration in (0, iteration) and step.when in ask.prompt:
+                return play_step(step, ask)
+        if ask.read_only or not 0 < iteration <= len(queue):
+            return Reply("", StopReason.CRASHED, error="the script has no step for this prompt")
+        step = queue[iteration - 1]
+        return play_step(step, ask) if isinstance(step, Step) else step(ask)
 
 
 def play_step(step: Step, ask: Ask) -> Reply:
@@ -93,7 +85,14 @@ def play_step(step: Step, ask: Ask) -> Reply:
     cut = _wait(step.delay, deadline, ask)
     if cut is not None:
         return Reply(step.say, cut, model=model, session=session, error=f"ended while waiting ({cut})")
-    calls = [_write_file(path, text, ask) for path, text in step.write.items()]
+    calls: list[ToolCall] = []
+    for path, text in step.write.items():
+        try:
+            if not ask.read_only:
+                files.write(ask.folder / path, text, root=ask.folder)
+            calls.append(ToolCall("write", (path,), ok=not ask.read_only, writes=not ask.read_only))
+        except Refused:  # it leads outside the folder
+            calls.append(ToolCall("write", (path,), ok=False))
     for argv in step.run:
         timeout = max(deadline - time.monotonic(), _SLICE) if ask.timeout > 0 else 0.0
         env = client.agent_environment(ask)
@@ -117,17 +116,6 @@ def _wait(seconds: float, deadline: float, ask: Ask) -> StopReason | None:
         if now >= until:
             return None
         time.sleep(min(_SLICE, until - now))
-
-
-def _write_file(path: str, text: str, ask: Ask) -> ToolCall:
-    """Write one file, unless the prompt is read-only or the path leads outside the folder."""
-    if ask.read_only:
-        return ToolCall("write", (path,), ok=False)
-    try:
-        files.write(ask.folder / path, text, root=ask.folder)
-    except Refused:
-        return ToolCall("write", (path,), ok=False)
-    return ToolCall("write", (path,), writes=True)
 
 
 def load_script(path: Path) -> Scripted:
