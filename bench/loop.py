@@ -20,8 +20,8 @@ from bench.sessions import Words
 
 from bench import speed
 from ralph.app import index, journal, loop, memory, search
-from ralph.app.loop import Wish
-from ralph.app.loop_parts import Teller
+from ralph.app.loop import LoopRequest
+from ralph.app.loop_parts import LoopPrinter
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind, Outcome
 from ralph.model.work import Ask, JournalEntry, Reply
@@ -106,8 +106,8 @@ def _measured(root: Path, iterations: int, records: int, entries: int) -> Clock:
     _made(root, records, entries, words)
     clock = Clock([words.prose(8) for _ in range(_A_RUN)])
     config = replace(Config(), loop=replace(Config().loop, max_iterations=iterations, cooldown_ms=0))
-    teller = Teller(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
-    ended = loop.start(root, config, Wish(goal=words.prose(8), criteria=("none",)), teller, agent=clock)
+    printer = LoopPrinter(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
+    ended = loop.start(root, config, LoopRequest(goal=words.prose(8), criteria=("none",)), printer, agent=clock)
     if ended.reason != "max_iterations":
         raise SystemExit(f"the run ended otherwise: {ended.reason}: {ended.words}")
     return clock

@@ -48,13 +48,13 @@ class Place:
         ear: TurnListener = chats.NO_LISTENER,
         name: str = "codex",
     ) -> ChatReply:
-        wish = ChatRequest(task=self.task, mode=mode)
-        return chats.new(self.root, self.config, wish, message, ear, agent=self.by(*steps, name=name))
+        request = ChatRequest(task=self.task, mode=mode)
+        return chats.new(self.root, self.config, request, message, ear, agent=self.by(*steps, name=name))
 
     def resume(
-        self, session: str, message: str, *steps: Callable[[Ask], Reply], wish: ChatRequest = chats.NO_REQUEST
+        self, session: str, message: str, *steps: Callable[[Ask], Reply], request: ChatRequest = chats.NO_REQUEST
     ) -> ChatReply:
-        return chats.resume(self.root, self.config, session, message, wish, agent=self.by(*steps))
+        return chats.resume(self.root, self.config, session, message, request, agent=self.by(*steps))
 
     def told(self, session: str) -> list[tuple[str, str]]:
         """Who said what."""

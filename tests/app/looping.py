@@ -1,4 +1,4 @@
-"""A project with real git in which whole loops are run: the scripted agent, a teller that remembers, no waiting."""
+"""A project with real git in which whole loops are run: the scripted agent, a printer that remembers, no waiting."""
 
 import subprocess
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents.scripted import Play
 from ralph.app import loop, runs
-from ralph.app.loop import Wish
-from ralph.app.loop_parts import Teller
+from ralph.app.loop import LoopRequest
+from ralph.app.loop_parts import LoopPrinter
 from ralph.loop.state import Run
 from ralph.model.work import Ask, JournalEntry, Reply, StopReason
 from ralph.settings import Config
@@ -38,28 +38,34 @@ class Workshop:
     config: Config = field(default_factory=Config)
     agent: ScriptedAgent = field(default_factory=lambda: ScriptedAgent([]))
 
-    def teller(self) -> Teller:
+    def printer(self) -> LoopPrinter:
         def calm() -> None:
             self.interrupted = False
 
         def feedback() -> str:
             return self.answers.pop(0) if self.answers else ""
 
-        return Teller(self.said.append, self.shown.append, lambda: self.interrupted, feedback, calm)
+        return LoopPrinter(self.said.append, self.shown.append, lambda: self.interrupted, feedback, calm)
 
-    def start(self, *steps: Play, goal: str = GOAL, wish: Wish | None = None, reads_only: bool = True) -> Run:
-        """A whole loop; without a wish of its own, for the goal with no criteria."""
+    def start(self, *steps: Play, goal: str = GOAL, request: LoopRequest | None = None, reads_only: bool = True) -> Run:
+        """A whole loop; without a request of its own, for the goal with no criteria."""
         self.agent = ScriptedAgent(steps, reads_only=reads_only)
-        wish = wish if wish is not None else Wish(goal=goal, criteria=("none",))
-        return loop.start(self.root, self.config, wish, self.teller(), agent=self.agent, rest=self.rests.append)
+        request = request if request is not None else LoopRequest(goal=goal, criteria=("none",))
+        return loop.start(self.root, self.config, request, self.printer(), agent=self.agent, rest=self.rests.append)
 
-    def resume(self, *steps: Play, run: str = "", wish: Wish | None = None, feedback: str = "") -> Run:
+    def resume(self, *steps: Play, run: str = "", request: LoopRequest | None = None, feedback: str = "") -> Run:
         """Go on with a run, by default the newest one."""
         self.agent = ScriptedAgent(steps)
         return loop.resume(
-            self.root, self.config, run, self.teller(), wish=wish or Wish(), feedback=feedback, agent=self.agent,
+            self.root,
+            self.config,
+            run,
+            self.printer(),
+            request=request or LoopRequest(),
+            feedback=feedback,
+            agent=self.agent,
             rest=self.rests.append,
-        )  # fmt: skip
+        )
 
     def set(self, **loop_settings: object) -> None:
         """Other settings of the loop."""

@@ -55,7 +55,7 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
     assert (ask.read_only, ask.session, ask.prompt) == (True, HOST, "Go on.")
     assert [text for _, text in here.told(HOST)] == ["Plan it.", "Yes.", "Go on.", "Gladly."]
     with pytest.raises(Refused, match="is a session in mode plan, and stays one") as refused:
-        here.resume(HOST, "Work!", wish=ChatRequest(mode=Mode.AGENT))
+        here.resume(HOST, "Work!", request=ChatRequest(mode=Mode.AGENT))
     assert f'resume {HOST} --fork --mode agent "..."' in refused.value.hint
 
 
@@ -237,8 +237,8 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
 
 
 def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place) -> None:
-    wish = ChatRequest(task=here.task, mode=Mode.PLAN, model="opus")
-    opening = chats.client_for_new(here.root, here.config, wish, agent=Claude())
+    request = ChatRequest(task=here.task, mode=Mode.PLAN, model="opus")
+    opening = chats.client_for_new(here.root, here.config, request, agent=Claude())
     assert opening.argv == (
         "claude", "--session-id", opening.chat.id, "--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep",
         "--strict-mcp-config", "--model", "opus",
@@ -257,8 +257,8 @@ def test_a_session_goes_on_in_its_mode_in_codex(here: Place) -> None:
 
 
 def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Place) -> None:
-    wish = ChatRequest(task=here.task, mode=Mode.PLAN)
-    opening = chats.client_for_new(here.root, here.config, wish, agent=Codex())
+    request = ChatRequest(task=here.task, mode=Mode.PLAN)
+    opening = chats.client_for_new(here.root, here.config, request, agent=Codex())
     chats.log_client_start(here.root, here.config, opening)
     assert chats.log_client_end(here.root, here.config, opening) is None
     event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", event_time(), prompt="Hello.")
@@ -447,10 +447,10 @@ def program(folder: Path, name: str, text: str) -> str:
 
 
 def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place) -> None:
-    wish = ChatRequest(task=here.task, mode=Mode.PLAN, agent="codex", command=program(here.root, "codex", CODEX))
-    said = chats.new(here.root, here.config, wish, "How?")
+    request = ChatRequest(task=here.task, mode=Mode.PLAN, agent="codex", command=program(here.root, "codex", CODEX))
+    said = chats.new(here.root, here.config, request, "How?")
     assert (said.chat.id, said.chat.host, said.reply.text) == (THREAD, THREAD, "The plan.")
-    more = ChatRequest(command=wish.command, permission="bypass")
+    more = ChatRequest(command=request.command, permission="bypass")
     chats.resume(here.root, here.config, THREAD, "And now do it.", more)
     first, second = (here.root / "words").read_text(encoding="utf-8").splitlines()
     assert "--sandbox read-only" in first
@@ -462,14 +462,14 @@ def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place
 
 def test_a_plan_over_acp_writes_nothing_and_goes_on_in_the_loaded_session(here: Place, tmp_path: Path) -> None:
     words = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(PLAYER))} works\n"
-    wish = ChatRequest(
+    request = ChatRequest(
         task=here.task, mode=Mode.PLAN, agent="acp", command=program(tmp_path, "claude-agent-acp", words)
     )
-    said = chats.new(here.root, here.config, wish, "How?")
+    said = chats.new(here.root, here.config, request, "How?")
     assert (said.chat.id, said.chat.mode, said.reply.files) == ("s-1", Mode.PLAN, ())
     assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"], "to read is all that it may"
     again = chats.resume(
-        here.root, here.config, "s-1", "And now do it.", ChatRequest(command=wish.command, permission="bypass")
+        here.root, here.config, "s-1", "And now do it.", ChatRequest(command=request.command, permission="bypass")
     )
     assert heard(tmp_path)["loaded"] == "s-1"
     assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"]

@@ -17,7 +17,7 @@ from tests.app.looping import Workshop, done, git, project
 
 from ralph import paths
 from ralph.app import insights, search
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import board
 from ralph.app.tasks import task as progress
 from ralph.app.worktrees import drop, merge, worktree
@@ -115,8 +115,8 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
             barrier.wait()
 
         own = Workshop(shop.root)
-        wish = Wish(task=side.task, criteria=("none",), verify=False)
-        return own.start(*side.steps(meet), wish=wish)
+        request = LoopRequest(task=side.task, criteria=("none",), verify=False)
+        return own.start(*side.steps(meet), request=request)
 
     with ThreadPoolExecutor(2) as pool:
         ended = tuple(pool.map(run, sides, reversed(sides)))
@@ -229,7 +229,7 @@ def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> No
         asks.append(ask)
         return Reply(done(ask))
 
-    own.start(play, wish=Wish(task=third.id, criteria=("none",), verify=False))
+    own.start(play, request=LoopRequest(task=third.id, criteria=("none",), verify=False))
     for lesson in LESSONS.values():
         assert lesson in asks[0].prompt
     for title, text in KNOWLEDGE.values():

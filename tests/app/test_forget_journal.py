@@ -9,7 +9,7 @@ from tests.app.test_forget import SECRET
 from ralph import paths
 from ralph.app import forget, journal
 from ralph.app.forget import ForgetRequest
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import task
 from ralph.errors import NotFound
 from ralph.formats.progress import parse_progress
@@ -24,7 +24,7 @@ def shop(tmp_path: Path) -> Workshop:
     shop.start(
         Step(say="<journal>looked at cart.py</journal>"),
         Step(say=f"<journal>the word is {SECRET}\nLearnings:\n- {SECRET} opens it</journal>"),
-        says_done("<journal>it adds up</journal>"), PASSES, wish=Wish(task=name),
+        says_done("<journal>it adds up</journal>"), PASSES, request=LoopRequest(task=name),
     )  # fmt: skip
     return shop
 

@@ -7,7 +7,7 @@ from tests.app.looping import GOAL, PASSES, Workshop, ends, git, project, says_d
 
 from ralph import paths
 from ralph.app import feature, index, loop, runs, scratchpad, search
-from ralph.app.loop import Wish, apply_wish
+from ralph.app.loop import LoopRequest, apply_request
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, NotFound, Refused, UsageError
@@ -40,7 +40,7 @@ def test_three_iterations_and_then_success(shop: Workshop) -> None:
         Step(say="<journal>the total is never computed</journal>"),
         Step(say="<journal>sum() it is</journal>", write={"cart.py": "def total(items):\n    return sum(items)\n"}),
         says_done("<journal>added the file</journal>", {"ok": ""}), PASSES,
-        wish=Wish(goal=GOAL, criteria=(CHECK,)),
+        request=LoopRequest(goal=GOAL, criteria=(CHECK,)),
     )  # fmt: skip
     assert (run.status, run.reason, run.iterations, exit_code(run)) == (RunStatus.SUCCESS, "success", 3, 0)
     assert shop.outcomes(run) == ["blocked", "blocked", "done"]
@@ -52,7 +52,9 @@ def test_three_iterations_and_then_success(shop: Workshop) -> None:
 
 
 def test_done_is_not_believed_when_the_criteria_do_not_agree(shop: Workshop) -> None:
-    run = shop.start(says_done(), says_done(write={"ok": ""}), PASSES, wish=Wish(goal=GOAL, criteria=(CHECK,)))
+    run = shop.start(
+        says_done(), says_done(write={"ok": ""}), PASSES, request=LoopRequest(goal=GOAL, criteria=(CHECK,))
+    )
     assert shop.outcomes(run) == ["retried", "done"]
     told = shop.prompt(run, 2)
     assert "This is retry 1 of 3." in told
@@ -83,8 +85,8 @@ def test_an_agent_without_a_read_only_mode_is_not_verified_and_that_is_said(shop
 
 
 def test_retries_are_counted_up_to_their_number_and_never_beyond(shop: Workshop) -> None:
-    wish = Wish(goal=GOAL, criteria=("custom:cat why >&2; false",))
-    run = shop.start(*(says_done(write={"why": "x" * n}) for n in range(1, 9)), wish=wish)
+    request = LoopRequest(goal=GOAL, criteria=("custom:cat why >&2; false",))
+    run = shop.start(*(says_done(write={"why": "x" * n}) for n in range(1, 9)), request=request)
     assert (run.reason, run.iterations, exit_code(run)) == ("task_failed", 4, 10)
     told = [shop.prompt(run, n) for n in range(1, 5)]
     assert "retry" not in told[0].split("## Assigned Task")[1].split("## Memory")[0]
@@ -98,7 +100,9 @@ def test_after_a_failed_task_the_next_one_is_taken(shop: Workshop) -> None:
     first = task.add(shop.root, "first", priority=1).task.id
     second = task.add(shop.root, "second", priority=2).task.id
     no = f'<task-failed id="{first}">no database here</task-failed>'
-    run = shop.start(Step(say=no), Step(say=f"{no} still"), says_done(), PASSES, wish=Wish(criteria=("none",)))
+    run = shop.start(
+        Step(say=no), Step(say=f"{no} still"), says_done(), PASSES, request=LoopRequest(criteria=("none",))
+    )
     assert (run.failed, run.done, run.reason) == ((first,), (second,), "task_failed")
     assert (status(shop, first), status(shop, second)) == (TaskStatus.FAILED, TaskStatus.DONE)
 
@@ -107,13 +111,13 @@ def test_the_tasks_of_one_feature_are_taken_and_no_others(shop: Workshop) -> Non
     wanted = feature.add(shop.root, "payments").feature.id
     inside = task.add(shop.root, "pay", feature_id=wanted).task.id
     outside = task.add(shop.root, "something else").task.id
-    run = shop.start(says_done(), PASSES, wish=Wish(feature=wanted, criteria=("none",)))
+    run = shop.start(says_done(), PASSES, request=LoopRequest(feature=wanted, criteria=("none",)))
     assert (run.done, run.reason) == ((inside,), "success")
     assert status(shop, outside) is TaskStatus.PENDING
 
 
 def test_without_a_ready_task_there_is_nothing_to_do(shop: Workshop) -> None:
-    run = shop.start(wish=Wish())
+    run = shop.start(request=LoopRequest())
     assert (run.reason, run.iterations, exit_code(run)) == ("nothing_ready", 0, 0)
 
 
@@ -122,7 +126,7 @@ def test_a_task_that_somebody_else_ended_is_not_called_a_success(shop: Workshop)
         task.done(shop.root, ask.environment["RALPH_TASK"])
         return Reply("I have set it to done myself")
 
-    run = shop.start(cheats, wish=Wish(goal=GOAL, criteria=(CHECK,)))
+    run = shop.start(cheats, request=LoopRequest(goal=GOAL, criteria=(CHECK,)))
     assert (run.status, run.reason) == (RunStatus.STOPPED, "stopped")
 
 
@@ -134,14 +138,14 @@ def test_a_task_that_is_lost_does_not_keep_the_run_from_the_others(shop: Worksho
         task.done(shop.root, first)
         return Reply("hm")
 
-    run = shop.start(lost, says_done(), PASSES, wish=Wish(criteria=("none",)))
+    run = shop.start(lost, says_done(), PASSES, request=LoopRequest(criteria=("none",)))
     assert (run.done, run.reason) == ((second,), "success")
 
 
 def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(shop: Workshop) -> None:
     shop.put("ok", "")
     scratchpad.set_(shop.root, "somebody's notes")
-    run = shop.start(says_done(), wish=Wish(goal=GOAL, criteria=(CHECK,)))
+    run = shop.start(says_done(), request=LoopRequest(goal=GOAL, criteria=(CHECK,)))
     assert (run.reason, run.iterations, exit_code(run), shop.agent.asks) == ("already_passing", 0, 0, [])
     assert board.read(shop.root).tasks == []
     assert scratchpad.show(shop.root).text == "somebody's notes\n"
@@ -149,42 +153,44 @@ def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(sh
 
 def test_force_starts_although_the_criteria_hold(shop: Workshop) -> None:
     shop.put("ok", "")
-    run = shop.start(says_done(), PASSES, wish=Wish(goal=GOAL, criteria=(CHECK,), force=True))
+    run = shop.start(says_done(), PASSES, request=LoopRequest(goal=GOAL, criteria=(CHECK,), force=True))
     assert (run.reason, run.iterations) == ("success", 1)
 
 
 def test_configured_criteria_that_hold_already_do_not_end_the_run(shop: Workshop) -> None:
     shop.put("ok", "")
     shop.set(success_criteria=(CriterionSetting(CriterionType.CUSTOM, "test -f ok"),))
-    run = shop.start(Step(say="hm"), says_done(), PASSES, wish=Wish(goal=GOAL))
+    run = shop.start(Step(say="hm"), says_done(), PASSES, request=LoopRequest(goal=GOAL))
     assert (run.reason, shop.outcomes(run)) == ("success", ["blocked", "done"])
 
 
 def test_the_projects_own_tests_are_taken_where_nothing_was_said(shop: Workshop) -> None:
     shop.put("Makefile", "test:\n\ttest -f ok\n")
-    run = shop.start(Step(say="hm", write={"ok": ""}), PASSES, wish=Wish(goal=GOAL))
+    run = shop.start(Step(say="hm", write={"ok": ""}), PASSES, request=LoopRequest(goal=GOAL))
     assert (run.reason, run.iterations) == ("success", 1), "they failed before and hold now"
     assert any("test_pass: make test (Makefile:1" in line for line in shop.said)
 
 
 def test_a_marker_that_was_asked_for_is_required(shop: Workshop) -> None:
-    run = shop.start(says_done(), Step(say="[RALPH_SUCCESS]"), PASSES, wish=Wish(goal=GOAL, criteria=("marker",)))
+    run = shop.start(
+        says_done(), Step(say="[RALPH_SUCCESS]"), PASSES, request=LoopRequest(goal=GOAL, criteria=("marker",))
+    )
     assert shop.outcomes(run) == ["retried", "done"]
 
 
 def test_an_unknown_criterion_agent_task_or_feature_leaves_no_trace(shop: Workshop) -> None:
-    for wish, error in (
-        (Wish(goal=GOAL, criteria=("type_check",), agent="command", command="true"), NotFound),
-        (Wish(goal=GOAL, agent="nobody"), UsageError),
-        (Wish(goal=GOAL, agent="command", command="no-such-program-here"), UsageError),
-        (Wish(goal=GOAL, agent="command", command="./no-such-program-here"), UsageError),
-        (Wish(task="t-000000"), NotFound),
-        (Wish(feature="f-000000"), NotFound),
-        (Wish(goal=GOAL, task="t-000000"), UsageError),
-        (Wish(goal="<private>all of it</private>"), UsageError),
+    for request, error in (
+        (LoopRequest(goal=GOAL, criteria=("type_check",), agent="command", command="true"), NotFound),
+        (LoopRequest(goal=GOAL, agent="nobody"), UsageError),
+        (LoopRequest(goal=GOAL, agent="command", command="no-such-program-here"), UsageError),
+        (LoopRequest(goal=GOAL, agent="command", command="./no-such-program-here"), UsageError),
+        (LoopRequest(task="t-000000"), NotFound),
+        (LoopRequest(feature="f-000000"), NotFound),
+        (LoopRequest(goal=GOAL, task="t-000000"), UsageError),
+        (LoopRequest(goal="<private>all of it</private>"), UsageError),
     ):
         with pytest.raises(error):
-            loop.start(shop.root, shop.config, wish, shop.teller())
+            loop.start(shop.root, shop.config, request, shop.printer())
     assert shop.said == []
     assert not paths.runs_folder(shop.root).exists()
 
@@ -212,8 +218,8 @@ def test_an_agent_that_hangs_is_ended_with_all_that_it_started(shop: Workshop) -
         started_at="2026-01-01T00:00:00Z",
     )
     runs.save(shop.root, None, run)
-    wish = Wish(goal=GOAL, criteria=("none",), agent="command", command="sh agent.sh", max_minutes=1)
-    ended = loop.resume(shop.root, shop.config, run.id, shop.teller(), wish=wish, rest=shop.rests.append)
+    request = LoopRequest(goal=GOAL, criteria=("none",), agent="command", command="sh agent.sh", max_minutes=1)
+    ended = loop.resume(shop.root, shop.config, run.id, shop.printer(), request=request, rest=shop.rests.append)
     assert (ended.reason, shop.outcomes(ended)) == ("task_failed", ["failed"])
     child = int((shop.root / "child").read_text(encoding="utf-8"))
     assert not Path(f"/proc/{child}/cmdline").exists() or not Path(f"/proc/{child}/cmdline").read_bytes()
@@ -269,11 +275,14 @@ def test_the_agent_knows_run_iteration_and_task(shop: Workshop) -> None:
 
 
 def test_a_promise_ends_the_run_after_the_checks(shop: Workshop) -> None:
-    wish = Wish(goal=GOAL, criteria=(CHECK,))
-    assert shop.start(Step(say="<promise>COMPLETE</promise>"), wish=wish).reason == "gave_up"
-    run = shop.start(Step(say="<promise>FAILURE</promise>"), wish=wish)
+    request = LoopRequest(goal=GOAL, criteria=(CHECK,))
+    assert shop.start(Step(say="<promise>COMPLETE</promise>"), request=request).reason == "gave_up"
+    run = shop.start(Step(say="<promise>FAILURE</promise>"), request=request)
     assert (run.reason, exit_code(run), run.status) == ("gave_up", 11, RunStatus.FAILED)
-    assert shop.start(Step(say="<promise>COMPLETE</promise>", write={"ok": ""}), PASSES, wish=wish).reason == "success"
+    assert (
+        shop.start(Step(say="<promise>COMPLETE</promise>", write={"ok": ""}), PASSES, request=request).reason
+        == "success"
+    )
 
 
 def test_the_same_goal_takes_up_its_open_task_again(shop: Workshop) -> None:
@@ -288,10 +297,10 @@ def test_a_second_loop_on_one_task_is_refused_and_leaves_no_trace(shop: Workshop
 
     def starts_another(ask: Ask) -> Reply:
         scratchpad.set_(shop.root, "notes of the first")
-        for wish in (Wish(goal=GOAL), Wish(task=ask.environment["RALPH_TASK"])):
+        for request in (LoopRequest(goal=GOAL), LoopRequest(task=ask.environment["RALPH_TASK"])):
             other = Workshop(shop.root)
             with pytest.raises(Conflict) as told:
-                other.start(says_done(), wish=wish)
+                other.start(says_done(), request=request)
             refused.append(str(told.value))
         return Reply("hm")
 
@@ -320,7 +329,7 @@ def test_two_loops_on_different_tasks_do_not_mind_each_other(shop: Workshop) -> 
 def test_a_task_that_is_done_is_not_begun_again(shop: Workshop) -> None:
     run = shop.start(says_done(), PASSES)
     with pytest.raises(Refused, match="is done"):
-        shop.start(says_done(), wish=Wish(task=run.only[0]))
+        shop.start(says_done(), request=LoopRequest(task=run.only[0]))
 
 
 def test_a_korean_goal_is_a_goal(shop: Workshop) -> None:
@@ -374,6 +383,6 @@ def test_the_index_knows_how_runs_ended(shop: Workshop) -> None:
 
 
 def test_config_is_replaced_by_what_was_wished() -> None:
-    config = apply_wish(Config(), Wish(max_iterations=3, verify=False, agent="codex", permission="plan"))
+    config = apply_request(Config(), LoopRequest(max_iterations=3, verify=False, agent="codex", permission="plan"))
     assert (config.loop.max_iterations, config.execution.verify, config.loop.agent) == (3, False, "codex")
-    assert apply_wish(Config(), Wish()) == Config()
+    assert apply_request(Config(), LoopRequest()) == Config()

@@ -11,7 +11,7 @@ from tests.conftest import Disk
 
 from ralph import paths
 from ralph.app import runs
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.errors import WriteFailed
 from ralph.loop.state import Run
 from ralph.model.work import Ask, Reply, RunStatus
@@ -23,7 +23,7 @@ Marks = dict[str, tuple[bytes, int]]
 def marks(root: Path) -> Marks:
     """Each file of a project and of its git, Ralph's own left out: bytes and mode."""
     found = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-    ours = (".ralph", ".agent")
+    ours = (".ralph", ".agent", "ralph")  # the last one is the state in the git folder
     return {
         str(path): (path.read_bytes(), path.stat().st_mode)
         for path in found
@@ -45,8 +45,10 @@ def test_uncommitted_staged_stashed_and_ignored_work_is_untouched_byte_for_byte(
     shop.put("secret/key", "ignored\n")
     (shop.root / "secret/key").chmod(0o600)
     before, stash, status = marks(shop.root), git(shop.root, "stash", "list"), git(shop.root, "status", "--porcelain")
-    wish = Wish(goal=GOAL, criteria=("custom:test -f .agent/ok || test -f staged.py && false",), max_iterations=2)
-    run = shop.start(Step(say="hm"), says_done(), PASSES, wish=wish)
+    request = LoopRequest(
+        goal=GOAL, criteria=("custom:test -f .agent/ok || test -f staged.py && false",), max_iterations=2
+    )
+    run = shop.start(Step(say="hm"), says_done(), PASSES, request=request)
     assert run.iterations == 2
     assert marks(shop.root) == before
     assert git(shop.root, "stash", "list") == stash
@@ -130,8 +132,8 @@ def test_no_process_and_no_open_file_is_left(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     if not Path("/proc/self/task").exists():
         pytest.skip("needs /proc")
-    shop.start(says_done(), PASSES, wish=Wish(goal="first", criteria=("custom:true",), force=True))
+    shop.start(says_done(), PASSES, request=LoopRequest(goal="first", criteria=("custom:true",), force=True))
     before = len(list(Path("/proc/self/fd").iterdir()))
-    shop.start(says_done(), PASSES, wish=Wish(goal="second", criteria=("custom:true",), force=True))
+    shop.start(says_done(), PASSES, request=LoopRequest(goal="second", criteria=("custom:true",), force=True))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split() == []

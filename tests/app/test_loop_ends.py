@@ -8,7 +8,7 @@ from tests.app.looping import GOAL, PASSES, Workshop, ends, project, says_done
 
 from ralph import paths
 from ralph.app import runs
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, Refused, UsageError
@@ -16,7 +16,7 @@ from ralph.loop.state import EndReason, Run, exit_code
 from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.testing import Step
 
-FAILS = Wish(goal=GOAL, criteria=("custom:echo 'assert 1 == 2' >&2; test -f ok",))
+FAILS = LoopRequest(goal=GOAL, criteria=("custom:echo 'assert 1 == 2' >&2; test -f ok",))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_limit_of_time_ends_a_run(shop: Workshop) -> None:
         started_at="2026-01-01T00:00:00Z",
     )
     runs.save(shop.root, None, run)
-    ended = shop.resume(writing(1), wish=Wish(goal=GOAL, criteria=("none",), max_minutes=1))
+    ended = shop.resume(writing(1), request=LoopRequest(goal=GOAL, criteria=("none",), max_minutes=1))
     assert (ended.reason, exit_code(ended), shop.agent.asks) == ("time", 13, [])
     again = shop.resume(says_done(), PASSES)
     assert again.reason == "success", "a limit that ended it is counted anew"
@@ -86,7 +86,7 @@ def test_the_limit_of_cost_ends_a_run(shop: Workshop) -> None:
 
 
 def test_the_same_failure_with_no_change_on_disk_ends_a_run_and_is_named(shop: Workshop) -> None:
-    run = shop.start(*[Step(say="hm")] * 9, wish=FAILS)
+    run = shop.start(*[Step(say="hm")] * 9, request=FAILS)
     assert (run.reason, run.iterations, exit_code(run)) == ("no_progress", 3, 15)
     assert "assert # == #" in run.words or "assert" in run.words
     again = shop.resume(*[Step(say="hm")] * 9)
@@ -94,7 +94,7 @@ def test_the_same_failure_with_no_change_on_disk_ends_a_run_and_is_named(shop: W
 
 
 def test_going_back_and_forth_ends_a_run(shop: Workshop) -> None:
-    run = shop.start(*(writing(n % 2) for n in range(10)), wish=FAILS)
+    run = shop.start(*(writing(n % 2) for n in range(10)), request=FAILS)
     assert (run.reason, exit_code(run)) == ("thrashing", 16)
 
 
@@ -134,7 +134,7 @@ def test_ctrl_c_while_the_criteria_run_uses_up_no_retry(shop: Workshop) -> None:
         shop.interrupted = True
         return says_done()(ask)
 
-    run = shop.start(interrupts, wish=FAILS)
+    run = shop.start(interrupts, request=FAILS)
     assert (run.reason, shop.outcomes(run), exit_code(run)) == ("interrupted", ["interrupted"], 130)
     assert board.read(shop.root).tasks[0].attempts == 0
 
@@ -168,8 +168,8 @@ def test_ctrl_c_between_two_iterations_asks_as_well(shop: Workshop) -> None:
 
     shop.answers = ["use decimals"]
     agent = ScriptedAgent([Step(say="hm"), says_done(), PASSES])
-    wish = Wish(goal=GOAL, criteria=("none",))
-    run = loop.start(shop.root, shop.config, wish, shop.teller(), agent=agent, rest=rest)
+    request = LoopRequest(goal=GOAL, criteria=("none",))
+    run = loop.start(shop.root, shop.config, request, shop.printer(), agent=agent, rest=rest)
     assert run.reason == "success"
     assert "use decimals" in shop.prompt(run, 2)
 
@@ -248,7 +248,7 @@ def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(shop: W
         runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
         return says_done()(ask)
 
-    run = shop.start(asked, wish=FAILS)
+    run = shop.start(asked, request=FAILS)
     runs.save(shop.root, run, replace(run, reason=reason.value))
     again = shop.resume(Step(), says_done(write={"ok": ""}), PASSES)
     assert (again.id, again.only, again.iterations, again.reason) == (run.id, run.only, 2, "success")
@@ -258,7 +258,7 @@ def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(shop: W
 
 def test_resume_after_a_failed_task_tries_it_again_from_the_beginning(shop: Workshop) -> None:
     shop.retries(1)
-    run = shop.start(*[says_done()] * 2, wish=FAILS)
+    run = shop.start(*[says_done()] * 2, request=FAILS)
     assert run.reason == "task_failed"
     again = shop.resume(Step(), Step(), says_done(), says_done(write={"ok": ""}), PASSES)
     assert (again.reason, again.iterations, again.failed) == ("success", 4, ())
@@ -297,9 +297,9 @@ def test_a_run_that_is_running_is_not_resumed_by_another(shop: Workshop) -> None
 
 
 def test_resume_has_the_same_wishes_as_the_start_unless_told_otherwise(shop: Workshop) -> None:
-    wish = Wish(goal=GOAL, criteria=("none",), max_iterations=1, verify=False, model="small")
-    shop.start(Step(say="hm"), wish=wish)
-    run = shop.resume(Step(), says_done(), wish=Wish(model="large"))
+    request = LoopRequest(goal=GOAL, criteria=("none",), max_iterations=1, verify=False, model="small")
+    shop.start(Step(say="hm"), request=request)
+    run = shop.resume(Step(), says_done(), request=LoopRequest(model="large"))
     assert run.reason == "success", "the verifier is not asked"
     assert [ask.model for ask in shop.agent.asks] == ["small"], "a run's model stays"
 
@@ -307,11 +307,11 @@ def test_resume_has_the_same_wishes_as_the_start_unless_told_otherwise(shop: Wor
 def test_resume_asks_again_for_a_criterion_that_held_a_secret(shop: Workshop) -> None:
     token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
     shop.set(max_iterations=1)
-    run = shop.start(Step(say="hm"), wish=Wish(goal=GOAL, criteria=(f"custom:test x = {token}",)))
+    run = shop.start(Step(say="hm"), request=LoopRequest(goal=GOAL, criteria=(f"custom:test x = {token}",)))
     assert token.encode() not in shop.on_disk()
     with pytest.raises(UsageError, match="--criteria"):
         shop.resume()
-    assert shop.resume(Step(), says_done(), PASSES, wish=Wish(criteria=("none",))).id == run.id
+    assert shop.resume(Step(), says_done(), PASSES, request=LoopRequest(criteria=("none",))).id == run.id
 
 
 def test_a_run_stops_when_its_task_was_taken_by_another(shop: Workshop) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.app.looping import PASSES, Workshop, project, says_done
 
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.model.work import Ask, Reply, StopReason
 from ralph.settings import Privacy
 from ralph.testing import Step
@@ -66,7 +66,7 @@ def test_what_criteria_print(shop: Workshop) -> None:
     run = shop.start(
         says_done(),
         says_done(),
-        wish=Wish(goal="x y z", criteria=("custom:cat said.txt >&2; false",), max_iterations=2),
+        request=LoopRequest(goal="x y z", criteria=("custom:cat said.txt >&2; false",), max_iterations=2),
     )
     assert run.iterations == 2
     assert leaked(shop) == []

@@ -216,20 +216,20 @@ class Maker:
         task.block(self.root, tasks["rates"], "Waits for the bank's sandbox account.")
         task.fail(self.root, tasks["soap"], "The supplier turned the SOAP endpoint off; nothing is left to import.")
 
-    def run(self, days: float, hour: float, wish: loop.Wish, *steps: Step) -> None:
+    def run(self, days: float, hour: float, request: loop.LoopRequest, *steps: Step) -> None:
         """One whole run of the loop with the scripted agent."""
         self.clock.go(days, hour)
         loaded = settings.load(self.root, env=self.made.env).config
         ended = loop.start(
-            self.root, loaded, wish, quiet(), agent=ScriptedAgent(steps), rest=lambda seconds: self.clock.wait(1)
+            self.root, loaded, request, quiet(), agent=ScriptedAgent(steps), rest=lambda seconds: self.clock.wait(1)
         )
         self.made.runs.append(ended.id)
 
     def work(self) -> None:
         """Two runs: one that retries and ends well, one that gives its task up."""
         check_it = ("custom: grep -q 'Math.round' src/cart/total.ts",)
-        self.run(4, 13, loop.Wish(task=self.made.tasks["rounding"], criteria=check_it), *texts.first_run())
-        self.run(2, 10, loop.Wish(task=self.made.tasks["invoice"], criteria=("none",)), *texts.second_run())
+        self.run(4, 13, loop.LoopRequest(task=self.made.tasks["rounding"], criteria=check_it), *texts.first_run())
+        self.run(2, 10, loop.LoopRequest(task=self.made.tasks["invoice"], criteria=("none",)), *texts.second_run())
         self.commit("What the loop did")
 
     # --- sessions ------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ class Maker:
             self.clock.go(days, 15)
             loaded = settings.load(self.root, env=self.made.env).config
             agent = _Talker([reply for _, reply in turns])
-            wish = chats.ChatRequest(task=self.made.tasks["checkout"], mode=Mode(mode))
-            said = chats.new(self.root, loaded, wish, turns[0][0], agent=agent)
+            request = chats.ChatRequest(task=self.made.tasks["checkout"], mode=Mode(mode))
+            said = chats.new(self.root, loaded, request, turns[0][0], agent=agent)
             for words, _ in turns[1:]:
                 self.clock.wait(4)
                 said = chats.resume(self.root, loaded, said.chat.id, words, agent=agent)

@@ -15,7 +15,7 @@ from queue import Empty, Queue
 from ralph import config as settings
 from ralph.agents.scripted import play_step
 from ralph.app import loop, runs
-from ralph.app.loop_parts import Teller
+from ralph.app.loop_parts import LoopPrinter
 from ralph.loop.state import Run
 from ralph.model.work import Ask, Reply, StopReason
 from ralph.settings import Config
@@ -26,9 +26,9 @@ _PATIENCE = 60.0
 """Seconds after which a test that waits for a loop is told that it hangs."""
 
 
-def quiet() -> Teller:
+def quiet() -> LoopPrinter:
     """Nobody listens, nobody interrupts."""
-    return Teller(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
+    return LoopPrinter(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
 
 
 class Waiting:
@@ -67,9 +67,9 @@ class Live:
         self.state = ""
 
     def _loop(self, goal: str) -> None:
-        wish = loop.Wish(goal=goal, criteria=("none",))
+        request = loop.LoopRequest(goal=goal, criteria=("none",))
         try:
-            loop.start(self.root, self._config, wish, quiet(), run_id=self.id, agent=self.agent)
+            loop.start(self.root, self._config, request, quiet(), run_id=self.id, agent=self.agent)
         except BaseException as error:  # noqa: BLE001  (whoever waits is told)
             self.failed = error
         finally:

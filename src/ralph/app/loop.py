@@ -7,17 +7,17 @@ stored in it, so that it is resumed with the same.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
 from ralph.app import agents, citations, feature, runs, scratchpad
-from ralph.app.loop_parts import LoopPlan, Teller, Workbench, count_noun
+from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
 from ralph.app.worktrees import worktree
-from ralph.capture.privacy import redact
+from ralph.capture.privacy import map_texts, redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
@@ -31,16 +31,14 @@ from ralph.store import files
 
 NO_CRITERIA = "none"
 _TITLE_LENGTH = 100
-_CITATION_SECONDS = 30.0  # seconds for checking the citations of records, before the first iteration
+_CITATION_SECONDS = 30.0  # for checking the citations of records, before the first iteration
 _CONTINUED = (EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR)
 """After these reasons a run goes on within its limits; after any other one the limits count anew."""
 _REDACTED = "[redacted: "
-Rest = Callable[[float], None]
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LoopRequest:
     """Options of a run; an empty one is as the config has it."""
 
     goal: str = ""
@@ -68,45 +66,38 @@ class Preparation:
     goal: str = ""  # the goal, redacted
 
 
-def apply_wish(config: Config, wish: Wish) -> Config:
+def apply_request(config: Config, request: LoopRequest) -> Config:
     """Return the config with the options of a run."""
-    loop = config.loop
-    loop = replace(
-        loop,
-        max_iterations=wish.max_iterations or loop.max_iterations,
-        max_minutes=wish.max_minutes or loop.max_minutes,
-        max_cost=wish.max_cost or loop.max_cost,
-        agent=wish.agent or loop.agent,
-        agent_command=wish.command or loop.agent_command,
-        model=wish.model or loop.model,
-        permission=wish.permission or loop.permission,
-    )
-    execution = config.execution if wish.verify is None else replace(config.execution, verify=wish.verify)
-    return replace(config, loop=loop, execution=execution)
+    names = ("max_iterations", "max_minutes", "max_cost", "agent", "model", "permission")
+    changes = {name: value for name in names if (value := getattr(request, name))}
+    if request.command:
+        changes["agent_command"] = request.command
+    execution = config.execution if request.verify is None else replace(config.execution, verify=request.verify)
+    return replace(config, loop=replace(config.loop, **changes), execution=execution)
 
 
 def prepare(
     root: Path,
     config: Config,
-    wish: Wish,
+    request: LoopRequest,
     *,
     resumed: bool = False,
     agent: Agent | None = None,
-    tell: Tell = ignore_text,
+    tell: Callable[[str], None] = ignore_text,
 ) -> Preparation:
     """Find the agent (unless one is given), the criteria and the task; nothing is written."""
-    if sum(bool(each) for each in (wish.goal.strip(), wish.task, wish.feature)) > 1:
+    if sum(map(bool, (request.goal.strip(), request.task, request.feature))) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
-    goal = redact(wish.goal.strip(), config.privacy.patterns).text.strip()
-    if wish.goal.strip() and not goal:
+    goal = redact(request.goal.strip(), config.privacy.patterns).text.strip()
+    if request.goal.strip() and not goal:
         raise UsageError("the goal is private from beginning to end", hint="say at least what is to be done")
-    if wish.feature:
-        feature.find(root, wish.feature)
-    name = wish.task or (_open_task(root, goal) if goal and not resumed else "")
+    if request.feature:
+        feature.find(root, request.feature)
+    name = request.task or (_open_task(root, goal) if goal and not resumed else "")
     if name and not resumed:
         _check_free(root, name)
-    wanted = _criteria(root, config, wish)
-    return Preparation(agent or agents.loop_agent(root, config.loop, tell), wanted, bool(wish.criteria), goal)
+    required = _criteria(root, config, request)
+    return Preparation(agent or agents.loop_agent(root, config.loop, tell), required, bool(request.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -119,83 +110,93 @@ def _check_free(root: Path, name: str, run: str = "") -> None:
         raise Conflict(f"{work.claim.run} works on {name}", hint=hint)
 
 
-def _criteria(root: Path, config: Config, wish: Wish) -> tuple[Criterion, ...]:
+def _criteria(root: Path, config: Config, request: LoopRequest) -> tuple[Criterion, ...]:
     detected = detect.detect_commands(root)
-    if wish.criteria:
-        texts = tuple(text for text in wish.criteria if text.strip().lower() != NO_CRITERIA)
+    if request.criteria:
+        texts = tuple(text for text in request.criteria if text.strip().lower() != NO_CRITERIA)
         return criteria.add_detected_commands(criteria.parse_criteria(texts), detected)
-    if config.loop.success_criteria:
-        configured = [
-            Criterion(
-                CriterionKind(each.type.value),
-                each.command,
-                expected=each.expected_exit_code,
-                marker=each.marker or criteria.MARKER,
-                timeout=each.timeout,
-            )
-            for each in config.loop.success_criteria
-        ]
-        return criteria.add_detected_commands(configured, detected)
-    tests = detected.get(CriterionKind.TEST_PASS)
-    return criteria.add_detected_commands([Criterion(CriterionKind.TEST_PASS)], detected) if tests else ()
+    configured = [
+        Criterion(
+            CriterionKind(setting.type.value),
+            setting.command,
+            expected=setting.expected_exit_code,
+            marker=setting.marker or criteria.MARKER,
+            timeout=setting.timeout,
+        )
+        for setting in config.loop.success_criteria
+    ]
+    if not configured and CriterionKind.TEST_PASS in detected:
+        configured = [Criterion(CriterionKind.TEST_PASS)]
+    return criteria.add_detected_commands(configured, detected)
 
 
 def start(
     root: Path,
     config: Config,
-    wish: Wish,
-    teller: Teller,
+    request: LoopRequest,
+    printer: LoopPrinter,
     *,
     run_id: str = "",
     agent: Agent | None = None,
-    rest: Rest = time.sleep,
+    rest: Callable[[float], None] = time.sleep,
 ) -> Run:
     """Start a run and return it at its end; `agent` replaces the config's."""
-    config = apply_wish(config, wish)
+    config = apply_request(config, request)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
-    ready = prepare(root, config, wish, agent=agent, tell=teller.tell)
-    for run_of_dead in dead:
-        teller.tell(describe_dead_run(run_of_dead))
+    ready = prepare(root, config, request, agent=agent, tell=printer.tell)
+    for dead_run in dead:
+        printer.tell(describe_dead_run(dead_run))
+    goal = ready.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
+    options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
     run = Run(
         id=run_id or runs.mint(root),
-        goal=ready.goal or _default_goal(root, wish),
+        goal=board.find(root, request.task).task.title if request.task else goal,
         agent=ready.agent.name,
-        feature=wish.feature,
+        feature=request.feature,
         model=config.loop.model,
         started_at=ids.timestamp(),
-        options=_options(wish, patterns),
+        options=json.dumps(options, ensure_ascii=False),
     )
     plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
-    bench = Workbench(root, config, ready.agent, plan, teller, runs.mine(run))
-    bench.go_to(wish.task)
-    return _run_to_end(bench, ready, wish, [], fresh=True)
+    bench = Workbench(root, config, ready.agent, plan, printer, runs.mine(run))
+    bench.go_to(request.task)
+    return _run_to_end(bench, ready, request, [], fresh=True)
 
 
 def resume(
     root: Path,
     config: Config,
     run_id: str,
-    teller: Teller,
+    printer: LoopPrinter,
     *,
-    wish: Wish,
+    request: LoopRequest,
     feedback: str = "",
     agent: Agent | None = None,
-    rest: Rest = time.sleep,
+    rest: Callable[[float], None] = time.sleep,
 ) -> Run:
     """Go on with a run that was stopped, interrupted, killed or out of its limits."""
     dead = runs.recover(root, config.privacy.patterns)
     run = runs.current(root, run_id)
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
-    has_new_limit = bool(wish.max_iterations)
-    wish = replace(_stored_wish(run, wish), **_changed_options(wish))  # type: ignore[arg-type]  # fields of Wish
-    config = apply_wish(config, wish)
-    ready = prepare(root, config, wish, resumed=True, agent=agent, tell=teller.tell)
+    has_new_limit = bool(request.max_iterations)
+    request = replace(_stored_request(run, request), **_changed_options(request))  # type: ignore[arg-type]  # fields of LoopRequest
+    config = apply_request(config, request)
+    ready = prepare(root, config, request, resumed=True, agent=agent, tell=printer.tell)
     for name in run.only:
         if name not in run.done:
             _check_free(root, name, run.id)
-    results = _iteration_results(root, run)
+    results = [
+        IterationResult(
+            entry.iteration,
+            str(entry.extra.get("signature", "")),
+            str(entry.extra.get("disk", "")),
+            entry.outcome.value,
+        )
+        for entry in runs.iterations(root, run.id)
+        if entry.outcome is not Outcome.INTERRUPTED
+    ]
     if run.reason not in _CONTINUED or has_new_limit:
         results = results[-1:]
         run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)
@@ -213,13 +214,13 @@ def resume(
     run = runs.take(root, run)
     for name in failed:
         task.reset(root, name, force=True)
-    for run_of_dead in dead:
-        teller.tell(describe_dead_run(run_of_dead))
+    for dead_run in dead:
+        printer.tell(describe_dead_run(dead_run))
     plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
-    bench = Workbench(root, config, ready.agent, plan, teller, run)
+    bench = Workbench(root, config, ready.agent, plan, printer, run)
     bench.saved = run
     bench.go_to(run.task or "".join(run.only[:1]), run.base)
-    return _run_to_end(bench, ready, wish, results, fresh=False)
+    return _run_to_end(bench, ready, request, results, fresh=False)
 
 
 def _limits(config: Config, run: Run) -> Limits:
@@ -237,14 +238,14 @@ def describe_dead_run(run: Run) -> str:
 
 
 def _run_to_end(
-    bench: Workbench, ready: Preparation, wish: Wish, results: list[IterationResult], *, fresh: bool
+    bench: Workbench, ready: Preparation, request: LoopRequest, results: list[IterationResult], *, fresh: bool
 ) -> Run:
     """Run the engine; whatever happens, claims are released and the end is recorded."""
     root, run = bench.root, bench.run
     try:
         run = bench.save(run)
         _print_introduction(bench, ready)
-        run = _begin(bench, run, ready, wish, fresh=fresh)
+        run = _begin(bench, run, ready, request, fresh=fresh)
         if run.status is RunStatus.RUNNING:
             best_effort(lambda: citations.refresh_results(root, patience=_CITATION_SECONDS))
             run = engine.run(run, bench.parts(), bench.plan.limits, results)
@@ -261,7 +262,7 @@ def _run_to_end(
     finally:
         best_effort(lambda: task.release_run(root, bench.run.id))
         best_effort(lambda: runs.forget_signals(root, bench.run.id))
-    bench.teller.tell(f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}")
+    bench.printer.tell(f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}")
     return run
 
 
@@ -279,30 +280,35 @@ def best_effort(action: Callable[[], object]) -> None:
         return
 
 
-def _begin(bench: Workbench, run: Run, ready: Preparation, wish: Wish, *, fresh: bool) -> Run:
-    """Return the run with its task claimed; ended if all criteria given with --criteria hold already."""
+def _begin(bench: Workbench, run: Run, ready: Preparation, request: LoopRequest, *, fresh: bool) -> Run:
+    """Return the run with its task claimed; ended if all criteria given with --criteria hold already.
+
+    An old scratchpad goes into the run's log, unless another live run uses it.
+    """
     root = bench.root
     verdict = bench.before() if fresh else None
-    for each in verdict.checks if verdict is not None else ():
-        if each.missing and not each.is_file:
-            raise UsageError(
-                f"{each.criterion.label}: {each.message}", hint="nothing was started; correct the criterion"
-            )
-    if verdict is not None and ready.given and ready.criteria and verdict.passed and not wish.force:
+    for check in verdict.checks if verdict is not None else ():
+        if check.missing and not check.is_file:
+            message = f"{check.criterion.label}: {check.message}"
+            raise UsageError(message, hint="nothing was started; correct the criterion")
+    if verdict is not None and ready.given and ready.criteria and verdict.passed and not request.force:
         message = "every criterion holds already; nothing was started (--force starts anyway)"
         return bench.save(end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp()))
-    if (ready.goal or wish.task) and not run.only:
-        name = wish.task or _open_task(root, run.goal)
+    if (ready.goal or request.task) and not run.only:
+        name = request.task or _open_task(root, run.goal)
         if not name:
             name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
-        if not wish.task:
-            bench.teller.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
+        if not request.task:
+            bench.printer.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
         if task.claim(root, name, task.claim_of(run.id), named=True) is None:
             _check_free(root, name)
             raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
         run = bench.save(replace(run, only=(name,)))
-    if fresh:
-        _archive_scratchpad(root, run)
+    text = scratchpad.show(root).text if fresh else ""
+    if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
+        line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
+        files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=True)
+        scratchpad.clear(root)
     return run
 
 
@@ -314,87 +320,48 @@ def _title_and_description(goal: str) -> tuple[str, str]:
 
 def _open_task(root: Path, goal: str) -> str:
     """Return the id of an open task with the same text as a goal; "" when there is none."""
-    for each in board.read(root).tasks:
-        is_open = status_of(each) not in (TaskStatus.DONE, TaskStatus.FAILED)
-        if is_open and (each.title, each.description) == _title_and_description(goal):
-            return each.id
+    for work in board.read(root).tasks:
+        is_open = status_of(work) not in (TaskStatus.DONE, TaskStatus.FAILED)
+        if is_open and (work.title, work.description) == _title_and_description(goal):
+            return work.id
     return ""
 
 
-def _default_goal(root: Path, wish: Wish) -> str:
-    if wish.task:
-        return board.find(root, wish.task).task.title
-    return f"the ready tasks of {wish.feature}" if wish.feature else "the ready tasks"
-
-
 def _print_introduction(bench: Workbench, ready: Preparation) -> None:
-    tell, verify = bench.teller.tell, bench.plan.verify
+    tell, verify = bench.printer.tell, bench.plan.verify
     tell(f"{bench.run.id}: {ready.agent.name}, at most {count_noun(bench.plan.limits.max_iterations, 'iteration')}")
-    for each in ready.criteria:
-        tell(f"  checks {each.label}{f' ({each.why})' if each.why else ''}")
+    for criterion in ready.criteria:
+        tell(f"  checks {criterion.label}{f' ({criterion.why})' if criterion.why else ''}")
     if not ready.criteria:
         tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
     if verify and not ready.agent.reads_only:
         tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
     disk = bench.disk.snapshot()
     if disk.dirty:
-        listed = ", ".join(disk.dirty[:5]) + (f" and {len(disk.dirty) - 5} more" if len(disk.dirty) > 5 else "")
-        tell(f"  uncommitted changes are left as they are: {listed}")
+        names = ", ".join(disk.dirty[:5]) + (f" and {len(disk.dirty) - 5} more" if len(disk.dirty) > 5 else "")
+        tell(f"  uncommitted changes are left as they are: {names}")
     if disk.note:
         tell(f"  {disk.note}")
 
 
-def _archive_scratchpad(root: Path, run: Run) -> None:
-    """Move the old scratchpad into the run's log, unless another live run uses it."""
-    text = scratchpad.show(root).text
-    if text.strip() and not any(each.id != run.id and runs.lives(root, each) for each in runs.running(root)):
-        line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
-        files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=True)
-        scratchpad.clear(root)
+def _changed_options(request: LoopRequest) -> dict[str, object]:
+    defaults = asdict(LoopRequest())
+    return {name: value for name, value in asdict(request).items() if value != defaults[name]}
 
 
-def _options(wish: Wish, patterns: Sequence[str]) -> str:
-    options: dict[str, object] = {}
-    for name, value in _changed_options(wish).items():
-        if isinstance(value, tuple):
-            options[name] = [redact(text, patterns).text for text in value]
-        else:
-            options[name] = redact(value, patterns).text.strip() if isinstance(value, str) else value
-    return json.dumps(options, ensure_ascii=False)
-
-
-def _changed_options(wish: Wish) -> dict[str, object]:
-    defaults = asdict(Wish())
-    return {name: value for name, value in asdict(wish).items() if value != defaults[name]}
-
-
-def _stored_wish(run: Run, later: Wish) -> Wish:
+def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
     """Return the options that a run was started with; a redacted one has to be given again."""
     try:
         value = json.loads(run.options or "{}")
     except ValueError:
         value = {}
-    stored = {name: value[name] for name in asdict(Wish()) if isinstance(value, dict) and name in value}
+    stored = {name: value[name] for name in asdict(LoopRequest()) if isinstance(value, dict) and name in value}
     if "criteria" in stored:
         stored["criteria"] = tuple(stored["criteria"])
-    redacted = [name for name, value in stored.items() if name != "goal" and _REDACTED in str(value)]
-    lost = [name for name in redacted if name not in _changed_options(later)]
+    changed = {"goal", *_changed_options(later)}
+    lost = [name for name, value in stored.items() if name not in changed and _REDACTED in str(value)]
     if lost:
-        raise UsageError(
-            f"{run.id} was started with a secret in --{lost[0].replace('_', '-')}, which was not kept",
-            hint=f"give it again: `ralph loop resume {run.id} --{lost[0].replace('_', '-')} ...`",
-        )
-    return Wish(**stored)
-
-
-def _iteration_results(root: Path, run: Run) -> list[IterationResult]:
-    return [
-        IterationResult(
-            entry.iteration,
-            str(entry.extra.get("signature", "")),
-            str(entry.extra.get("disk", "")),
-            entry.outcome.value,
-        )
-        for entry in runs.iterations(root, run.id)
-        if entry.outcome is not Outcome.INTERRUPTED
-    ]
+        option = f"--{lost[0].replace('_', '-')}"
+        message = f"{run.id} was started with a secret in {option}, which was not stored"
+        raise UsageError(message, hint=f"give it again: `ralph loop resume {run.id} {option} ...`")
+    return LoopRequest(**stored)

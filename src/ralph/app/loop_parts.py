@@ -35,7 +35,7 @@ _OUTPUT_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Teller:
+class LoopPrinter:
     """The terminal of a loop: its own lines, the agent's text, and a person's interruption."""
 
     tell: Callable[[str], None]
@@ -58,9 +58,11 @@ class LoopPlan:
 class Workbench:
     """Everything one run needs."""
 
-    def __init__(self, root: Path, config: Config, agent: Agent, plan: LoopPlan, teller: Teller, run: Run) -> None:
+    def __init__(
+        self, root: Path, config: Config, agent: Agent, plan: LoopPlan, printer: LoopPrinter, run: Run
+    ) -> None:
         self.home = self.root = root
-        self.config, self.agent, self.plan, self.teller = config, agent, plan, teller
+        self.config, self.agent, self.plan, self.printer = config, agent, plan, printer
         self.saved: Run | None = None
         self.run = run
         self._beaten = 0.0
@@ -99,7 +101,7 @@ class Workbench:
         at = worktree.working_folder(self.home, board.find(self.home, name).task) if name else self.home
         if at != self.root:
             self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run, base), None
-            self.teller.tell(f"works in {at}")
+            self.printer.tell(f"works in {at}")
 
     def assign(self, run: Run) -> Task | None:
         """Return the current task, else the next one that can be claimed."""
@@ -136,9 +138,9 @@ class Workbench:
         verdict, self._first = self._first or self._check_criteria(""), None
         if verdict.stopped:
             return replace(run, task="", step="")
-        self.teller.tell(f"task {work.id}: {work.title}")
+        self.printer.tell(f"task {work.id}: {work.title}")
         if (archive := progress.begin(self.root, work.id)) is not None:
-            self.teller.tell(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
+            self.printer.tell(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
         return replace(run, failing=not verdict.passed, base=self.disk.base)
 
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
@@ -156,17 +158,17 @@ class Workbench:
         if attempts <= self.config.execution.max_retries:
             return run
         task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judgement.reason, patterns=self._patterns)
-        self.teller.tell(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
+        self.printer.tell(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
     def _promote(self, work: Task) -> None:
         promotion, why = progress.promote_insights(self.home, work, patterns=self._patterns)
         if promotion is not None and promotion.added:
-            self.teller.tell(
+            self.printer.tell(
                 f"promoted {count_noun(len(promotion.added), 'insight')} of {work.id} to {promotion.path.name}"
             )
         if why:
-            self.teller.tell(f"warning: {why}")
+            self.printer.tell(f"warning: {why}")
 
     def ask(self, run: Run, work: Task) -> Ask:
         """Return the prompt of the next iteration and store its snapshot."""
@@ -177,7 +179,7 @@ class Workbench:
         self._known, self._learned = [], []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
-        self.teller.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
+        self.printer.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
         environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
         return Ask(
             text,
@@ -185,7 +187,7 @@ class Workbench:
             model,
             timeout=self._timeout(run),
             environment=environment,
-            show=self.teller.show,
+            show=self.printer.show,
             stopped=self.must_stop_now,
         )
 
@@ -222,10 +224,10 @@ class Workbench:
         self._known = [progress.GivenKnowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
         self._learned = insights.knowledge_members([(each.slug, each.change) for each in learned])
         for each in learned:
-            self.teller.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
+            self.printer.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
-                self.teller.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
+                self.printer.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
 
     def check(self, worked: AgentWork) -> CriteriaVerdict:
         """Check the criteria and print a line for each."""
@@ -234,7 +236,7 @@ class Workbench:
         for each in verdict.checks:
             label = each.criterion.label
             self._checks.append(_check_json(label, each.passed, each.message, each.tail))
-            self.teller.tell(f"  {'ok' if each.passed else 'no'}  {label}: {each.message}")
+            self.printer.tell(f"  {'ok' if each.passed else 'no'}  {label}: {each.message}")
         return verdict
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
@@ -250,16 +252,16 @@ class Workbench:
                 read_only=True,
                 timeout=self.config.loop.iteration_minutes * 60.0,
                 environment={"RALPH_DISABLE": "1", "RALPH_RUN": run.id},
-                show=self.teller.show,
+                show=self.printer.show,
                 stopped=self.must_stop_now,
             )
         )
         if self.disk.snapshot().fingerprint != before.fingerprint:
-            self.teller.tell("warning: files changed while the work was being verified")
+            self.printer.tell("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
             return None
         doubt = _doubt(reply, read_sigils(reply.text))
-        self.teller.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
+        self.printer.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
         self._checks.append(_check_json("verification", not doubt, doubt))
         return f"The verification did not agree: {doubt}" if doubt else ""
 
@@ -271,7 +273,7 @@ class Workbench:
         self._update_memory(entry)
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
         files = f", {count_noun(len(entry.files), 'file')}" if entry.files else ""
-        self.teller.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
+        self.printer.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
 
     def _update_memory(self, entry: JournalEntry) -> None:
         """The task's progress, insights and (in a worktree) AGENTS.md; that failing is no reason to end the run."""
@@ -286,7 +288,7 @@ class Workbench:
                 self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
             )  # fmt: skip
         except RalphError as error:
-            self.teller.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")
+            self.printer.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")
 
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step, and at the end the run record."""
@@ -313,23 +315,23 @@ class Workbench:
 
     def stop(self) -> EndReason | None:
         """Return why a person wants the run to end, if so."""
-        if self.teller.interrupted():
+        if self.printer.interrupted():
             return EndReason.INTERRUPTED
         return EndReason.STOPPED if runs.stop_asked(self.root, self.run.id) else None
 
     def must_stop_now(self) -> bool:
         """Whether a person wants it to end at once; called about once a second, so the heartbeat is here."""
         self.beat()
-        return self.teller.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
+        return self.printer.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
 
     def feedback(self, run: Run) -> Run | None:
         """Return the run with a person's feedback after Ctrl-C; None to end here."""
-        if not self.teller.interrupted():
+        if not self.printer.interrupted():
             return None
-        feedback = self.teller.feedback().strip()
+        feedback = self.printer.feedback().strip()
         if not feedback:
             return None
-        self.teller.calm()
+        self.printer.calm()
         return replace(run, feedback=redact(feedback, self._patterns).text)
 
     def pause(self, seconds: float) -> None:

@@ -26,7 +26,7 @@ from ralph.store import files
 
 if TYPE_CHECKING:
     from ralph.app.agents import AgentCheck, AgentInfo
-    from ralph.app.loop import Wish
+    from ralph.app.loop import LoopRequest
 
 _PAUSE = 0.3
 _PATIENCE = 30.0
@@ -103,13 +103,13 @@ def start(
     for what, given in (("the goal", goal), ("--task", task), ("--feature", feature)):
         if given is not None and not given.strip():
             raise UsageError(f"{what} is empty", hint="leave it out to work on every ready task")
-    wish = replace(_wish(said), goal=goal or "", task=task or "", feature=feature or "", force=force)
+    request = replace(_request(said), goal=goal or "", task=task or "", feature=feature or "", force=force)
     if detach:
-        _detached(call, wish)
+        _detached(call, request)
         return
     voice = _voice(call, run_id or runs.mint(call.root), quiet=bool(run_id))
     with voice.listening():
-        run = verbs.start(call.root, call.config, wish, voice.teller(), run_id=voice.run)
+        run = verbs.start(call.root, call.config, request, voice.printer(), run_id=voice.run)
     ctx.exit(exit_code(run))
 
 
@@ -121,7 +121,7 @@ def start(
 def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) -> None:
     """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest.
 
-    Iterations, ids and what was learned are kept; a limit that ended it is count_noun anew.
+    Iterations, ids and what was learned are kept; a limit that ended it counts anew.
 
     \b
     Examples:
@@ -133,7 +133,9 @@ def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) ->
     call = invocation(ctx)
     voice = _voice(call, runs.current(call.root, run_id).id)
     with voice.listening():
-        run = verbs.resume(call.root, call.config, voice.run, voice.teller(), wish=_wish(said), feedback=feedback)
+        run = verbs.resume(
+            call.root, call.config, voice.run, voice.printer(), request=_request(said), feedback=feedback
+        )
     ctx.exit(exit_code(run))
 
 
@@ -288,7 +290,7 @@ def slash(ctx: click.Context, /, text: str) -> None:
     verb, _, rest = text_argument(text, None).strip().partition(" ")
     words = rest.split()
     if verb == "start" and words:
-        _detached(invocation(ctx), _wish({"goal": rest.strip(), "agent": "claude"}))
+        _detached(invocation(ctx), _request({"goal": rest.strip(), "agent": "claude"}))
     elif verb == "stop":
         ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
     elif verb in ("", "status"):
@@ -299,27 +301,27 @@ def slash(ctx: click.Context, /, text: str) -> None:
         raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
 
 
-def _wish(said: dict[str, object]) -> "Wish":
-    from ralph.app.loop import Wish
+def _request(said: dict[str, object]) -> "LoopRequest":
+    from ralph.app.loop import LoopRequest
 
-    return Wish(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
+    return LoopRequest(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
 
 
 def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> LoopTerminal:
     return LoopTerminal(call.root, run_id, call.config.privacy.patterns, quiet=quiet)
 
 
-def _detached(call: Invocation, wish: "Wish") -> None:
+def _detached(call: Invocation, request: "LoopRequest") -> None:
     """Start the run as a process of its own, and wait until it has begun."""
     from ralph.app import loop as verbs
 
     root = call.root
     mark_dead_runs(call)
-    verbs.prepare(root, verbs.apply_wish(call.config, wish), wish)
+    verbs.prepare(root, verbs.apply_request(call.config, request), request)
     run_id = runs.mint(root)
     alone = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not us
     argv = [sys.executable, alone, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]
-    argv += _arguments(wish)
+    argv += _arguments(request)
     output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
     try:
         child = subprocess.Popen(
@@ -345,19 +347,19 @@ def _has_begun(root: Path, run_id: str) -> bool:
     return paths.run_log(root, run_id).exists()
 
 
-def _arguments(wish: "Wish") -> list[str]:
-    """A wish as it is written on the command line."""
+def _arguments(request: "LoopRequest") -> list[str]:
+    """A request as it is written on the command line."""
     words: list[str] = []
     for name in ("task", "feature", "agent", "command", "model", "permission", "max_iterations", "max_minutes",
                  "max_cost"):  # fmt: skip
-        value = getattr(wish, name)
+        value = getattr(request, name)
         if value:
             words += [f"--{name.replace('_', '-')}", str(value)]
-    for each in wish.criteria:
+    for each in request.criteria:
         words += ["--criteria", each]
-    if wish.verify is not None:
-        words.append("--verify" if wish.verify else "--no-verify")
-    return [*words, *(["--force"] if wish.force else []), *(["--", wish.goal] if wish.goal else [])]
+    if request.verify is not None:
+        words.append("--verify" if request.verify else "--no-verify")
+    return [*words, *(["--force"] if request.force else []), *(["--", request.goal] if request.goal else [])]
 
 
 def codes() -> str:

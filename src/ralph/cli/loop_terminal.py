@@ -22,7 +22,7 @@ from ralph.errors import WriteFailed
 from ralph.store import files
 
 if TYPE_CHECKING:
-    from ralph.app.loop_parts import Teller
+    from ralph.app.loop_parts import LoopPrinter
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _MOST = 200_000
@@ -43,11 +43,11 @@ class LoopTerminal:
         self._kept = ""
         self._at_line_start = True
 
-    def teller(self) -> "Teller":
+    def printer(self) -> "LoopPrinter":
         """Return the same as the loop takes it."""
-        from ralph.app.loop_parts import Teller
+        from ralph.app.loop_parts import LoopPrinter
 
-        return Teller(self.tell, self.show, self.interrupted, self.feedback, self.calm)
+        return LoopPrinter(self.tell, self.show, self.interrupted, self.feedback, self.calm)
 
     def tell(self, line: str) -> None:
         """One line of the loop's own."""

@@ -7,7 +7,7 @@ from tests.app.looping import PASSES, Workshop, project, says_done
 
 from ralph import paths
 from ralph.app import runs
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.pages import runs as compare
 from ralph.app.pages.runs import CriterionCheck
 from ralph.errors import NotFound, UsageError
@@ -40,10 +40,10 @@ class TestIterations:
         assert all(each.has_prompt for each in seen.iterations)
 
     def test_checks_are_kept_with_what_they_printed(self, shop: Workshop) -> None:
-        wish = Wish(goal="make it pass", criteria=("custom: cat missing.txt",))
+        request = LoopRequest(goal="make it pass", criteria=("custom: cat missing.txt",))
         wrong = says_done("", {"cart.py": "# wrong\n"})
         right = says_done("", {"missing.txt": "here\n"})
-        ended = shop.start(wrong, right, PASSES, wish=wish)
+        ended = shop.start(wrong, right, PASSES, request=request)
         first, second = compare.run_page(shop.root, ended.id).iterations
         assert [check.passed for check in first.checks] == [False]
         assert "missing.txt" in first.checks[0].output
@@ -54,7 +54,7 @@ class TestIterations:
     def test_a_doubt_of_the_verifier_is_a_check_that_failed(self, shop: Workshop) -> None:
         doubt = Step(read_only=True, iteration=1, say="<verify-fail>the tests were weakened</verify-fail>")
         ended = shop.start(
-            says_done(), doubt, goal="do it", wish=Wish(goal="do it", criteria=("none",), max_iterations=1)
+            says_done(), doubt, goal="do it", request=LoopRequest(goal="do it", criteria=("none",), max_iterations=1)
         )
         checks = compare.run_page(shop.root, ended.id).iterations[0].checks
         assert checks == (CriterionCheck("verification", False, "the tests were weakened"),)
@@ -62,8 +62,8 @@ class TestIterations:
     def test_no_secret_of_a_check_is_kept(self, shop: Workshop) -> None:
         token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
         shop.put("leak.sh", f"echo GITHUB_TOKEN={token}; exit 1\n")
-        wish = Wish(goal="leak", criteria=("custom: sh leak.sh",), max_iterations=1)
-        ended = shop.start(says_done(), wish=wish)
+        request = LoopRequest(goal="leak", criteria=("custom: sh leak.sh",), max_iterations=1)
+        ended = shop.start(says_done(), request=request)
         assert compare.run_page(shop.root, ended.id).iterations[0].checks[0].passed is False
         assert token not in shop.log(ended)
 

@@ -12,7 +12,7 @@ from tests.app.looping import project, says_done
 
 from ralph import paths
 from ralph.app import index, insights, search
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import progress, task
 from ralph.app.tasks.progress import GivenKnowledge
 from ralph.capture.insights import places
@@ -102,7 +102,7 @@ def test_a_prd_that_somebody_wrote_over_is_archived_as_it_was_when_work_begins(t
     work = task.add(shop.root, "refunds", prd=prd("one")).task
     progress.append_iteration(shop.root, entry(work.id, notes="first try"))
     (place(shop.root, work.id) / "prd.json").write_text(prd("two"), encoding="utf-8")
-    shop.start(says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
+    shop.start(says_done(), request=LoopRequest(task=work.id, criteria=("none",), verify=False))
     [kept] = (place(shop.root, work.id) / "archive").glob("*-one")
     assert json.loads((kept / "prd.json").read_text(encoding="utf-8"))["branchName"] == "one"
     assert "first try" in (kept / "progress.txt").read_text(encoding="utf-8")
@@ -218,7 +218,7 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
     shop = project(tmp_path / "shop")
     work = task.add(shop.root, "refunds", prd=prd()).task
     first = Step(say=f"<journal>{noted()}</journal>")
-    run = shop.start(first, says_done(), wish=Wish(task=work.id, criteria=("none",), verify=False))
+    run = shop.start(first, says_done(), request=LoopRequest(task=work.id, criteria=("none",), verify=False))
     told = shop.prompt(run, 2)
     order = [told.index(f"## {name}\n") for name in ("Assigned Task", "Stories", "Run Journal", "Task Progress")]
     assert order == sorted(order)
@@ -256,7 +256,7 @@ def test_a_task_that_is_done_by_hand_leaves_what_it_taught_to_the_project(tmp_pa
 
     shop.set(max_iterations=2)
     work = task.add(shop.root, "refunds").task
-    shop.start(again, again, wish=Wish(task=work.id, criteria=("none",), verify=False))
+    shop.start(again, again, request=LoopRequest(task=work.id, criteria=("none",), verify=False))
     done = task.complete(shop.root, work.id)
     assert done.promotion is not None
     assert [each.text for each in done.promotion.added] == [LESSON]

@@ -8,7 +8,7 @@ from tests.app.looping import Workshop, git, project, says_done
 
 from ralph import paths
 from ralph.app import doctor, runs
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import board, task
 from ralph.app.worktrees import drop, worktree
 from ralph.errors import Conflict, NotFound, Refused
@@ -133,7 +133,7 @@ def test_a_worktree_that_was_deleted_by_hand_is_told_and_made_again_with_its_com
     assert "is gone; what was committed is in the branch" in wrong.what
     assert "git worktree prune" in wrong.hint
     with pytest.raises(Refused, match="is gone"):
-        shop.start(wish=Wish(task=work.id, criteria=("none",)))
+        shop.start(request=LoopRequest(task=work.id, criteria=("none",)))
     assert worktree.create(shop.root, work.id).new
     assert (place / "new.py").exists()
     assert worktree.problems(shop.root) == []
@@ -142,7 +142,7 @@ def test_a_worktree_that_was_deleted_by_hand_is_told_and_made_again_with_its_com
 def test_a_run_whose_worktree_is_gone_is_not_resumed_and_stays_as_it_was(shop: Workshop) -> None:
     work = new(shop)
     shop.set(max_iterations=1)
-    run = shop.start(Step(say="half"), wish=Wish(task=work.id, criteria=("none",), verify=False))
+    run = shop.start(Step(say="half"), request=LoopRequest(task=work.id, criteria=("none",), verify=False))
     shutil.rmtree(worktree.working_folder(shop.root, work))
     with pytest.raises(Refused, match="is gone"):
         shop.resume()
@@ -156,7 +156,7 @@ def test_a_run_whose_worktree_is_gone_is_not_resumed_and_stays_as_it_was(shop: W
 def test_a_loop_over_all_tasks_passes_over_one_whose_worktree_is_gone(shop: Workshop) -> None:
     work, other = new(shop), task.add(shop.root, "other").task
     shutil.rmtree(shop.root / ".worktrees" / work.id)
-    run = shop.start(says_done(), wish=Wish(criteria=("none",), verify=False))
+    run = shop.start(says_done(), request=LoopRequest(criteria=("none",), verify=False))
     assert run.done == (other.id,)
 
 

@@ -8,7 +8,7 @@ from tests.app.side_by_side import write
 
 from ralph import paths
 from ralph.app import index, knowledge, memory, search
-from ralph.app.loop import Wish
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import task as progress
 from ralph.app.worktrees import worktree
 from ralph.errors import NotFound
@@ -69,7 +69,7 @@ def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(shop: Wo
     assert [each.record.text for each in memory.list_(tree, in_=("guardrails",))] == [RULE]
     assert [each.record.title for each in memory.list_(tree, in_=("knowledge",))] == ["Frobnicator"]
     assert {source.path for source in sources(tree)} >= {shop.root / ".ralph" / "guardrails.md"}
-    run = shop.start(says_done(), wish=Wish(task=tree.name, criteria=("none",), verify=False))
+    run = shop.start(says_done(), request=LoopRequest(task=tree.name, criteria=("none",), verify=False))
     prompt = shop.prompt(run, 1)
     for text in (GREASE, COG, RULE, BULLET):
         assert prompt.count(text) == 1
