@@ -13,7 +13,7 @@ from ralph.app import memory
 from ralph.app import search as verbs
 from ralph.context import render, tokens
 from ralph.errors import NotFound
-from ralph.formats.log import decode_record, encode_line, encode_record
+from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record
 
@@ -180,7 +180,7 @@ def test_an_id_that_nobody_has_is_told(tmp_path: Path) -> None:
 
 
 def test_around_an_observation_is_its_session_in_its_order(tmp_path: Path) -> None:
-    lines = [decode_record(seen(f"step {n}", n)) for n in range(9)]
+    lines = [parse_log(seen(f"step {n}", n)).entries[0].record for n in range(9)]
     same_time = "2025-03-01T00:00:00Z"
     shuffled = random.Random(3).sample(range(9), 9)
     text = "".join(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from ralph.formats.log import LogDocument
 from ralph.formats.text import Document
 from ralph.model.record import Record
 
@@ -22,7 +23,7 @@ def messy(*words: str) -> st.SearchStrategy[str]:
     return st.lists(pieces, max_size=40).map("".join)
 
 
-def keeps_every_byte(parse: Parse, text: str) -> None:
+def keeps_every_byte(parse: Callable[[str], Document | LogDocument], text: str) -> None:
     """str(parse(t)) == t for every text whatsoever."""
     document = parse(text)
     assert str(document) == text

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ralph import paths
 from ralph.agents import process
 from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Unreadable, WriteFailed
-from ralph.formats.log import encode_line, parse_log
+from ralph.formats.log import encode_line, parse_log, put_record
 from ralph.loop.state import EndReason, Run, end_run
 from ralph.model import ids
 from ralph.model.record import Family, Origin, Outcome, Record, Scope
@@ -391,12 +391,6 @@ def conclude(root: Path, run: Run) -> Record:
         created_at=run.ended_at,
         extra={"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations},
     )
-    path = paths.run_log(root, run.id)
-
-    def edit(text: str) -> str:
-        document = parse_log(text)
-        exists = any(entry.record.id == run.id for entry in document.entries)
-        return str((document.remove(run.id) if exists else document).add(record))
-
-    files.update(path, edit, root=paths.state_boundary(root), mode=files.PRIVATE)
+    path, boundary = paths.run_log(root, run.id), paths.state_boundary(root)
+    files.update(path, lambda text: put_record(text, record), root=boundary, mode=files.PRIVATE)
     return record

@@ -6,16 +6,15 @@ that writing it again after a crash gives the same id.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from ralph.errors import NotFound, Refused, Unreadable
+from ralph.errors import Refused
 from ralph.formats.json_text import LENIENT_DECODER, dump_line, skip_blanks
-from ralph.formats.text import BOM, Entry, Problem, find_entry
+from ralph.formats.text import BOM, Entry, Problem
 from ralph.model.record import (
     NOWHERE,
     Family,
@@ -31,6 +30,7 @@ from ralph.model.record import (
 from ralph.model.work import JournalEntry
 
 LOG_VERSION = 1
+JOURNAL_PREFIX = "jrn"
 
 _KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.MEMORY: {kind.value: kind for kind in MemoryKind},
@@ -38,20 +38,18 @@ _KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
 _FAMILIES: dict[object, Family] = {family.value: family for family in Family}
-_DEFAULTS = {
+_DEFAULTS = {  # status and scope of a line without them; Ralph always writes both
     Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
     Family.OBSERVATION: (Status.RAW, Scope.SESSION),
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
 }
-"""Status and scope of a line without them; Ralph always writes both."""
-
-_KEYS = frozenset(
-    ["v", "type", "id", "kind", "text", "label", "title", "tags", "status", "scope", "origin",
-     "created_at", "updated_at", "valid_until", "links", "extra"]
-)  # fmt: skip
+_ORIGIN_KEYS = sorted(Origin.__dataclass_fields__)
+_KEYS = {"v", "type", *(Record.__dataclass_fields__)} - {"family"}
 _BLANK = " \t\r"
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
 _READ_LIMIT = 32  # a broken line is searched for objects up to so many times its length
+_LARGEST = 1e300  # somebody's whole number may be larger than a float can be
+_EXTRA_KEYS = ("feature", "model", "duration_secs", "cost_usd")
 
 Value = dict[str, object]
 Faults = list[tuple[str, str]]
@@ -61,7 +59,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """An object of the log that is not read as a record: its type, members and place."""
+    """An object of the log that is not read as a record: its type, members and position."""
 
     type: str
     value: Mapping[str, object]
@@ -86,27 +84,23 @@ def _texts_member(value: Value, key: str, faults: Faults) -> tuple[str, ...]:
     member = value.get(key)
     if member is None:
         return ()
-    if not isinstance(member, list):
+    items = member if isinstance(member, list) else [None]
+    texts = tuple(item for item in items if isinstance(item, str))
+    if len(texts) != len(items):
         faults.append(("wrong-type", f"`{key}` should be a list of texts"))
-        return ()
-    texts = tuple(item for item in member if isinstance(item, str))
-    if len(texts) != len(member):
-        faults.append(("wrong-type", f"`{key}` should hold texts only"))
     return texts
 
 
-def _choice_member(value: Value, key: str, choices: type[Choice], default: Choice, faults: Faults) -> Choice:
-    member = value.get(key)
-    if member is None:
-        return default
+def _choice_member(value: Value, key: str, default: Choice, faults: Faults) -> Choice:
+    member, choices = value.get(key), type(default)
     try:
-        return choices(str(member))
+        return default if member is None else choices(str(member))
     except ValueError:
         faults.append(("wrong-type", f"`{key}` should be one of {', '.join(choices)}"))
         return default
 
 
-def _origin(member: object, faults: Faults) -> Origin:
+def _build_origin(member: object, faults: Faults) -> Origin:
     if not isinstance(member, dict):
         faults.append(("wrong-type", "`origin` should be an object"))
         return NOWHERE
@@ -114,24 +108,16 @@ def _origin(member: object, faults: Faults) -> Origin:
     if iteration is not None and type(iteration) is not int:
         faults.append(("wrong-type", "`iteration` should be a whole number"))
         iteration = None
-    return Origin(
-        _text_member(member, "by", faults),
-        _text_member(member, "session", faults),
-        _text_member(member, "run", faults),
-        iteration,
-        _text_member(member, "task", faults),
-        _text_member(member, "agent", faults),
-        _texts_member(member, "files", faults),
-        _text_member(member, "commit", faults),
+    by, session, run, task, agent, commit = (
+        _text_member(member, key, faults) for key in ("by", "session", "run", "task", "agent", "commit")
     )
+    return Origin(by, session, run, iteration, task, agent, _texts_member(member, "files", faults), commit)
 
 
-def _links(member: object, faults: Faults) -> tuple[Link, ...]:
-    pairs = member if isinstance(member, list) else [member]
+def _build_links(member: object, faults: Faults) -> tuple[Link, ...]:
     links = []
-    for pair in pairs:
-        relation = pair.get("relation") if isinstance(pair, dict) else None
-        target = pair.get("target") if isinstance(pair, dict) else None
+    for pair in member if isinstance(member, list) else [member]:
+        relation, target = (pair.get("relation"), pair.get("target")) if isinstance(pair, dict) else (None, None)
         if isinstance(relation, str) and isinstance(target, str):
             links.append(Link(relation, target))
         else:
@@ -139,19 +125,8 @@ def _links(member: object, faults: Faults) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _extra(value: Value, faults: Faults) -> Value:
-    """The further members: those under `extra`, and those that another writer put beside the named ones."""
-    extra = {key: member for key, member in value.items() if key not in _KEYS}
-    inner = value.get("extra")
-    if isinstance(inner, dict):
-        extra |= inner
-    elif inner is not None:
-        faults.append(("wrong-type", "`extra` should be an object"))
-    return extra
-
-
-def _record(value: Value, family: Family, faults: Faults) -> Record | None:
-    """The record of a line; `faults` says what is wrong, and None is given when too much is."""
+def _build_record(value: Value, family: Family, faults: Faults) -> Record | None:
+    """The record of a line, or None when `faults` has what makes it unreadable."""
     name = value.get("id")
     kinds = _KINDS[family]
     kind = kinds.get(str(value.get("kind")))
@@ -162,6 +137,12 @@ def _record(value: Value, family: Family, faults: Faults) -> Record | None:
         what = f"{value.get('kind')!r:.60} is no kind of {family}; the kinds are {', '.join(kinds)}"
         faults.append(("unknown-kind", what))
         return None
+    extra = {key: member for key, member in value.items() if key not in _KEYS}  # another writer's members
+    inner = value.get("extra")
+    if isinstance(inner, dict):
+        extra |= inner
+    elif inner is not None:
+        faults.append(("wrong-type", "`extra` should be an object"))
     status, scope = _DEFAULTS[family]
     return Record(
         name,
@@ -171,23 +152,18 @@ def _record(value: Value, family: Family, faults: Faults) -> Record | None:
         _text_member(value, "label", faults),
         _text_member(value, "title", faults),
         _texts_member(value, "tags", faults),
-        _choice_member(value, "status", Status, status, faults),
-        _choice_member(value, "scope", Scope, scope, faults),
-        _origin(value["origin"], faults) if value.get("origin") is not None else NOWHERE,
+        _choice_member(value, "status", status, faults),
+        _choice_member(value, "scope", scope, faults),
+        _build_origin(value["origin"], faults) if value.get("origin") is not None else NOWHERE,
         _text_member(value, "created_at", faults),
         _text_member(value, "updated_at", faults),
         _text_member(value, "valid_until", faults),
-        _links(value["links"], faults) if value.get("links") is not None else (),
-        _extra(value, faults),
+        _build_links(value["links"], faults) if value.get("links") is not None else (),
+        extra,
     )
 
 
-def _origin_members(origin: Origin) -> Value:
-    named = {key: getattr(origin, key) for key in sorted(Origin.__dataclass_fields__)}
-    return {key: member for key, member in named.items() if member or member == 0}
-
-
-def _line(first: Value, others: Mapping[str, object]) -> str:
+def _join_line(first: Value, others: Mapping[str, object]) -> str:
     """One line: some members in front, the others in alphabetical order at every depth."""
     # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
     head, rest = dump_line(first, nul=True), dump_line(others, nul=True, ordered=True)
@@ -202,12 +178,13 @@ def encode_record(record: Record) -> str:
             f"{', '.join(_KINDS[record.family])}",
             hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
         )
+    origin = {key: getattr(record.origin, key) for key in _ORIGIN_KEYS}
     members: Value = {
         "created_at": record.created_at,
         "extra": record.extra,
         "label": record.label,
         "links": [{"relation": link.relation, "target": link.target} for link in record.links],
-        "origin": _origin_members(record.origin),
+        "origin": {key: member for key, member in origin.items() if member or member == 0},
         "scope": record.scope.value,
         "status": record.status.value,
         "tags": record.tags,
@@ -217,31 +194,31 @@ def encode_record(record: Record) -> str:
         "valid_until": record.valid_until,
     }
     first: Value = {"v": LOG_VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
-    return _line(first, {key: value for key, value in members.items() if value})
+    return _join_line(first, {key: value for key, value in members.items() if value})
 
 
 def encode_line(line_type: str, value: Mapping[str, object]) -> str:
     """The line of something that is no record: a session, an injection."""
     if line_type in _FAMILIES or not line_type or "v" in value or "type" in value:
-        hint = "records are written with `encode`; `v` and `type` are set here"
+        hint = "records are written with `encode_record`; `v` and `type` are set here"
         raise Refused(f"this cannot be a log line of the type {line_type!r:.60}", hint=hint)
-    return _line({"v": LOG_VERSION, "type": line_type}, value)
+    return _join_line({"v": LOG_VERSION, "type": line_type}, value)
 
 
-def decode_record(line: str) -> Record:
-    """The record of one line; Unreadable when it holds none."""
-    document = parse_log(line)
-    if len(document.entries) != 1 or any(problem.level == "error" for problem in document.problems):
-        what = document.problems[0].what if document.problems else "the line holds no record"
-        raise Unreadable(what, hint="`ralph doctor` tells about every line of a log")
-    return document.entries[0].record
+def put_record(text: str, record: Record) -> str:
+    """The log with this record on a new last line, and without older ones with its id."""
+    for entry in reversed(parse_log(text).entries):
+        if entry.record.id == record.id:
+            text = text[: entry.start] + text[entry.end :].removeprefix("\n")
+    ended = text in ("", BOM) or text.endswith("\n")
+    return text + ("" if ended else "\n") + encode_record(record)
 
 
 # --- the log -----------------------------------------------------------------------------------
 
 
 def _object_at(line: str, place: int) -> tuple[Value | None, int]:
-    """The object that begins here and its end, or None and how far the reader came."""
+    """The object that begins here and its end, or None and how far the decoder came."""
     if not line.startswith("{", place):
         return None, place
     try:
@@ -272,126 +249,68 @@ def _pieces(line: str) -> Iterator[tuple[int, int, Value | None]]:
         place = max(start, end)
 
 
-class _Log:
-    """What has been read so far."""
+@dataclass(slots=True)
+class LogDocument:
+    """A log: its records, its other lines, and the spans of torn lines."""
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.lines: list[LogLine] = []
-        self.problems: list[Problem] = []
-        self.torn: list[tuple[int, int]] = []
-        self.seen: set[str] = set()
+    text: str
+    entries: list[Entry] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
+    torn: list[tuple[int, int]] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
 
-    def report(self, number: int, what: str, hint: str, level: str, code: str) -> None:
+    def __str__(self) -> str:
+        return self.text
+
+    def _report(self, number: int, what: str, hint: str, level: str, code: str) -> None:
         self.problems.append(Problem(number, what, hint, level, code))
 
-    def report_duplicate(self, name: str, number: int) -> None:
-        if name in self.seen:
-            hint = "both are read; `forget` removes both"
-            self.report(number, f"a second record has the id {name}", hint, "warning", "duplicate-id")
-        self.seen.add(name)
-
-    def take(self, value: Value, start: int, end: int, number: int) -> None:
-        """One object of the log."""
+    def take_object(self, value: Value, start: int, end: int, number: int) -> None:
+        """Read one object of the log."""
         faults: Faults = []
-        line_type = value.get("type")
-        version = value.get("v", 0)
+        line_type, version = value.get("type"), value.get("v", 0)
         family = _FAMILIES.get(line_type) if isinstance(line_type, str) else None
         if type(version) is not int or not isinstance(line_type, str):
             faults.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
         elif version > LOG_VERSION:
             what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
-            self.report(number, what, "update Ralph to read this line", "note", "newer-version")
+            self._report(number, what, "update Ralph to read this line", "note", "newer-version")
         elif family is not None:
-            record = _record(value, family, faults)
+            record = _build_record(value, family, faults)
             if record is not None:
                 self.entries.append(Entry(record, start, end, number))
                 for code, what in faults:
-                    self.report(number, what, "the value is kept but not used", "warning", code)
-                self.report_duplicate(record.id, number)
+                    self._report(number, what, "the value is kept but not used", "warning", code)
+                if record.id in self._ids:
+                    hint = "both are read; `forget` removes both"
+                    self._report(number, f"a second record has the id {record.id}", hint, "warning", "duplicate-id")
+                self._ids.add(record.id)
                 return
         for code, what in faults:
-            self.report(number, what, "the line is kept but not read", "error", code)
+            self._report(number, what, "the line is kept but not read", "error", code)
         self.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, start, end, number))
 
     def take_pieces(self, line: str, at: int, number: int) -> None:
-        """A line that is not just one object: everything that can be read in it, and the rest told."""
+        """Read what can be read of a line that is not just one object, and report the rest."""
         objects = 0
         for start, end, value in _pieces(line):
             if value is not None:
                 objects += 1
-                self.take(value, at + start, at + end, number)
+                self.take_object(value, at + start, at + end, number)
                 continue
             self.torn.append((at + start, at + end))
             what = f"half a line, or no JSON object: {line[start : min(end, start + 40)]!r}"
             hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
-            self.report(number, what, hint, "error", "torn-line")
+            self._report(number, what, hint, "error", "torn-line")
         if objects > 1:
             hint = "both are read; a line end got lost between them"
-            self.report(number, f"{objects} objects on one line", hint, "warning", "torn-line")
-
-
-@dataclass(frozen=True, slots=True)
-class LogDocument:
-    """A log: its text, its records, its other lines, and where it is torn."""
-
-    text: str
-    entries: tuple[Entry, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    lines: tuple[LogLine, ...] = ()
-    torn: tuple[tuple[int, int], ...] = ()
-
-    def __str__(self) -> str:
-        return self.text
-
-    def add(self, record: Record) -> "LogDocument":
-        """The log with one more line; after half a line it starts on a fresh one, and ends like that one."""
-        ended = self.text in ("", BOM) or self.text.endswith("\n")
-        return parse_log(
-            self.text + (encode_record(record) if ended else "\n" + encode_record(record).removesuffix("\n"))
-        )
-
-    def replace(self, record_id: str, record: Record) -> "LogDocument":
-        """The log with one record written anew, in its place."""
-        entry = find_entry(self.entries, record_id)
-        return parse_log(self.text[: entry.start] + encode_record(record).rstrip("\n") + self.text[entry.end :])
-
-    def remove(self, record_id: str) -> "LogDocument":
-        """The log without this record: every line of it, read or not, and its torn halves.
-
-        What is forgotten may be a secret, so that a record which was written twice goes twice.
-        """
-        spans = [(entry.start, entry.end) for entry in self.entries if entry.record.id == record_id]
-        for line in self.lines:
-            if line.type in _FAMILIES and line.value.get("id") == record_id:
-                spans.append((line.start, line.end))
-        if not spans:
-            raise NotFound(f"no entry {record_id}")
-        unended = any(end == len(self.text) for _, end in spans)  # so was the line above it, before `add`
-        name = f'"id":{dump_line(record_id, nul=True)}'.rstrip("\n")
-        spans += [(start, end) for start, end in self.torn if name in self.text[start:end]]
-        left = _without(self.text, sorted(spans))
-        return parse_log(left.removesuffix("\n") if unended else left)
-
-
-def _without(text: str, spans: list[tuple[int, int]]) -> str:
-    """The text without these places, and without the lines that hold nothing else."""
-    pieces: list[str] = []
-    position = 0
-    for start, end in spans:
-        first = text.rfind("\n", 0, start) + 1
-        last = text.find("\n", end)
-        stop = len(text) if last < 0 else last + 1
-        if first >= position and not text[first:start].strip(_BLANK) and not text[end:stop].strip(_BLANK + "\n"):
-            start, end = first, stop
-        pieces.append(text[position:start])
-        position = end
-    return "".join(pieces) + text[position:]
+            self._report(number, f"{objects} objects on one line", hint, "warning", "torn-line")
 
 
 def parse_log(text: str) -> LogDocument:
-    """Reads a log."""
-    log = _Log()
+    """Parse a log."""
+    document = LogDocument(text)
     decode_at = LENIENT_DECODER.raw_decode
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -401,19 +320,14 @@ def parse_log(text: str) -> LogDocument:
             except (ValueError, RecursionError):
                 value, end = None, 0
             if value is not None and (end == len(line) or not line[end:].strip(_BLANK)):
-                log.take(value, at, at + end, number)
+                document.take_object(value, at, at + end, number)
             else:
-                log.take_pieces(line, at, number)
+                document.take_pieces(line, at, number)
         at += len(line) + 1
-    return LogDocument(text, tuple(log.entries), tuple(log.problems), tuple(log.lines), tuple(log.torn))
+    return document
 
 
-JOURNAL_PREFIX = "jrn"
-RUN_LABEL = "run"
-"""The label of a record that sums up a whole run."""
-
-_FEATURE, _MODEL, _DURATION, _COST = "feature", "model", "duration_secs", "cost_usd"
-_OWN_KEYS = (_FEATURE, _MODEL, _DURATION, _COST)
+# --- journal entries ---------------------------------------------------------------------------
 
 
 def journal_id(run: str, iteration: int) -> str:
@@ -422,22 +336,18 @@ def journal_id(run: str, iteration: int) -> str:
 
 
 def is_journal_entry(record: Record) -> bool:
-    """Whether a record is how one iteration of a run ended."""
+    """Whether a record is how one iteration of a run ended; the label `run` marks the summary of a run."""
     origin = record.origin
-    named = record.family is Family.JOURNAL and record.label != RUN_LABEL
-    return named and bool(origin.run) and origin.iteration is not None
+    return (
+        record.family is Family.JOURNAL and record.label != "run" and bool(origin.run) and origin.iteration is not None
+    )
 
 
 def journal_record(entry: JournalEntry) -> Record:
     """The entry as a record; further members that have the name of one of ours are left out."""
-    members: dict[str, object] = {
-        _FEATURE: entry.feature,
-        _MODEL: entry.model,
-        _DURATION: _finite(entry.duration),
-        _COST: _finite(entry.cost),
-    }
-    more = {name: value for name, value in entry.extra.items() if name not in _OWN_KEYS}
-    origin = Origin("agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files)
+    values = (entry.feature, entry.model, _finite_number(entry.duration), _finite_number(entry.cost))
+    extra: dict[str, object] = {name: value for name, value in zip(_EXTRA_KEYS, values, strict=True) if value}
+    extra |= {name: value for name, value in entry.extra.items() if name not in _EXTRA_KEYS}
     return Record(
         journal_id(entry.run, entry.iteration),
         entry.outcome,
@@ -445,48 +355,37 @@ def journal_record(entry: JournalEntry) -> Record:
         Family.JOURNAL,
         title=entry.title,
         scope=Scope.RUN,
-        origin=origin,
+        origin=Origin("agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files),
         created_at=entry.created_at,
-        extra={name: value for name, value in members.items() if value} | more,
+        extra=extra,
     )
 
 
 def journal_entry(record: Record) -> JournalEntry:
-    """The entry that a record of the journal holds; see `is_entry`."""
+    """The entry that a record of the journal holds; see `is_journal_entry`."""
     origin, extra = record.origin, record.extra
     if not isinstance(record.kind, Outcome):
         raise TypeError(f"{record.id} is no record of the journal")
+    feature, model, duration, cost = (extra.get(name) for name in _EXTRA_KEYS)
     return JournalEntry(
         run=origin.run,
         iteration=origin.iteration or 0,
         outcome=record.kind,
         task=origin.task,
         title=record.title,
-        feature=_text_or_empty(extra.get(_FEATURE)),
+        feature=feature if isinstance(feature, str) else "",
         agent=origin.agent,
-        model=_text_or_empty(extra.get(_MODEL)),
-        duration=_number(extra.get(_DURATION)),
-        cost=_number(extra.get(_COST)),
+        model=model if isinstance(model, str) else "",
+        duration=_finite_number(duration),
+        cost=_finite_number(cost),
         files=origin.files,
         notes=record.text,
         created_at=record.created_at,
         session=origin.session,
-        extra={name: value for name, value in extra.items() if name not in _OWN_KEYS},
+        extra={name: value for name, value in extra.items() if name not in _EXTRA_KEYS},
     )
 
 
-def _text_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: object) -> float:
-    return _finite(float(value)) if isinstance(value, int | float) and abs(value) < _LARGEST else 0.0
-
-
-def _finite(value: float) -> float:
-    """A number that JSON can hold; an agent's own count of its cost may be none."""
-    return value if math.isfinite(value) else 0.0
-
-
-_LARGEST = 1e300
-"""Somebody's whole number may be larger than a float can be."""
+def _finite_number(value: object) -> float:
+    """A number that JSON can hold, else 0: an agent's own count of its cost may be anything."""
+    return float(value) if isinstance(value, int | float) and abs(value) < _LARGEST else 0.0
