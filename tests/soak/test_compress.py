@@ -40,7 +40,7 @@ def test_a_kill_at_any_moment_leaves_the_old_log_or_the_new_one(tmp_path: Path) 
             child.send_signal(signal.SIGKILL)
         left = log.read_bytes()
         assert left == old or (len(left) == small and b"compressed_at" in left)
-        assert parse_log(left.decode("utf-8")).problems == ()
+        assert parse_log(left.decode("utf-8")).problems == []
     compress.compress(tmp_path, OLD, really=True)
     assert len(log.read_bytes()) == small
     assert [each.name for each in log.parent.iterdir()] == [log.name]

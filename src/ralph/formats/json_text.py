@@ -8,7 +8,7 @@ import json
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ralph.errors import Refused, Unreadable
@@ -147,11 +147,6 @@ def read_json(text: str) -> JsonNode | Problem:
 def is_blank(text: str) -> bool:
     """Whether a text holds nothing at all (a byte order mark does not count)."""
     return skip_blanks(text, 1 if text.startswith(BOM) else 0) == len(text)
-
-
-def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems in file order."""
-    return tuple(sorted(problems, key=lambda problem: problem.line))
 
 
 def unreadable_error(problems: Sequence[Problem]) -> Unreadable:

@@ -7,6 +7,7 @@ learnings are recognised in many forms.
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ from ralph.formats.text import (
     Line,
     LineRole,
     Problem,
+    TextDocument,
     bullet_marker,
     check_text,
     continues_paragraph,
@@ -38,10 +40,12 @@ from ralph.formats.text import (
     read_bullets,
     render_bullet,
     scan_lines,
+    sort_problems,
 )
 from ralph.model import ids
 from ralph.model.record import Family, Link, MemoryKind, Origin, Outcome, Record, Scope, Status, kind_of, label_of
 
+PATTERNS = "Codebase Patterns"
 JOURNAL_KEY = "journal"
 """The member of a block that names the journal's entry for the same iteration."""
 
@@ -60,25 +64,23 @@ _NEGATED = frozenset({"not", "no", "never", "without", "isn't", "aren't", "wasn'
 
 
 def as_block(record: Record) -> Record:
-    """What is left of a journal record in this file: outcome, title, words, thread and the journal's entry."""
+    """A journal record as this file can hold it: outcome, title, text, thread and the journal's entry."""
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
         raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
     body = check_text(record.text, "block").split("\n") if record.text.strip() else []
-    link = str(record.extra.get("thread") or _thread_in(body))
+    thread = str(record.extra.get("thread") or _thread_in(body))
     match = _JOURNAL_LINE.fullmatch(_journal_line(str(record.extra.get(JOURNAL_KEY, ""))))
     text = "\n".join(_trim_blank(body))
-    return _block_record(title, text, record.kind, link, match[1] if match is not None else "")
+    return _block_record(title, text, record.kind, thread, match[1] if match is not None else "")
 
 
-def read_block(title: str, lines: list[str]) -> Record:
-    """The record that a block's heading and lines are."""
+def _read_block(title: str, lines: list[str]) -> Record:
     body = _trim_blank(lines)
-    head = _read_head(body)
-    content = _trim_blank(body[head.length :])
-    outcome = head.outcome or _outcome_in(title, content)
-    thread = head.thread or _thread_in(content)
-    return _block_record(title, "\n".join(content), outcome, thread, head.journal_id)
+    head, length = _read_head(body)
+    content = _trim_blank(body[length:])
+    outcome = Outcome(head[2]) if head[2] else _outcome_in(title, content)
+    return _block_record(title, "\n".join(content), outcome, head[0] or _thread_in(content), head[1])
 
 
 def _block_record(title: str, text: str, outcome: Outcome, thread: str, journal_id: str) -> Record:
@@ -95,54 +97,39 @@ def _block_record(title: str, text: str, outcome: Outcome, thread: str, journal_
     )
 
 
-def write_block(record: Record, newline: str, *, closed: bool = True) -> str:
-    """A block as it is written; the `Outcome:` line only where the words do not say it."""
-    out = [f"## {record.title}"]
+def _write_block(record: Record, newline: str) -> str:
+    """A block without its closing rule; the `Outcome:` line only where the text does not say it."""
+    lines = [f"## {record.title}"]
     body = record.text.split("\n") if record.text else []
     thread = record.extra.get("thread")
     if thread and thread != _thread_in(body):
-        out.append(f"Thread: {thread}")
+        lines.append(f"Thread: {thread}")
     if record.extra.get(JOURNAL_KEY):
-        out.append(_journal_line(str(record.extra[JOURNAL_KEY])))
-    if _outcome_in(record.title, body) is not record.kind or _read_head(body).length:
-        out.append(f"Outcome: {record.kind.value}")
-    out += body
-    if closed:
-        out.append("---")
-    return newline.join(out) + newline
+        lines.append(_journal_line(str(record.extra[JOURNAL_KEY])))
+    if _outcome_in(record.title, body) is not record.kind or _read_head(body)[1]:
+        lines.append(f"Outcome: {record.kind.value}")
+    return newline.join([*lines, *body]) + newline
 
 
 def _trim_blank(body: list[str]) -> list[str]:
     """Lines without the blank ones at both ends."""
-    first, last = 0, len(body)
-    while first < last and not body[first].strip(BLANK):
-        first += 1
-    while last > first and not body[last - 1].strip(BLANK):
-        last -= 1
-    return body[first:last]
+    filled = [number for number, line in enumerate(body) if line.strip(BLANK)]
+    return body[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _journal_line(journal_id: str) -> str:
     return f"[//]: # (ralph: {journal_id})"
 
 
-class _BlockHead(NamedTuple):
-    """The lines that Ralph writes at the top of a block, and how many they are."""
-
-    thread: str
-    journal_id: str
-    outcome: Outcome | None
-    length: int
-
-
-def _read_head(body: list[str]) -> _BlockHead:
+def _read_head(body: list[str]) -> tuple[list[str], int]:
+    """Thread, journal id and outcome from the lines that Ralph writes at the top, and the number of these lines."""
     values: list[str] = []
     length = 0
     for pattern in (_THREAD, _JOURNAL_LINE, _OUTCOME):
         match = pattern.fullmatch(body[length]) if len(body) > length else None
         values.append(match[1] if match is not None else "")
         length += match is not None
-    return _BlockHead(values[0], values[1], Outcome(values[2]) if values[2] else None, length)
+    return values, length
 
 
 def _thread_in(body: list[str]) -> str:
@@ -150,7 +137,7 @@ def _thread_in(body: list[str]) -> str:
 
 
 def _outcome_in(title: str, body: list[str]) -> Outcome:
-    """Done, failed or (when the block says neither) blocked; a status line outweighs the rest."""
+    """Done, failed or, when the block names neither, blocked; a status line outweighs the rest."""
     stated = [line for line in body if _STATED.match(line)]
     for group in (stated, [title], body):
         is_done = is_failed = False
@@ -256,9 +243,6 @@ def _bullets_under(label: _Label, region: Sequence[Line]) -> Iterator[Bullet]:
         yield from read_bullets(region[1:], ANY_DEPTH)
 
 
-PATTERNS = "Codebase Patterns"
-"""The heading under which patterns are written here."""
-
 _ABOVE = f"## {PATTERNS}\n{HEADING_ADDED}\n"
 _BELOW = "\n---"
 
@@ -268,10 +252,9 @@ _FIRST_WORD = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressDocument:
+class ProgressDocument(TextDocument):
     """A parsed progress.txt."""
 
-    text: str
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
     patterns: tuple[str, int] | None
@@ -279,16 +262,12 @@ class ProgressDocument:
     top: int
     """Where a section for patterns would go."""
 
-    def __str__(self) -> str:
-        return self.text
-
     def add(self, record: Record) -> "ProgressDocument":
-        """The document with one more block at its end, or one more pattern (itself when that is already said)."""
+        """The document with one more block at its end, or one more pattern, unless that is already there."""
         newline = newline_of(self.text)
         if record.family is Family.JOURNAL:
             expected = as_block(record)
-            written = write_block(expected, newline).removesuffix(newline)
-            at, block = insertion_below(self.text, len(self.text), written, newline)
+            at, block = insertion_below(self.text, len(self.text), _write_block(expected, newline) + "---", newline)
             return self._spliced(at, at, block, expected)
         expected = as_progress_pattern(record)
         if any(
@@ -307,14 +286,16 @@ class ProgressDocument:
         return self._spliced(at, at, block, expected)
 
     def replace(self, record_id: str, record: Record) -> "ProgressDocument":
-        """The document with one block, pattern or learning written anew."""
+        """The document with one block, pattern or learning changed."""
         entry = find_entry(self.entries, record_id)
         old = entry.record
         newline = newline_of(self.text)
         if old.family is Family.JOURNAL:
             expected = as_block(record)
-            end = self._body_end(entry)
-            block = write_block(expected, newline, closed=False)
+            lines = scan_lines(self.text[entry.start : entry.end])
+            filled = (line.end for line in lines if not line.blank and not _is_end(line))
+            end = entry.start + max(filled, default=0)  # the rule and the blank lines around it stay
+            block = _write_block(expected, newline)
         else:
             text = check_text(record.text, old.label).strip(" \t\n")
             expected = dataclasses.replace(
@@ -341,7 +322,7 @@ class ProgressDocument:
         return parse_progress(cut_lines(self.text, start, entry.end))
 
     def _bullet(self, entry: Entry, text: str, newline: str) -> str:
-        """A bullet in place of another one, with that one's marker; one that stands mid-line has none."""
+        """A bullet with the marker of the one it replaces; one in the middle of a line has none."""
         first = self.text[entry.start : entry.end].partition("\n")[0]
         marker = bullet_marker(first)
         at_margin = entry.start == 0 or self.text[entry.start - 1] in f"\n{BOM}"
@@ -350,18 +331,10 @@ class ProgressDocument:
         line_start = self.text.rfind("\n", 0, entry.start) + 1
         return render_bullet(text, newline, "", indentation(self.text[line_start : entry.start]) + 2)
 
-    def _body_end(self, entry: Entry) -> int:
-        """Where a block's last words end; its rule and the blank lines around it stay when it is replaced."""
-        end = entry.start
-        for line in scan_lines(self.text[entry.start : entry.end]):
-            if not line.blank and not _is_end(line):
-                end = entry.start + line.end
-        return end
-
     def _spliced(
         self, start: int, end: int, block: str, expected: Record, old: Entry | None = None
     ) -> "ProgressDocument":
-        """The new document, if it holds what it should: the entry as expected, and its neighbours as they were."""
+        """The new document; Refused unless the entry reads back as expected and its neighbours are unchanged."""
         after = parse_progress(self.text[:start] + block + self.text[end:])
         above = [entry for entry in self.entries if entry.start < start]
         last = old.end if old is not None else end
@@ -375,26 +348,88 @@ class ProgressDocument:
         same_below = contents[len(contents) - len(below) :] == [_content(entry.record) for entry in below]
         if not same_above or not same_below or contents[at] != _content(expected):
             raise Refused(
-                "this text cannot stand in progress.txt: it would not read back the same",
+                "this text cannot be written to progress.txt: it would not read back the same",
                 hint="put `## ` and `---` lines into a fence, and close its fences and comments",
             )
         return after
 
 
 def parse_progress(text: str) -> ProgressDocument:
-    """Read progress.txt; any text is a valid file."""
-    reader = _ProgressReader()
+    """Parse progress.txt; any text is a valid file."""
+    problems: list[Problem] = []
+    blocks: list[tuple[Line, str, list[Line]]] = []
+    ends: list[int] = []  # of the blocks; an open one has none yet
+    first_text = title_end = 0
+    in_title, past_rule = True, False
     for line in scan_lines(text):
-        reader.feed(line)
-    reader.flush(len(text))
-    if not reader.entries and reader.first_text and reader.patterns is None:
+        problem = line_problem(line)
+        if problem is not None:
+            problems.append(problem)
+        heading = parse_heading(line)
+        is_open = len(ends) < len(blocks)
+        if heading is not None and heading[0] <= 2:
+            past_rule = False
+            if is_open:
+                ends.append(line.start)
+            if heading[0] == 2:
+                blocks.append((line, heading[1], []))
+                in_title = False
+        elif is_open and _is_end(line):
+            ends.append(line.end)
+            past_rule = True
+        elif is_open:
+            blocks[-1][2].append(line)
+        elif past_rule and line.is_markdown and not line.blank and not _is_end(line):
+            what = "this text is between two blocks and belongs to none"
+            hint = "it is kept; put a `## ` heading above it to have it read"
+            problems.append(Problem(line.number, what, hint, "note", "outside-blocks"))
+            past_rule = False
+        if not line.blank:
+            first_text = first_text or line.number
+            in_title = in_title and (heading is not None or not line.is_markdown)
+            title_end = line.end if in_title else title_end
+    if len(ends) < len(blocks):
+        ends.append(len(text))
+    entries, patterns = _read_entries(blocks, ends, problems)
+    if not entries and first_text and patterns is None:
         what = "nothing here is a block, a pattern or a learning"
         hint = "it is kept as it is; blocks begin with `## ` and end with `---`"
-        reader.problems.append(Problem(reader.first_text, what, hint, "note", "nothing-read"))
-    top = reader.first_section if reader.first_section is not None else reader.title_end
-    top = max(top, len(BOM) if text.startswith(BOM) else 0)
-    problems = tuple(sorted(reader.problems, key=lambda problem: problem.line))
-    return ProgressDocument(text, tuple(reader.entries), problems, reader.patterns, top)
+        problems.append(Problem(first_text, what, hint, "note", "nothing-read"))
+    top = max(blocks[0][0].start if blocks else title_end, len(BOM) if text.startswith(BOM) else 0)
+    return ProgressDocument(text, tuple(entries), sort_problems(problems), patterns, top)
+
+
+def _read_entries(
+    blocks: Sequence[tuple[Line, str, list[Line]]], ends: Sequence[int], problems: list[Problem]
+) -> tuple[list[Entry], tuple[str, int] | None]:
+    """The entries of the blocks, and the heading and the end of the first patterns section."""
+    entries: list[Entry] = []
+    patterns: tuple[str, int] | None = None
+    used: Counter[str] = Counter()
+
+    def append(record: Record, start: int, end: int, number: int) -> Record:
+        used[record.id] += 1
+        if used[record.id] > 1:
+            record = dataclasses.replace(record, id=f"{record.id}-{used[record.id]}")
+        entries.append(Entry(record, start, end, number))
+        return record
+
+    for (head, title, region), end in zip(blocks, ends, strict=True):
+        if kind_of(re.split(r"[(<:]", title, maxsplit=1)[0]) is MemoryKind.PATTERN:
+            for item in read_bullets(region):
+                record = _learning_record("found", item.text, MemoryKind.PATTERN, label_of(title))
+                append(record, item.start, item.end, item.number)
+            if patterns is None:
+                patterns = title, max((line.end for line in region if not line.blank), default=head.end)
+            continue
+        if not title:
+            problems.append(Problem(head.number, "this heading has no text", "name the block", "note", "no-title"))
+        lines = [line.text for line in region if line.role is not LineRole.CONFLICT]
+        block = append(_read_block(title, lines), head.start, end, head.number)
+        for item in read_learnings(title, region):
+            learned = _learning_record("learn", item.text, _leading_kind(item.text), "learning", block)
+            append(learned, item.start, item.end, item.number)
+    return entries, patterns
 
 
 def progress_template() -> str:
@@ -403,7 +438,7 @@ def progress_template() -> str:
 
 
 def with_pointer(text: str, name: str) -> str:
-    """A pattern that says what a knowledge entry says, and names it."""
+    """A pattern with the name of the knowledge entry that it repeats."""
     return f"{text} ([[{name}]])"
 
 
@@ -413,7 +448,7 @@ def without_pointer(text: str) -> str:
 
 
 def searchable_entries(document: ProgressDocument) -> tuple[Entry, ...]:
-    """The entries without what a search finds elsewhere: blocks that the journal has, and learnings among patterns."""
+    """The entries without duplicates: blocks that the journal has, and learnings that are also patterns."""
     patterns = {normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)}
 
     def is_duplicate(record: Record) -> bool:
@@ -427,12 +462,10 @@ def searchable_entries(document: ProgressDocument) -> tuple[Entry, ...]:
 
 
 def as_progress_pattern(record: Record) -> Record:
-    """What is left of a pattern in this file: its words; proposed, and of this task."""
+    """A pattern as this file can hold it: its text; proposed, and of this task."""
     if record.kind is not MemoryKind.PATTERN:
-        raise Refused(
-            f"{record.id or 'the record'} is neither a journal entry nor a pattern",
-            hint="other memories of a task go to its insights",
-        )
+        what = f"{record.id or 'the record'} is neither a journal entry nor a pattern"
+        raise Refused(what, hint="other memories of a task go to its insights")
     return _learning_record("found", check_text(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS)
 
 
@@ -447,23 +480,21 @@ def _content(record: Record) -> Record:
 
 
 def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None) -> Record:
-    return Record(
+    record = Record(
         id=ids.derived(prefix, normalise_text(text)),
         kind=kind,
         text=text,
         label=label,
         status=Status.PROPOSED,
         scope=Scope.TASK,
-        origin=_origin(block) if block is not None else Origin(),
-        created_at=block.created_at if block is not None else "",
-        links=(Link("learned_in", block.id),) if block is not None else (),
     )
-
-
-def _origin(block: Record) -> Origin:
-    """The iteration of a block that the loop wrote: a learning in it is no second piece of evidence."""
+    if block is None:
+        return record
+    # A learning in a block that the loop wrote has that iteration as origin: it is no second piece of evidence.
     match = _JOURNAL_ID.fullmatch(str(block.extra.get(JOURNAL_KEY, "")))
-    return Origin(run=match[1], iteration=int(match[2])) if match is not None else Origin()
+    origin = Origin(run=match[1], iteration=int(match[2])) if match is not None else Origin()
+    links = (Link("learned_in", block.id),)
+    return dataclasses.replace(record, origin=origin, created_at=block.created_at, links=links)
 
 
 def _leading_kind(text: str) -> MemoryKind:
@@ -475,88 +506,3 @@ def _leading_kind(text: str) -> MemoryKind:
 def _is_end(line: Line) -> bool:
     content = line.text.rstrip(BLANK)
     return line.is_markdown and len(content) >= 3 and not content.strip("-")
-
-
-class _ProgressReader:
-    """Gathers the lines of a block or of the patterns section, and makes records of them at its end."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.problems: list[Problem] = []
-        self.patterns: tuple[str, int] | None = None
-        self.first_section: int | None = None
-        self.first_text = 0
-        self.title_end = 0
-        self._heading: Line | None = None
-        self._title = ""
-        self._region: list[Line] = []
-        self._past_rule = False  # text here is between two blocks
-        self._in_title = True
-        self._used: dict[str, int] = {}
-
-    def feed(self, line: Line) -> None:
-        """Take one line."""
-        if line.role is not LineRole.TEXT:
-            problem = line_problem(line)
-            if problem is not None:
-                self.problems.append(problem)
-        heading = parse_heading(line)
-        if heading is not None and heading[0] <= 2:
-            self.flush(line.start)
-            if heading[0] == 2:
-                self._heading, self._title = line, heading[1]
-                self._in_title = False
-                if self.first_section is None:
-                    self.first_section = line.start
-        elif self._heading is not None and _is_end(line):
-            self.flush(line.end)
-            self._past_rule = True
-        elif self._heading is not None:
-            self._region.append(line)
-        elif self._past_rule and line.is_markdown and not line.blank and not _is_end(line):
-            what = "this text is between two blocks and belongs to none"
-            hint = "it is kept; put a `## ` heading above it to have it read"
-            self.problems.append(Problem(line.number, what, hint, "note", "outside-blocks"))
-            self._past_rule = False
-        if not line.blank:
-            self.first_text = self.first_text or line.number
-            if self._in_title:
-                self._in_title = heading is not None or not line.is_markdown
-                self.title_end = line.end if self._in_title else self.title_end
-
-    def flush(self, end: int) -> None:
-        """End the block or section; it reaches up to `end`."""
-        head, region = self._heading, self._region
-        self._heading, self._region, self._past_rule = None, [], False
-        if head is None:
-            return
-        if kind_of(re.split(r"[(<:]", self._title, maxsplit=1)[0]) is MemoryKind.PATTERN:
-            self._end_patterns(head, region)
-        else:
-            self._end_block(head, region, end)
-
-    def _end_patterns(self, head: Line, region: list[Line]) -> None:
-        for item in read_bullets(region):
-            record = _learning_record("found", item.text, MemoryKind.PATTERN, label_of(self._title))
-            self._append(record, item.start, item.end, item.number)
-        if self.patterns is None:
-            last = max((line.end for line in region if not line.blank), default=head.end)
-            self.patterns = (self._title, last)
-
-    def _end_block(self, head: Line, region: list[Line], end: int) -> None:
-        record = read_block(self._title, [line.text for line in region if line.role is not LineRole.CONFLICT])
-        if not self._title:
-            self.problems.append(
-                Problem(head.number, "this heading has no words", "name the block", "note", "no-title")
-            )
-        record = self._append(record, head.start, end, head.number)
-        for item in read_learnings(self._title, region):
-            learned = _learning_record("learn", item.text, _leading_kind(item.text), "learning", record)
-            self._append(learned, item.start, item.end, item.number)
-
-    def _append(self, record: Record, start: int, end: int, number: int) -> Record:
-        count = self._used[record.id] = self._used.get(record.id, 0) + 1
-        if count > 1:
-            record = dataclasses.replace(record, id=f"{record.id}-{count}")
-        self.entries.append(Entry(record, start, end, number))
-        return record

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import NamedTuple, Protocol, Self
 
 from ralph.errors import Conflict, NotFound, Refused
@@ -21,11 +22,10 @@ from ralph.model.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something odd at a line of a file: what it is and what to do about it.
+    """A problem at a line of a file: what it is and what to do about it.
 
-    `level` is `error` (content is not read or may get lost: a person must look), `warning`
-    (read, but not as its author may think) or `note` (harmless, explained). `code` is a short
-    stable name; `ralph doctor --fix` knows the codes it can mend.
+    `level` is `error` (content is not read or may get lost), `warning` (read, but maybe not as its
+    author meant) or `note` (harmless). `ralph doctor --fix` knows the codes it can mend.
     """
 
     line: int
@@ -36,7 +36,7 @@ class Problem:
 
 
 class Entry(NamedTuple):
-    """A record and where it stands in the text: `text[start:end]`, beginning at `line` (from 1)."""
+    """A record and its span `text[start:end]`, which begins at `line` (from 1)."""
 
     record: Record
     start: int
@@ -59,44 +59,46 @@ class Document(Protocol):
 
     @property
     def text(self) -> str:
-        """The whole file, byte for byte."""
+        """The file, byte for byte."""
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The records with their places, in file order."""
+        """The records and their spans, in file order."""
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """What is odd in this file, in file order."""
+        """The problems of this file, in file order."""
 
     def add(self, record: Record) -> Self:
         """The document with one more block."""
 
     def replace(self, record_id: str, record: Record) -> Self:
-        """The document with one block written anew."""
+        """The document with one block changed."""
 
     def remove(self, record_id: str) -> Self:
         """The document without one block."""
 
 
+def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems in file order."""
+    return tuple(sorted(problems, key=lambda problem: problem.line))
+
+
 def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     """The one entry with this id; NotFound when there is none, Conflict when there are several."""
-    found = [entry for entry in entries if entry.record.id == record_id]
-    if not found:
+    matches = [entry for entry in entries if entry.record.id == record_id]
+    if not matches:
         raise NotFound(f"no entry {record_id}")
-    if len(found) > 1:
-        lines = ", ".join(str(entry.line) for entry in found)
-        raise Conflict(
-            f"{len(found)} entries have the id {record_id} (lines {lines})",
-            hint="run `ralph doctor --fix` to give each its own id",
-        )
-    return found[0]
+    if len(matches) > 1:
+        lines = ", ".join(str(entry.line) for entry in matches)
+        hint = "run `ralph doctor --fix` to give each its own id"
+        raise Conflict(f"{len(matches)} entries have the id {record_id} (lines {lines})", hint=hint)
+    return matches[0]
 
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """Let Python's collector rest while a parser makes many values: none of them is garbage, and it would look
-    at all of them again and again."""
+    """Switch garbage collection off while a parser makes many values, none of which is garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -120,8 +122,7 @@ _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anythin
 HEADING_ADDED = "[//]: # (ralph: made)"
 """The line below a heading that `add` made for an entry; `remove` takes such a heading away again.
 
-It shows nowhere in rendered markdown. An HTML comment would do the same, but its `-->` would close
-a comment that somebody left open above, and so hide what stands between.
+It is invisible in rendered markdown. The `-->` of an HTML comment would close one left open above.
 """
 MARKERS = ("- ", "* ", "-\t", "*\t")
 _NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
@@ -154,100 +155,51 @@ class Line(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether nothing but spaces and tabs stands on the line."""
+        """Whether the line has nothing but spaces and tabs."""
         return not self.text.strip(BLANK)
 
 
-class _Fences:
-    """Answers in logarithmic time whether a fence that opens here is closed anywhere below."""
-
-    def __init__(self, text: str) -> None:
-        self._starts: dict[str, list[int]] = {"`": [], "~": []}
-        self._longest: dict[str, list[int]] = {"`": [], "~": []}
-        for closer in _CLOSER.finditer(text):
-            self._starts[closer[1][0]].append(closer.start())
-            self._longest[closer[1][0]].append(len(closer[1]))
-        for lengths in self._longest.values():
-            for at in range(len(lengths) - 2, -1, -1):
-                lengths[at] = max(lengths[at], lengths[at + 1])
-
-    def closed_after(self, mark: str, position: int) -> bool:
-        """Whether a line after `position` closes the fence `mark`."""
-        at = bisect_right(self._starts[mark[0]], position)
-        return at < len(self._longest[mark[0]]) and self._longest[mark[0]][at] >= len(mark)
-
-
-class _Tracker:
-    """The state between lines: an open fence, an open comment, an open conflict."""
-
-    def __init__(self, text: str) -> None:
-        self._fences = _Fences(text) if "```" in text or "~~~" in text else None
-        self._last_comment_end = text.rfind("-->")
-        self._conflict = False
-        self.closer = ""
-
-    def next_role(self, line: str, start: int, end: int) -> LineRole:
-        """Return what this line is part of, and move the state past it."""
-        if self.closer:
-            self._pass_inside(line)
-            return LineRole.INSIDE
-        if line[:1] not in _SPECIAL:
-            return LineRole.TEXT
-        content = line.lstrip(BLANK)
-        if not content:
-            return LineRole.TEXT
-        if content.startswith("<!--") and len(line) - len(content) <= 3:
-            return self._comment_role(content, end)
-        if self._marks_conflict(line):
-            return LineRole.CONFLICT
-        if self._fences is None:
-            return LineRole.TEXT
-        if content[:2] in MARKERS:
-            content = content[2:].lstrip(BLANK)
-        mark = fence_mark(content)
-        if not mark:
-            return LineRole.TEXT
-        if not self._fences.closed_after(mark, start):
-            return LineRole.UNCLOSED
-        self.closer = mark
-        return LineRole.OPENS
-
-    def _pass_inside(self, line: str) -> None:
-        content = line.strip(BLANK)
-        is_comment = self.closer == "-->"
-        if "-->" in line if is_comment else content.startswith(self.closer) and not content.strip(self.closer[0]):
-            self.closer = ""
-
-    def _comment_role(self, content: str, end: int) -> LineRole:
-        if content.find("-->", 2) >= 0:
-            return LineRole.OPENS
-        if self._last_comment_end < end:
-            return LineRole.UNCLOSED
-        self.closer = "-->"
-        return LineRole.OPENS
-
-    def _marks_conflict(self, line: str) -> bool:
-        if line.startswith("<<<<<<< "):
-            self._conflict = True
-            return True
-        if not self._conflict:
-            return False
-        if line.startswith(">>>>>>> "):
-            self._conflict = False
-            return True
-        return line == "=======" or line.startswith("||||||| ")
+def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
+    """Where lines that can close a fence start, and how long the longest mark from there on is."""
+    fences: dict[str, tuple[list[int], list[int]]] = {"`": ([], []), "~": ([], [])}
+    for closer in _CLOSER.finditer(text) if "```" in text or "~~~" in text else ():
+        starts, lengths = fences[closer[1][0]]
+        starts.append(closer.start())
+        lengths.append(len(closer[1]))
+    return {mark: (starts, [*accumulate(lengths[::-1], max)][::-1]) for mark, (starts, lengths) in fences.items()}
 
 
 def scan_lines(text: str) -> Iterator[Line]:
-    """Every line with its place; a byte order mark stands before the first line, not in it."""
-    tracker = _Tracker(text)
+    """Every line with its position; a byte order mark is before the first line, not in it."""
+    fences, last_comment_end = _closing_fences(text), text.rfind("-->")
+    closer, in_conflict = "", False
     position = len(BOM) if text.startswith(BOM) else 0
-    last = len(text)
     for number, raw in enumerate(text[position:].split("\n"), 1):
-        end = min(position + len(raw) + 1, last)
-        content = raw.removesuffix("\r")
-        role = tracker.next_role(content, position, end)
-        yield Line(number, position, end, content, role, tracker.closer)
+        end = min(position + len(raw) + 1, len(text))
+        line = raw.removesuffix("\r")
+        role = LineRole.TEXT
+        content = line.lstrip(BLANK) if line[:1] in _SPECIAL else ""
+        if closer:
+            role = LineRole.INSIDE
+            mark = line.strip(BLANK)
+            if "-->" in line if closer == "-->" else mark.startswith(closer) and not mark.strip(closer[0]):
+                closer = ""
+        elif content.startswith("<!--") and len(line) - len(content) <= 3:
+            role = LineRole.OPENS
+            if content.find("-->", 2) < 0:
+                role, closer = (role, "-->") if last_comment_end >= end else (LineRole.UNCLOSED, "")
+        elif line.startswith("<<<<<<< ") or (
+            in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
+        ):
+            role, in_conflict = LineRole.CONFLICT, not line.startswith(">")
+        elif content:
+            mark = fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)
+            if mark:
+                starts, lengths = fences[mark[0]]
+                at = bisect_right(starts, position)
+                closes = at < len(lengths) and lengths[at] >= len(mark)
+                role, closer = (LineRole.OPENS, mark) if closes else (LineRole.UNCLOSED, "")
+        yield Line(number, position, end, line, role, closer)
         position = end
 
 
@@ -260,7 +212,7 @@ def fence_mark(content: str) -> str:
 
 
 def line_problem(line: Line) -> Problem | None:
-    """The Problem that a line is by its place alone, if it is one."""
+    """The Problem of a conflict marker or an unclosed fence or comment."""
     if line.role is LineRole.CONFLICT and line.text.startswith("<"):
         what = "git conflict markers: both sides are read"
         return Problem(line.number, what, "resolve the merge in this file", "error", "conflict")
@@ -311,7 +263,7 @@ def continues_paragraph(line: Line) -> bool:
 
 
 def blank_line_before(before: str, newline: str) -> str:
-    """What to write after `before` so that the next line stands below a blank line; nothing at the top."""
+    """What to write after `before` so that the next line follows a blank line; nothing at the top."""
     if not before.strip(BOM):
         return ""
     if not before.endswith("\n"):
@@ -320,26 +272,23 @@ def blank_line_before(before: str, newline: str) -> str:
 
 
 def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
-    """Where a block goes below the last words before `at`, and what to write there.
+    """Where a block goes below the last text before `at`, and what to write there.
 
-    The block takes no line end of its own but those above it, so that `without` finds them all
-    again and the file ends as it did. With no words above, it goes to the top.
+    The block brings only the line ends above it, so that `cut_lines` finds them all again and the
+    file ends as it did. With no text above, it goes to the top.
     """
-    place = text_end(text, at)
-    if place:
-        # `\r` before `\n` would look like one line end, of which `without` would take both halves
-        above = "\r\n" if text[place - 1] == "\r" else newline
-        return place, above * (2 if apart else 1) + block
+    position = text_end(text, at)
+    if position:
+        # `\r` before `\n` would look like one line end, of which `cut_lines` would take both halves
+        above = "\r\n" if text[position - 1] == "\r" else newline
+        return position, above * (2 if apart else 1) + block
     if text_end(text, len(text)):
         return len(BOM) if text.startswith(BOM) else 0, block + newline * 2
     return len(text), ("" if text in ("", BOM) or text.endswith("\n") else newline) + block + newline
 
 
 def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
-    """The text without a stretch of whole lines; of the blank lines around it one goes with it.
-
-    `apart` says that it was put there with a blank line of its own, which goes in any case.
-    """
+    """The text without some lines and one blank line around them; `apart`: they brought a blank line along."""
     end = text_end(text, end)
     count = 2 if apart or is_spaced_below(text, end) else 1
     if not text[:start].strip(BOM):
@@ -369,9 +318,9 @@ def text_end(text: str, at: int) -> int:
     while at > 0:
         stop = at - 1 if text[at - 1] == "\n" else at
         at = text.rfind("\n", 0, stop) + 1
-        words = text[at:stop].removesuffix("\r")
-        if words.strip(BLANK if at else BLANK + BOM):
-            return at + len(words)
+        line = text[at:stop].removesuffix("\r")
+        if line.strip(BLANK if at else BLANK + BOM):
+            return at + len(line)
     return 0
 
 
@@ -399,12 +348,9 @@ def after_line_ends(text: str, at: int, count: int) -> int:
 
 
 def normalise_text(text: str) -> str:
-    """The words of a text for comparing: case, white space, backticks and final marks do not count.
-
-    A text of nothing but such marks is those marks.
-    """
-    words = " ".join(text.replace("`", "").casefold().split())
-    return words.rstrip(".!?。 ") or words
+    """A text for comparing, without case, extra white space, backticks and final punctuation."""
+    folded = " ".join(text.replace("`", "").casefold().split())
+    return folded.rstrip(".!?。 ") or folded
 
 
 def check_text(text: str, what: str) -> str:
@@ -413,7 +359,7 @@ def check_text(text: str, what: str) -> str:
         raise Refused(f"the {what} holds a NUL character", hint="remove it: text files cannot keep it")
     clean = text.replace("\r\n", "\n")
     if not clean.strip():
-        raise Refused(f"the {what} is empty", hint="say in a sentence what is worth keeping")
+        raise Refused(f"the {what} is empty", hint="write in a sentence what to remember")
     return clean
 
 
@@ -462,86 +408,39 @@ def bullet_marker(text: str) -> tuple[int, int, int] | None:
 
 def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
     """The bullets of a section; `deepest` is the largest indentation that still starts one."""
-    reader = BulletReader(deepest)
+    first: Line | None = None
+    parts: list[str] = []
+    waiting: list[str] = []  # blank lines that belong to the bullet only if it continues
+    end = indent = pad = 0
+    in_paragraph = False  # the last line was running text, which an unindented line may continue
+    in_block = False  # the fence or comment that is open belongs to the bullet
     for line in region:
-        done = reader.feed(line)
-        if done is not None:
-            yield done
-    done = reader.close()
-    if done is not None:
-        yield done
-
-
-class BulletReader:
-    """Takes lines and gives each bullet when the line after it comes."""
-
-    def __init__(self, deepest: int = 3) -> None:
-        self._deepest = deepest
-        self._parts: list[str] = []
-        self._waiting: list[str] = []  # blank lines that belong to the bullet only if it goes on
-        self._first: Line | None = None
-        self._end = 0
-        self._indent = 0
-        self._pad = 0
-        self._paragraph = False  # the last line was running text: an unindented line may go on with it
-        self._holds = False  # the fence or comment that is open belongs to the bullet
-
-    def feed(self, line: Line) -> Bullet | None:
-        """Take one line; the bullet that it ends, if any."""
-        if self._first is None and not line.text:
-            return None
-        if self._first is not None and self._goes_on(line):
-            return None
-        done = self.close()
-        found = bullet_marker(line.text) if line.role is not LineRole.INSIDE else None
-        if found is not None and found[0] <= self._deepest:
-            self._first, self._end = line, line.end
-            self._indent, self._pad = found[0], found[1]
-            self._parts = [line.text[found[2] :]]
-            self._paragraph = line.is_markdown
-            self._holds = line.role is LineRole.OPENS
-        return done
-
-    def close(self) -> Bullet | None:
-        """End the open bullet."""
-        first, self._first = self._first, None
-        self._waiting = []
-        if first is None:
-            return None
-        text = "\n".join(self._parts).rstrip(BLANK)
-        return Bullet(first.start, self._end, first.number, self._indent, self._pad, text)
-
-    def _goes_on(self, line: Line) -> bool:
-        if line.role is LineRole.CONFLICT:
-            return False
-        if line.role is LineRole.INSIDE:
-            if self._holds:
-                self._take(line)
-            return self._holds
-        if line.blank:
-            self._waiting.append(dedent(line.text, self._pad))
-            self._paragraph = False
-            return True
-        indent = indentation(line.text)
-        inside = indent >= self._indent + 2 or indent > self._deepest
-        lazy = (
-            self._paragraph
-            and line.role is LineRole.TEXT
-            and bullet_marker(line.text) is None
-            and continues_paragraph(line)
-        )
-        if not inside and not lazy:
-            return False
-        self._holds = line.role is LineRole.OPENS
-        self._paragraph = line.is_markdown
-        self._take(line)
-        return True
-
-    def _take(self, line: Line) -> None:
-        self._parts += self._waiting
-        self._waiting.clear()
-        self._parts.append(dedent(line.text, self._pad))
-        self._end = line.end
+        if first is not None:
+            if line.blank and line.role is not LineRole.INSIDE:
+                waiting.append(dedent(line.text, pad))
+                in_paragraph = False
+                continue
+            if line.role in (LineRole.INSIDE, LineRole.CONFLICT):
+                continues = in_block and line.role is LineRole.INSIDE
+            else:
+                column = indentation(line.text)
+                lazy = in_paragraph and line.role is LineRole.TEXT and bullet_marker(line.text) is None
+                continues = column >= indent + 2 or column > deepest or (lazy and continues_paragraph(line))
+                in_block, in_paragraph = line.role is LineRole.OPENS, line.is_markdown
+            if continues:
+                parts += [*waiting, dedent(line.text, pad)]
+                waiting.clear()
+                end = line.end
+                continue
+            yield Bullet(first.start, end, first.number, indent, pad, "\n".join(parts).rstrip(BLANK))
+            first = None
+        marker = bullet_marker(line.text) if line.role is not LineRole.INSIDE else None
+        if marker is not None and marker[0] <= deepest:
+            first, end, indent, pad = line, line.end, marker[0], marker[1]
+            parts, waiting = [line.text[marker[2] :]], []
+            in_block, in_paragraph = line.role is LineRole.OPENS, line.is_markdown
+    if first is not None:
+        yield Bullet(first.start, end, first.number, indent, pad, "\n".join(parts).rstrip(BLANK))
 
 
 def dedent(text: str, width: int) -> str:

@@ -24,10 +24,9 @@ from ralph.formats.json_text import (
     is_blank,
     read_json,
     same_json,
-    sort_problems,
     unreadable_error,
 )
-from ralph.formats.text import BOM, Entry, Problem, TextDocument, find_entry
+from ralph.formats.text import BOM, Entry, Problem, TextDocument, find_entry, sort_problems
 from ralph.model.ids import derived
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
 from ralph.model.work import Claim, Feature, Story, Task
