@@ -6,6 +6,7 @@ back or would alter a neighbouring entry.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +31,7 @@ from ralph.formats.text import (
     find_entry,
     newline_of,
     pause_gc,
+    sort_problems,
 )
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
@@ -37,8 +39,7 @@ from ralph.model.record import NO_EXTRA, SECTIONS, Link, MemoryKind, Origin, Rec
 _OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
 _WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")
 _NO_METADATA = "<!-- tags:  -->"
-
-
+SIGN_LABEL = "Sign"
 SECTION_ADDED = " | section: added"
 """Ends the comment of an entry that was written together with its section's heading."""
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
@@ -80,10 +81,9 @@ class MemoriesDocument:
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        """What is odd in this file, by line."""
+        """The problems of this file, by line."""
         expected = [SECTIONS[kind] for kind in self.layout.kinds]
-        problems = find_problems(self.text, self._scan, self.entries, expected)
-        return tuple(sorted(problems, key=lambda problem: problem.line))
+        return sort_problems(find_problems(self.text, self._scan, self.entries, expected))
 
     @property
     def format(self) -> str:
@@ -111,7 +111,7 @@ class MemoriesDocument:
         return self._spliced(self._placements(record), removed=None, added=record)
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
-        """The document with one entry written anew, in another section when its kind changed."""
+        """The document with one entry changed, in another section when its kind changed."""
         entry = find_entry(self.entries, record_id)
         if is_sign(entry.record):
             raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph memory migrate` first, then edit it")
@@ -145,43 +145,39 @@ class MemoriesDocument:
         return block
 
     def _added_heading(self, entry: Entry) -> list[int]:
-        """Where the heading that `add` made for this very entry begins, unless something else has moved in since."""
+        """Where the heading begins that `add` made for this entry, unless other text was added below it since."""
         above = self.text[: before_line_ends(self.text, entry.start, 2)]
         heading = above.rpartition("\n")[2].lstrip(BOM)
         start = len(above) - len(heading)
         section = next((section for section in self._scan.sections if section.start == start), None)
         if section is None or heading != f"## {section.heading}":
             return []
-        barred = [region.start for region in self._scan.regions if region.start >= entry.end]
+        barred = [start for start, _ in self._scan.regions if start >= entry.end]
         if self.text[entry.end : min([section.end, *barred])].strip("\r\n\t "):
             return []
         return [before_line_ends(self.text, start, 2)]
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
-        """The document in which each later bearer of a used id has a new one; unchanged during a merge conflict."""
+        """The document with a new id for each entry whose id is taken; unchanged during a merge conflict."""
         if self.has_conflict:
             return self
-        seen = {entry.record.id for entry in self.entries}
+        taken = {entry.record.id for entry in self.entries}
         first: set[str] = set()
-        pieces, done = [], 0
+        pieces, copied_to = [], 0
         for entry in self.entries:
             old_id = entry.record.id
             if old_id in first:
-                while (new_id := mint(old_id)) in seen:
+                while (new_id := mint(old_id)) in taken:
                     pass
-                seen.add(new_id)
+                taken.add(new_id)
                 at = self.text.index(old_id, entry.start)
-                pieces += [self.text[done:at], new_id]
-                done = at + len(old_id)
+                pieces += [self.text[copied_to:at], new_id]
+                copied_to = at + len(old_id)
             first.add(old_id)
-        text = "".join([*pieces, self.text[done:]])
-        return MemoriesDocument(text, self.layout)
+        return MemoriesDocument("".join([*pieces, self.text[copied_to:]]), self.layout)
 
     def with_all_sections(self) -> "MemoriesDocument":
-        """The document with an empty section at the end for each that is missing, where that changes no entry.
-
-        Unchanged during a merge conflict.
-        """
+        """The document with the missing sections at its end; unchanged during a merge conflict."""
         if self.has_conflict:
             return self
         there = {section.canonical for section in self._scan.sections}
@@ -216,10 +212,10 @@ class MemoriesDocument:
         return [end, self._free(above[-1])] if above else [end]
 
     def _free(self, at: int) -> int:
-        """The nearest end of a line with words, up to `at`, that is outside fences, comments and conflicts."""
-        for region in self._scan.regions:
-            if region.start <= at <= region.end:
-                at = region.start
+        """The nearest end of a line with text, up to `at`, outside fences, comments and conflicts."""
+        for start, end in self._scan.regions:
+            if start <= at <= end:
+                at = start
         last = len(self.text[:at].rstrip("\r\n\t "))
         end = self.text.find("\n", last, at)
         if end < 0 and at < len(self.text):
@@ -228,7 +224,7 @@ class MemoriesDocument:
         return last + len(rest) - rest.endswith("\r")
 
     def _inserted(self, at: int, written: str) -> str:
-        """The text with something new at the end of a line, a blank line apart from what is there."""
+        """The text with new text at the end of a line, set off by a blank line."""
         head, gap, tail = self.text[:at], newline_of(self.text) * 2, self.text[at:]
         return f"{head}{gap}{written}{tail}" if head.strip(BOM) else f"{head}{written}{gap}{tail}"
 
@@ -250,9 +246,15 @@ class MemoriesDocument:
             records = [entry.record for entry in after.entries]
             if added is not None:
                 same_id = [record for record in records if record.id == added.id]
-                if len(same_id) != 1 or not _reads_back(added, same_id[0]):
+                if len(same_id) != 1:
                     continue
-                records.remove(same_id[0])
+                parsed = same_id[0]
+                dated = replace(added, created_at=added.created_at or parsed.created_at)  # maybe that of its id
+                if any(getattr(dated, name) != getattr(parsed, name) for name in _WRITTEN):
+                    continue
+                if dated.origin.by != parsed.origin.by:
+                    continue
+                records.remove(parsed)
             if [_without_sign_id(record) for record in records] == before:
                 return after
         return None
@@ -269,7 +271,14 @@ def check_record(record: Record) -> None:
         raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
     if any(mark in record.label for mark in "\0\r\n"):
         raise Refused(f"{record.label!r} cannot be a heading", hint="a label is one line")
-    check_metadata(record)
+    for texts in (record.tags, *_metadata_pairs(record)):
+        for text in texts:
+            if text and ("-->" in text or any(mark in text for mark in "|\n\r\0")):
+                hint = "leave out `|`, `-->` and line breaks"
+                raise Refused(f"{text!r} cannot be part of the metadata comment", hint=hint)
+    for tag in record.tags:
+        if "," in tag or not tag.strip() or tag != tag.strip():
+            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
     if ids.ID.fullmatch(record.id) is None:
         raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
 
@@ -310,7 +319,7 @@ def is_sign(record: Record) -> bool:
 
 
 def render_sign(record: Record) -> str:
-    """A legacy Sign as it stands in its file; a fence that it never closes is closed, so that others may follow."""
+    """A legacy Sign in its own form; an unclosed fence in it is closed, so that others may follow."""
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
     fence = MemoryScan(written, canonical_reader()).fence
     meta = render_metadata(record)
@@ -318,44 +327,44 @@ def render_sign(record: Record) -> str:
 
 
 def _heading(record: Record) -> str:
-    """The heading an entry stands under: the author's own word, or the section of its kind."""
+    """The heading of an entry's section: the author's own word, or that of its kind."""
     if record.label in ("", record.kind.value) or is_sign(record):
         return SECTIONS[MemoryKind(record.kind)]
     return record.label
 
 
-def _reads_back(written: Record, parsed: Record) -> bool:
-    """Whether a record reads back as it was written; without a date it may get that of its id."""
-    dated = replace(written, created_at=written.created_at or parsed.created_at)
-    same = all(getattr(dated, name) == getattr(parsed, name) for name in _WRITTEN)
-    return same and dated.origin.by == parsed.origin.by
-
-
 def _without_sign_id(record: Record) -> Record:
-    """What must stay when something else changes; a Sign's id may not, since it counts those of the same name."""
+    """What must stay when something else changes; a Sign's id may not, as Signs of one name are counted."""
     return replace(record, id="") if is_sign(record) else record
 
 
-SIGN_LABEL = "Sign"
-
-
 def build_entries(blocks: Sequence[MemoryBlock | Entry]) -> Iterable[Entry]:
-    """The entries of a scan, in file order."""
-    sign_ids = _SignIds(blocks)
+    """The entries of a scan, in file order; the second Sign of a name gets an id that ends in `-2`."""
+    taken = {block.record.id if isinstance(block, Entry) else block.id for block in blocks}
+    count: Counter[str] = Counter()
     for block in blocks:
         if isinstance(block, Entry):
             yield block
             continue
+        kind, label = _block_kind(block.section, block.id.partition("-")[0])
         if block.name:
-            block.id = sign_ids.next(block.name)
             kind, label = MemoryKind.FIX, SIGN_LABEL
-        else:
-            kind, label = _block_kind(block.section, block.id.partition("-")[0])
-        yield Entry(_block_record(block, kind, label), block.start, block.end, block.line)
+            base = "sign-" + (ids.slug(block.name) or ids.derived("name", block.name))
+            while not block.id or block.id in taken:
+                count[base] += 1
+                block.id = base if count[base] == 1 else f"{base}-{count[base]}"
+            taken.add(block.id)
+        created_at = "" if block.name else ids.date_of(block.id)
+        text = "\n".join(block.lines)
+        record = Record(block.id, kind, text, label=label, title=block.name, created_at=created_at)
+        if block.meta is not None:
+            block.heading_added = block.meta.endswith(SECTION_ADDED)
+            record = _apply_metadata(record, block.meta.removesuffix(SECTION_ADDED))
+        yield Entry(record, block.start, block.end, block.line)
 
 
 def canonical_reader() -> ReadCanonical:
-    """Makes entries of what stands as we write it; remembers what it worked out for earlier ones."""
+    """Return a function that makes entries of canonical blocks and caches their kinds and tags."""
     kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
     tags: dict[str, tuple[str, ...]] = {}
 
@@ -365,20 +374,16 @@ def canonical_reader() -> ReadCanonical:
         if key not in kinds:
             kinds[key] = _block_kind(*key)
         if tag_list not in tags:
-            tags[tag_list] = parse_tags(tag_list)
+            tags[tag_list] = _parse_tags(tag_list)
         kind, label = kinds[key]
-        text = quote[2:] if "\n" not in quote and quote.startswith("> ") else _unquoted(quote)
-        return Entry(
-            Record.quick(block_id, kind, text, label, tags[tag_list], created), match.start(), match.end(), line
-        )
+        if "\n" in quote:
+            text = "\n".join([row[2:] if row.startswith("> ") else row[1:] for row in quote.split("\n")])
+        else:
+            text = quote[2:] if quote.startswith("> ") else quote[1:]
+        record = Record.quick(block_id, kind, text, label, tags[tag_list], created)
+        return Entry(record, match.start(), match.end(), line)
 
     return read
-
-
-def _unquoted(quote: str) -> str:
-    if "\n" not in quote:
-        return quote[2:] if quote.startswith("> ") else quote[1:]
-    return "\n".join([line[2:] if line.startswith("> ") else line[1:] for line in quote.split("\n")])
 
 
 def _block_kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
@@ -386,37 +391,6 @@ def _block_kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
     if section is not None and kind is not None:
         return kind, label_of(section)
     return kind_of(prefix) or MemoryKind.CONTEXT, section or ""
-
-
-def _block_record(block: MemoryBlock, kind: MemoryKind, label: str) -> Record:
-    text, meta = "\n".join(block.lines), block.meta
-    created_at = "" if block.name else ids.date_of(block.id)
-    record = Record(block.id, kind, text, label=label, title=block.name, created_at=created_at)
-    if meta is None:
-        return record
-    block.heading_added = meta.endswith(SECTION_ADDED)
-    return apply_metadata(record, meta.removesuffix(SECTION_ADDED))
-
-
-class _SignIds:
-    """Ids from names: the second of a name ends in `-2`, and none is like any other entry's."""
-
-    def __init__(self, blocks: Sequence[MemoryBlock | Entry]) -> None:
-        self._blocks = blocks
-        self._taken: set[str] = set()
-        self._count: dict[str, int] = {}
-
-    def next(self, name: str) -> str:
-        self._taken = self._taken or {
-            block.record.id if isinstance(block, Entry) else block.id for block in self._blocks
-        }
-        base = "sign-" + (ids.slug(name) or ids.derived("name", name))
-        while True:
-            number = self._count[base] = self._count.get(base, 0) + 1
-            candidate = base if number == 1 else f"{base}-{number}"
-            if candidate not in self._taken:
-                self._taken.add(candidate)
-                return candidate
 
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
@@ -432,7 +406,15 @@ def find_problems(text: str, scan: MemoryScan, entries: Sequence[Entry], expecte
         first = lines.setdefault(entry.record.id, entry.line)
         if first != entry.line:
             yield memory_problem(entry.line, "duplicate-id", entry.record.id, first, before)
-        yield from _entry_problems(block, entry)
+        if not entry.record.text.strip():
+            yield memory_problem(entry.line, "no-text")
+        elif isinstance(block, MemoryBlock) and block.form == "unquoted":
+            yield memory_problem(entry.line, "no-quote")
+        elif isinstance(block, MemoryBlock) and block.has_lazy_line:
+            yield memory_problem(entry.line, "lazy-quote")
+        created = entry.record.extra.get("created")
+        if created is not None:
+            yield memory_problem(entry.line, "bad-date", created)
     yield from _section_problems(scan, expected)
     first_line = text.lstrip(BOM).partition("\n")[0].strip()
     is_path = len(first_line) < 4096 and _PATH_LINE.fullmatch(first_line) is not None
@@ -444,20 +426,6 @@ def find_problems(text: str, scan: MemoryScan, entries: Sequence[Entry], expecte
     explained = is_path or any(problem.level == "error" for problem in scan.problems)
     if scan.first_text and not entries and not explained:
         yield memory_problem(scan.first_text, "nothing-read")
-
-
-def _entry_problems(block: MemoryBlock | Entry, entry: Entry) -> Iterable[Problem]:
-    if not entry.record.text.strip():
-        yield memory_problem(entry.line, "no-text")
-    elif isinstance(block, Entry):
-        return
-    elif block.form == "unquoted":
-        yield memory_problem(entry.line, "no-quote")
-    elif block.has_lazy_line:
-        yield memory_problem(entry.line, "lazy-quote")
-    created = entry.record.extra.get("created")
-    if created is not None:
-        yield memory_problem(entry.line, "bad-date", created)
 
 
 def _section_problems(scan: MemoryScan, expected: Sequence[str]) -> Iterable[Problem]:
@@ -483,14 +451,13 @@ def _section_problems(scan: MemoryScan, expected: Sequence[str]) -> Iterable[Pro
 # --- metadata comments ------------------------------------------------------------------------
 
 
-def parse_tags(words: str) -> tuple[str, ...]:
-    """Tags as they stand between commas."""
-    return tuple([tag.strip() for tag in words.split(",") if tag and not tag.isspace()])
+def _parse_tags(tag_list: str) -> tuple[str, ...]:
+    return tuple([tag.strip() for tag in tag_list.split(",") if tag and not tag.isspace()])
 
 
-def apply_metadata(plain: Record, inner: str) -> Record:
-    """The record with what a comment says of it; unknown keys are kept in `extra`."""
-    known: dict[str, Any] = {}
+def _apply_metadata(record: Record, inner: str) -> Record:
+    """The record with the metadata of a comment; unknown keys are kept in `extra`."""
+    fields: dict[str, Any] = {}
     links: list[Link] = []
     extra: dict[str, object] = {}
     for part in inner.split("|"):
@@ -498,56 +465,38 @@ def apply_metadata(plain: Record, inner: str) -> Record:
         word, value = word.strip(), value.strip()
         key = word.lower()
         if key == "tags" and colon:
-            known["tags"] = parse_tags(value)
+            fields["tags"] = _parse_tags(value)
         elif key == "created" and _MOMENT.fullmatch(value):
-            known["created_at"] = value
+            fields["created_at"] = value
         elif key == "supersedes" and value:
             links.append(Link("supersedes", value))
-        elif key == "valid-until" and value:
-            known["valid_until"] = value
-        elif key == "updated" and value:
-            known["updated_at"] = value
+        elif key in ("valid-until", "updated") and value:
+            fields["updated_at" if key == "updated" else "valid_until"] = value
         elif key == "by" and value:
-            known["origin"] = Origin(by=value)
+            fields["origin"] = Origin(by=value)
         elif key == "status" and value.lower() == Status.RETIRED.value:
-            known["status"] = Status.RETIRED
+            fields["status"] = Status.RETIRED
         elif word or value:
             extra[key if key in METADATA_KEYS else word] = value if colon else None
-    return replace(plain, links=tuple(links), extra=extra or NO_EXTRA, **known)
+    return replace(record, links=tuple(links), extra=extra or NO_EXTRA, **fields)
 
 
 def render_metadata(record: Record, *, heading_added: bool = False) -> str:
-    """The comment that says what a record's metadata are; `made`: its section's heading was made for it."""
+    """The metadata comment of a record; `heading_added`: its section's heading was made for it."""
     pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
     inner = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
     return f"<!-- {inner}{SECTION_ADDED if heading_added else ''} -->"
 
 
-def check_metadata(record: Record) -> None:
-    """Refuse tags and values that cannot stand in the comment."""
-    for words in (record.tags, *_metadata_pairs(record)):
-        for word in words:
-            if word and ("-->" in word or any(mark in word for mark in "|\n\r\0")):
-                hint = "leave out `|`, `-->` and line breaks"
-                raise Refused(f"{word!r} cannot stand in the metadata comment", hint=hint)
-    for tag in record.tags:
-        if "," in tag or not tag.strip() or tag != tag.strip():
-            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
-
-
 def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
     """The metadata after the tags."""
-    pairs: list[tuple[str, str | None]] = [("created", record.created_at)] if record.created_at else []
-    if record.updated_at:
-        pairs.append(("updated", record.updated_at))
+    pairs: list[tuple[str, str | None]] = [("created", record.created_at), ("updated", record.updated_at)]
     if record.links:
-        pairs.extend(("supersedes", link.target) for link in record.links if link.relation == "supersedes")
-    if record.valid_until:
-        pairs.append(("valid-until", record.valid_until))
-    if record.origin.by:
-        pairs.append(("by", record.origin.by))
+        pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
+    pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
     if record.status is Status.RETIRED:
         pairs.append(("status", record.status.value))
+    pairs = [pair for pair in pairs if pair[1]]
     if record.extra is not NO_EXTRA:
-        pairs.extend((key, None if value is None else str(value)) for key, value in record.extra.items())
+        pairs += [(key, None if value is None else str(value)) for key, value in record.extra.items()]
     return pairs

@@ -20,32 +20,21 @@ _COMMENT_END = re.compile(r"-->|\n {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)")
 
 
 def closed_metadata(line: str) -> str | None:
-    """What stands inside a one-line metadata comment, or None when the comment is something else."""
-    bare = line.rstrip()
-    if bare[:4] != "<!--" or bare[-3:] != "-->" or len(bare) < 7:
+    """The inside of a one-line metadata comment, or None when the comment is something else."""
+    comment = line.rstrip()
+    if comment[:4] != "<!--" or comment[-3:] != "-->" or len(comment) < 7:
         return None
-    inner = bare[4:-3].strip()
+    inner = comment[4:-3].strip()
     if "-->" in inner:
         inner = inner.replace("-->", "|").replace("<!--", "")
-    if inner.startswith("tags:"):
+    if inner.startswith("tags:") or any(_has_known_key(part) for part in inner.split("|")):
         return inner
-    for part in inner.split("|"):
-        key, colon, _ = part.partition(":")
-        if colon and key.strip().lower() in METADATA_KEYS:
-            return inner
     return None
 
 
-def unclosed_metadata(line: str) -> str | None:
-    """What a comment without its `-->` says so far, or None when it does not begin with a key that we know."""
-    bare = line[4:].strip()
-    key, colon, _ = bare.partition(":")
-    if not colon or key.strip().lower() not in METADATA_KEYS:
-        return None
-    for half in _HALF_CLOSED:
-        if bare.endswith(half):
-            return bare[: -len(half)].rstrip()
-    return bare
+def _has_known_key(part: str) -> bool:
+    key, colon, _ = part.partition(":")
+    return bool(colon) and key.strip().lower() in METADATA_KEYS
 
 
 @dataclass(slots=True)
@@ -61,18 +50,15 @@ class MemoryBlock:
     lines: list[str] = field(default_factory=list)
     blanks: int = 0
     meta: str | None = None
-    form: str = ""
-    """What its text is so far: nothing yet, `quote`, or `unquoted` (a person forgot the quote marks)."""
+    form: str = ""  # of its text so far: "", `quote`, or `unquoted` when a person forgot the quote marks
     has_lazy_line: bool = False
-    heading_added: bool = False
-    """Whether `add` created the section's heading for it, so that both go together."""
-    conflict: int | None = None
-    """Where the first conflict marker stands that occurred while the block was open."""
+    heading_added: bool = False  # `add` created the section's heading for it, so that both go together
+    conflict: int | None = None  # the position of the first conflict marker in the open block
 
 
 @dataclass(slots=True)
 class MemorySection:
-    """A `## heading`: where it stands and where the next entry goes."""
+    """A `## heading`: its span and where the next entry goes."""
 
     heading: str
     line: int
@@ -97,87 +83,59 @@ class MemorySection:
         return self.end if self.footer is None else self.footer
 
 
-@dataclass(slots=True)
-class ProtectedSpan:
-    """A stretch in which nothing may be inserted: a conflict, or an unclosed fence or comment (to beyond the end)."""
-
-    start: int
-    end: int
-
-
-SIGN = re.compile(r"[^\w]{0,8}sign:\s*(?P<name>\S.*)", re.IGNORECASE)
+_SIGN = re.compile(r"[^\w]{0,8}sign:\s*(?P<name>\S.*)", re.IGNORECASE)
 _NAMELESS = re.compile(r"[^\w]{0,8}sign:", re.IGNORECASE)
 _MINTED = re.compile(r"(?:<!--)?[ \t]*###[ \t]+[^\W\d_]\w*-[0-9]{10}-[0-9a-f]{4}(?!\w)")
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _CONFLICT = re.compile(r"(<{7}|>{7}|={7}|\|{7})(?: .*)?")
+# an entry as Ralph writes it, with nothing between its parts; only for texts without CR
 _CANONICAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
     rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?=\n|\Z)"
 )
-"""An entry as we write it: heading, quote, metadata, with nothing between; only for texts without CR."""
 
 _PROBLEMS = {
     "bad-date": ("warning", "`created: {}` is not a date", "write it as YYYY-MM-DD"),
     "conflict": ("error", "git conflict markers: both sides are read", "resolve the merge in this file"),
-    "double-section": (
-        "note", "the section `## {}` is already at line {}", "move its entries there; new ones go to the first",
-    ),
-    "duplicate-id": (
-        "error", "the id {} is already used at line {}", "{}run `ralph doctor --fix` to give it a new one",
-    ),
+    "double-section": ("note", "the section `## {}` is already at line {}", "move its entries there"),
+    "duplicate-id": ("error", "the id {} is already used at line {}", "{}run `ralph doctor --fix` for a new one"),
     "entries-in-comment": (
-        "note", "{} entry heading(s) inside this comment are examples and are not read",
-        "nothing needs doing; to have them read, take them out of the comment",
+        "note",
+        "{} entry heading(s) inside this comment are not read",
+        "leave them if they are examples",
     ),
     "entries-in-fence": (
-        "note", "{} entry heading(s) inside this fence are examples and are not read",
-        "nothing needs doing; to have them read, take them out of the fence",
+        "note",
+        "{} entry heading(s) inside this fence are not read",
+        "leave them if they are examples",
     ),
-    "foreign-section": (
-        "note", "`## {}` is not one of our sections: its entries are read with that label", "nothing needs doing",
-    ),
-    "lazy-quote": (
-        "warning", "a line without `>` follows the quote and is read as part of it",
-        "begin it with `> `, or put a blank line before it",
-    ),
+    "foreign-section": ("note", "`## {}` is not one of our sections: it becomes a label", "nothing needs doing"),
+    "lazy-quote": ("warning", "a line without `>` follows the quote and is read as part of it", "begin it with `> `"),
     "loose-bullets": (
-        "note", "{} bullet(s) under `## {}` are not entries and are not read",
-        "add each with `ralph memory add`, or leave them as notes",
+        "note",
+        "{} bullet(s) under `## {}` are not read",
+        "add them with `ralph memory add`, or leave them",
     ),
-    "malformed-id": (
-        "error", "`{}`: {}; the block is kept but not read",
-        "write it as ### mem-1705751400-a3f8, or add it again with `ralph memory add`",
-    ),
-    "missing-section": (
-        "note", "missing section(s): {}", "they are created with the first entry, or by `ralph doctor --fix`",
-    ),
-    "nameless-sign": (
-        "error", "this Sign has no name: it is kept but not read",
-        "give it one, as in `### Sign: Read the file first`",
-    ),
+    "malformed-id": ("error", "`{}`: {}; the block is kept but not read", "write it as ### mem-1705751400-a3f8"),
+    "missing-section": ("note", "missing section(s): {}", "the first entry or `ralph doctor --fix` creates them"),
+    "nameless-sign": ("error", "this Sign has no name: it is kept but not read", "write `### Sign: <name>`"),
     "no-quote": ("warning", "the text of this entry is not a quote", "begin each of its lines with `> `"),
     "no-text": ("warning", "this entry has no text", "write it below the heading, after `> `"),
     "not-utf8": ("error", "bytes that are not UTF-8", "save the file as UTF-8"),
-    "nothing-read": (
-        "note", "there is text, but no entries in it", "add one with `ralph memory add`, or leave it as notes",
-    ),
+    "nothing-read": ("note", "there is text, but no entries in it", "add one with `ralph memory add`, or leave it"),
     "nul": ("warning", "a NUL character", "remove it"),
-    "path-line": (
-        "error", "the first line is a path: a symbolic link was probably committed as its text",
-        "restore the file from git history, then remove this line",
-    ),
+    "path-line": ("error", "the first line is a path, maybe of a symbolic link", "restore the file from git history"),
     "plain-heading": (
-        "note", "{} `###` heading(s) under `## {}` have no id: they are prose",
-        "add them with `ralph memory add` to have them read",
+        "note",
+        "{} heading(s) without an id under `## {}`",
+        "add them with `ralph memory add`, or leave them",
     ),
     "stray-metadata": ("note", "this metadata comment belongs to no entry", "move it below the quote of its entry"),
-    "torn-metadata": (
-        "error", "this metadata comment is not closed: it is read to the end of its line", "end the line with ` -->`",
-    ),
+    "torn-metadata": ("error", "this metadata comment is not closed: it is read to the line's end", "write ` -->`"),
     "unclosed": ("error", "this {0} is never closed: entries after it are not read", "close the {0}"),
-}  # fmt: skip
+}
 
 
 def memory_problem(line: int, code: str, *values: object) -> Problem:
@@ -188,7 +146,7 @@ def memory_problem(line: int, code: str, *values: object) -> Problem:
 
 
 ReadCanonical = Callable[[re.Match[str], str | None, int], Entry]
-"""Makes the entry of such a match, below a heading, at a line."""
+"""Makes the entry of a canonical match, below a heading, at a line."""
 
 
 class MemoryScan:
@@ -201,7 +159,8 @@ class MemoryScan:
         self.blocks: list[MemoryBlock | Entry] = []
         self._read_canonical = read_canonical
         self.sections: list[MemorySection] = []
-        self.regions: list[ProtectedSpan] = []
+        # where nothing may be inserted: conflicts, and unclosed fences or comments (to beyond the end)
+        self.regions: list[tuple[int, int]] = []
         self.problems: list[Problem] = []
         self._block: MemoryBlock | None = None
         self._unread = False  # below a malformed id: its metadata is its own
@@ -248,10 +207,9 @@ class MemoryScan:
         return self.fence is None and not self._comment and self._conflict is None
 
     def _append_canonical(self, match: re.Match[str]) -> int:
-        section, heading = self._section, None
-        if section is not None:
-            heading, section.end, section.footer = section.heading, match.end(), None
-            section.entries += 1
+        heading = self._count_entry()
+        if self._section is not None:
+            self._section.end = match.end()
         self.blocks.append(self._read_canonical(match, heading, self._line))
         self._line += match[2].count("\n") + 2
         self._block, self._unread = None, False
@@ -291,11 +249,10 @@ class MemoryScan:
                 self._comment = False
                 self._report_hidden("comment")
             return
-        block = self._block
-        if block is not None:
-            self._append(block, line)
-        bare = line.strip()
-        if self.fence is not None and bare.startswith(self.fence) and not bare.strip(self.fence[0]):
+        if self._block is not None:
+            self._append(self._block, line)
+        mark = line.strip()
+        if self.fence is not None and mark.startswith(self.fence) and not mark.strip(self.fence[0]):
             self.fence = None
             self._report_hidden("fence")
 
@@ -311,45 +268,40 @@ class MemoryScan:
             self._marker(line)
         elif block is None:
             self.first_text = self.first_text or self._line
-        elif not block.form and not block.name and block.meta is None:
-            block.blanks = 0
-            block.form = "quote"
-            block.lines.append(line[2:] if line[1:2] == " " else line[1:])
-            block.end = self._end
         elif block.name:
             self._append(block, line)
         elif block.meta is not None or block.form == "unquoted":
             self._block = None
         else:
-            block.lines.extend([""] * block.blanks)
-            block.blanks = 0
+            if block.form:
+                block.lines.extend([""] * block.blanks)
+            block.form, block.blanks = "quote", 0
             block.lines.append(line[2:] if line[1:2] == " " else line[1:])
             block.end = self._end
 
     def _heading(self, line: str) -> None:
-        bare = line.lstrip("#")
-        level = len(line) - len(bare)
-        if level > 6 or (bare and bare[0] not in " \t"):
-            if level == 3 and _OUR_PREFIX.match(bare) and ID.fullmatch(bare.rstrip()):
+        content = line.lstrip("#")
+        level = len(line) - len(content)
+        if level > 6 or (content and content[0] not in " \t"):
+            if level == 3 and _OUR_PREFIX.match(content) and ID.fullmatch(content.rstrip()):
                 self._block = None
                 self._malformed(line, "there is no space after `###`")
             else:
                 self._prose(line)
             return
-        title = _strip_closing_marks(bare.strip())
+        title = content.strip()
+        if (unmarked := title.rstrip("#")) != title and unmarked[-1:] in ("", " ", "\t"):  # as in `## Fixes ##`
+            title = unmarked.rstrip()
         self._unread = False
         if level > 3 and self._block is not None and self._block.name:
             self._append(self._block, line)
             return
         if level != 3 and ID.fullmatch(title):
             self._malformed(line, "an entry's heading has three `#`")
-        if level > 3:
-            self._block = None
-            return
         self._block = None
         if level == 3:
             self._entry(title)
-        else:
+        elif level < 3:
             self._section = None
             if level == 2:
                 self._section = MemorySection(title, self._line, self._start, self._end)
@@ -357,7 +309,7 @@ class MemoryScan:
 
     def _entry(self, title: str) -> None:
         section = self._section
-        sign = SIGN.fullmatch(title)
+        sign = _SIGN.fullmatch(title)
         if sign is not None:
             self._begin("", sign["name"].strip())
         elif ID.fullmatch(title):
@@ -375,15 +327,18 @@ class MemoryScan:
         self.problems.append(memory_problem(self._line, "malformed-id", heading[:60], why))
 
     def _begin(self, block_id: str, name: str) -> None:
-        section = self._section
-        heading = None
-        if section is not None:
-            heading = section.heading
-            section.entries += 1
-            section.footer = None
         self._unread = False
-        self._block = MemoryBlock(block_id, name, heading, self._start, self._end, self._line)
+        self._block = MemoryBlock(block_id, name, self._count_entry(), self._start, self._end, self._line)
         self.blocks.append(self._block)
+
+    def _count_entry(self) -> str | None:
+        """Count an entry of the open section, and return its heading."""
+        section = self._section
+        if section is None:
+            return None
+        section.entries += 1
+        section.footer = None
+        return section.heading
 
     def _open_comment(self, line: str) -> None:
         block = self._block
@@ -401,34 +356,32 @@ class MemoryScan:
             if closed:
                 self._report_hidden("comment")
         elif closed:
-            if self._unread:
-                self._unread = False
-                return
-            self.problems.append(memory_problem(self._line, "stray-metadata"))
+            if not self._unread:
+                self.problems.append(memory_problem(self._line, "stray-metadata"))
+            self._unread = False
 
     def _torn(self, line: str) -> str | None:
-        """What metadata that are not closed before the next heading say so far; None for a comment of many lines."""
-        inner = unclosed_metadata(line)
-        if inner is None or self._closes_before_heading():
+        """The metadata of a comment that is not closed before the next heading; None for any other comment."""
+        inner = line[4:].strip()
+        if not _has_known_key(inner):
             return None
-        self.problems.append(memory_problem(self._line, "torn-metadata"))
-        return inner
-
-    def _closes_before_heading(self) -> bool:
-        """Whether `-->` comes before the next heading; the answer is cached, so that each character is read once."""
-        if self._comment_end < self._end:
+        if self._comment_end < self._end:  # cached, so that each character is read once
             match = _COMMENT_END.search(self._text, self._end)
             self._comment_end = match.start() if match is not None else len(self._text)
             self._comment_closes = match is not None and match[0] == "-->"
-        return self._comment_closes
+        if self._comment_closes:
+            return None
+        self.problems.append(memory_problem(self._line, "torn-metadata"))
+        half = next((half for half in _HALF_CLOSED if inner.endswith(half)), "")
+        return inner.removesuffix(half).rstrip()
 
     def _marked(self, line: str) -> None:
         """A line whose first character may be a marker: indentation, a fence, a rule, a conflict marker, a bullet."""
         first = line[0]
         if first == " ":
-            bare = line.lstrip(" ")
-            if len(line) - len(bare) <= 3 and bare[:1] in "#><`~-*_":
-                self._indented(line, bare)
+            content = line.lstrip(" ")
+            if len(line) - len(content) <= 3 and content[:1] in "#><`~-*_":
+                self._indented(line, content)
                 return
         elif first in "`~" and _FENCE.fullmatch(line):
             self._open_fence(line, line)
@@ -444,25 +397,25 @@ class MemoryScan:
             self._section.bullets += 1
         self._prose(line)
 
-    def _indented(self, line: str, bare: str) -> None:
+    def _indented(self, line: str, content: str) -> None:
         """Up to three spaces change nothing in markdown; within a Sign they are part of a list."""
         block = self._block
-        if _FENCE.fullmatch(bare):
-            self._open_fence(line, bare)
+        if _FENCE.fullmatch(content):
+            self._open_fence(line, content)
         elif block is not None and block.name:
             self._append(block, line)
-        elif bare[0] == "#":
-            self._heading(bare)
-        elif bare[0] == ">":
-            self._quote(bare)
-        elif bare.startswith("<!--"):
-            self._open_comment(bare)
-        elif _RULE.fullmatch(bare.rstrip()):
+        elif content[0] == "#":
+            self._heading(content)
+        elif content[0] == ">":
+            self._quote(content)
+        elif content.startswith("<!--"):
+            self._open_comment(content)
+        elif _RULE.fullmatch(content.rstrip()):
             self._rule()
         else:
             self._prose(line)
 
-    def _open_fence(self, line: str, bare: str) -> None:
+    def _open_fence(self, line: str, content: str) -> None:
         block = self._block
         if block is not None and (block.name or block.form in ("", "unquoted")):
             self._append_unquoted(block, line)
@@ -470,10 +423,9 @@ class MemoryScan:
             self._block = None
             self.first_text = self.first_text or self._line
         self._hidden = 0
-        self.fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-        self._opened = (self._line, self._start)
-        if self._block is not None:  # an entry that never ends: nothing may be put between its lines
-            self._opened = (self._line, self._block.start)
+        self.fence = content[: len(content) - len(content.lstrip(content[0]))]
+        # nothing may be put between the lines of an entry that never ends
+        self._opened = (self._line, self._start if self._block is None else self._block.start)
 
     def _rule(self) -> None:
         self._block = None
@@ -491,7 +443,7 @@ class MemoryScan:
         elif self._conflict is None:
             self._prose(line)
         elif line.startswith(">>>>>>>"):
-            self.regions.append(ProtectedSpan(self._conflict[1], self._end))
+            self.regions.append((self._conflict[1], self._end))
             self._conflict = None
 
     def _prose(self, line: str) -> None:
@@ -526,20 +478,12 @@ class MemoryScan:
     def _finish(self, length: int) -> None:
         if self.fence is not None or self._comment:
             container = "code fence" if self.fence is not None else "HTML comment"
-            self.regions.append(ProtectedSpan(self._opened[1], length + 1))
+            self.regions.append((self._opened[1], length + 1))
             self.problems.append(memory_problem(self._opened[0], "unclosed", container))
         if self._conflict is not None:
-            self.regions.append(ProtectedSpan(self._conflict[1], length + 1))
+            self.regions.append((self._conflict[1], length + 1))
         for section, block in self._nameless:
             if block.lines:
                 self.problems.append(memory_problem(block.line, "nameless-sign"))
             elif section is not None:
                 section.titles += 1
-
-
-def _strip_closing_marks(title: str) -> str:
-    """A heading without the `#` marks that may close it, as in `## Fixes ##`."""
-    if not title.endswith("#"):
-        return title
-    bare = title.rstrip("#")
-    return bare.rstrip() if not bare or bare[-1] in " \t" else title
