@@ -306,7 +306,7 @@ def test_a_search_meanwhile_answers_from_what_was_there(root: Path) -> None:
 # --- verify, status, prune ------------------------------------------------------------------------
 
 EDITS = {
-    "UPDATE records SET text = 'forged' WHERE key = (SELECT min(key) FROM records)": "is not in the index as it stands",
+    "UPDATE records SET text = 'forged' WHERE key = (SELECT min(key) FROM records)": "differs in the index",
     "UPDATE records SET tags = '[]' WHERE key = (SELECT max(key) FROM records WHERE tags <> '[]')": "as it stands",
     "UPDATE journal SET outcome = 'done' WHERE outcome = 'failed'": "as it stands",
     "DELETE FROM observations WHERE seq = 3": "",
@@ -418,10 +418,10 @@ def test_a_gitignore_of_ones_own_is_left_alone(root: Path) -> None:
 
 def test_one_state_of_the_index_answers_a_whole_question(root: Path) -> None:
     index.sync(root)
-    with index.opened(root) as connection:
+    with index.connection(root) as connection:
         count = lookup.size(connection)
         put(root, ".agent/memories.md", page())
         index.sync(root)
         assert lookup.size(connection) == count
-    with index.opened(root) as connection:
+    with index.connection(root) as connection:
         assert lookup.size(connection) == count - 41

@@ -44,7 +44,7 @@ def test_verify_ends_with_1_when_something_differs(project: Project) -> None:
         connection.execute("UPDATE records SET text = 'forged' WHERE text = 'alpha'")
     said = project("index", "verify")
     assert said.code == 1
-    assert f".agent/memories.md: {numbered(1)} is not in the index as it stands" in said.out
+    assert f".agent/memories.md: {numbered(1)} differs in the index" in said.out
     assert project("index", "verify", "--format", "json").json != []
     project("index", "rebuild")
     assert project("index", "verify", "--format", "json").json == []

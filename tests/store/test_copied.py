@@ -11,9 +11,7 @@ from tests.store.test_index import LOG, dump, put, seen
 from ralph import paths
 from ralph.search import terms
 from ralph.store import db, files
-from ralph.store import index as store_index
 from ralph.store.index import Index
-from ralph.store.sources import sources
 
 MEMORIES = ".agent/memories.md"
 ENTRY = ".ralph/knowledge/{}.md"
@@ -45,7 +43,7 @@ def tree(main: Path) -> Path:
 
 
 def begun(tree: Path) -> Index:
-    return Index(tree, terms.index_terms, start=lambda: True)
+    return Index(tree, terms.index_terms, copy_main=lambda: True)
 
 
 def texts(index: Index) -> str:
@@ -66,18 +64,21 @@ def test_a_copy_that_was_brought_up_to_date_is_like_an_index_made_of_the_files(t
 
 def test_a_copy_gets_its_name_only_without_what_the_other_checkout_says(main: Path, tree: Path) -> None:
     index = begun(tree)
-    assert store_index.copy_main_index(index.path, paths.index_file(main), sources(tree), terms.index_terms)
-    assert [path.name for path in index.path.parent.iterdir()] == ["ralph.db"]
-    said = texts(index)
-    assert "alpha" not in said
-    assert "Only in the main" not in said
-    assert "The same words" in said
-    assert not index.built(), "until it was brought up to date"
+    states: list[str] = []
+
+    def progress(count: int, total: int) -> None:
+        assert not index.built()
+        states.append(texts(index))  # the first file of the worktree is not committed yet
+
+    index.sync(progress=progress)
+    assert "alpha" not in states[0]
+    assert "Only in the main" not in states[0]
+    assert "The same words" in states[0]
 
 
 def test_without_being_told_so_nothing_is_copied(tree: Path) -> None:
     assert Index(tree, terms.index_terms).sync().read == 3
-    assert Index(tree, terms.index_terms, start=lambda: False).sync().read == 0
+    assert Index(tree, terms.index_terms, copy_main=lambda: False).sync().read == 0
 
 
 @pytest.mark.parametrize("harm", ["touched", "unsealed", "damaged", "version", "gone"])
@@ -87,7 +88,7 @@ def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree:
         with closing(db.connect(database)) as connection:
             connection.execute("UPDATE records SET text = 'forged'")
     elif harm == "unsealed":
-        files.delete(store_index.seal_of(database))
+        files.delete(database.with_name("ralph.db-seal"))
     elif harm == "damaged":
         database.write_bytes(b"nonsense" * 5000)
         paths.index_file(main).with_name("ralph.db-seal").write_text(db.seal(database), encoding="utf-8")

@@ -421,7 +421,7 @@ def test_a_worktree_and_the_main_checkout_call_a_log_by_one_name(tmp_path: Path)
     put(main, LOG, seen("ran pytest"))
     assert [source.name for source in sources(tree)] == [source.name for source in sources(main)] == [LOG]
     index_of(main).sync()
-    beside = Index(tree, terms.index_terms, start=lambda: True)
+    beside = Index(tree, terms.index_terms, copy_main=lambda: True)
     assert beside.sync().read == 0, "what the main checkout has read is copied"
     assert beside.path == paths.cache_folder(main) / "worktrees" / "tree" / "ralph.db"
 

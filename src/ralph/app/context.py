@@ -312,7 +312,6 @@ def _first_day(today: date, recent: int) -> str:
 # --- preview -------------------------------------------------------------------------------------
 
 
-@index.one_look()
 def preview(
     root: Path, config: Config, event: PreviewEvent, prompt: str = "", *, task: str = "", session: str = ""
 ) -> Preview:

@@ -15,7 +15,6 @@ from typing import Protocol
 from ralph import paths
 from ralph.app import hook_state, outdated
 from ralph.app.memory import backup
-from ralph.app.project import not_ignored
 from ralph.app.worktrees import indexes, worktree
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
@@ -29,6 +28,7 @@ from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
 from ralph.store import files
+from ralph.store.gitignore import missing_lines
 from ralph.store.library import Collection, Library
 
 FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}
@@ -263,7 +263,7 @@ def _not_folders(root: Path) -> list[Finding]:
 
 
 def _not_ignored(root: Path) -> list[Finding]:
-    missing = not_ignored(root)
+    missing = missing_lines(root)
     if not missing:
         return []
     what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"

@@ -21,6 +21,7 @@ from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, 
 from ralph.model import ids
 from ralph.model.work import Feature, Task
 from ralph.store import files
+from ralph.store.gitignore import hide_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def add(
     told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
-    board.keep_out_of_git(root)
+    hide_state(root)
     with files.lock(folder / "feature.json"):
         taken = {each.feature.id for each in _read(root)[0]}
         while (minted := ids.short("f")) in taken or (folder / minted).exists():

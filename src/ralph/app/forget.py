@@ -27,7 +27,7 @@ from ralph.formats.work import parse_insights
 from ralph.model.record import Family, Record
 from ralph.store import db, files, rows
 from ralph.store import sessions as stored_sessions
-from ralph.store.index import Progress
+from ralph.store.index import PATIENCE, Progress
 from ralph.store.sources import EVENT, Format, Source, name_of, sources
 from ralph.store.vectors import VectorCache
 
@@ -540,7 +540,7 @@ def _files_that_mention(root: Path, name: str) -> list[Path]:
 def _delete_index(root: Path) -> None:
     """Delete the index of every checkout; what is deleted from a database would stay in its free pages."""
     index.of(root)  # Refused, where it is somebody else's
-    indexes.discard_all(root, index.PATIENCE)
+    indexes.discard_all(root, PATIENCE)
 
 
 def _rebuild_index(root: Path, progress: Progress | None) -> None:

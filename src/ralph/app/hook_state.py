@@ -17,7 +17,6 @@ from pathlib import Path
 from ralph import config, paths
 from ralph.app.hosts import install
 from ralph.app.hosts.hosts import Host, InstallScope, has_comments, settings_file
-from ralph.app.index import keep_out_of_git
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats.host_files import is_ralph_hook, ralph_hooks
@@ -25,6 +24,7 @@ from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.settings import Config
 from ralph.store import files, hook_files
+from ralph.store.gitignore import hide_state
 
 _PLUGIN = "plugin"
 _AGAIN = "run `ralph install {}` again"
@@ -175,7 +175,7 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     if not everywhere and not any(mark.exists() for mark in marks):
         hint = "hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is"
         raise Refused(f"{root}: nothing is captured here, so there is nothing to pause", hint=hint)
-    keep_out_of_git(root)
+    hide_state(root)
     file = pause_file(root)
     files.make_folder(file.parent, 0o700)
     with suppress(Conflict):  # another process was faster: it is paused

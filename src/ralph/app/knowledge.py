@@ -29,6 +29,7 @@ from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.model.work import Task
 from ralph.store import files
+from ralph.store.gitignore import hide_state
 from ralph.store.library import Library, Stored, check_folders
 
 _TRIES = 20
@@ -239,8 +240,6 @@ def as_stored(record: Record) -> Record:
 
 def keep_body(root: Path, old: Record, now: str, run: str = "") -> str:
     """Log a body that is about to be replaced; its id comes from its text, so that a second try adds nothing."""
-    from ralph.app.index import keep_out_of_git  # noqa: PLC0415  (few entries replace another)
-
     if not old.text.strip():
         return ""
     log = replaced_bodies(root)
@@ -250,7 +249,7 @@ def keep_body(root: Path, old: Record, now: str, run: str = "") -> str:
     superseded = (*old.links, Link("superseded_by", old.id))
     record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=superseded, origin=Origin(run=run))
     files.target(log, paths.state_boundary(root))  # before anything is made there
-    keep_out_of_git(root)
+    hide_state(root)
     files.append(log, encode_record(record), root=paths.state_boundary(root), durable=True)
     return name
 

@@ -185,7 +185,6 @@ def task_row(listed: ListedTask) -> TaskRow:
 # --- runs ----------------------------------------------------------------------------------------
 
 
-@index.one_look()
 def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[RunRow], int]:
     """The newest runs (of a task) first, those that are under way before all others; and how many there are."""
     if task_id:
@@ -254,7 +253,6 @@ def _token_count(path: Path, size: int) -> int:
 # --- sessions ------------------------------------------------------------------------------------
 
 
-@index.one_look()
 def session_rows(
     root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
 ) -> tuple[list[SessionRow], int]:

@@ -6,43 +6,17 @@ made or moved outside of the project, wherever its links lead; only a worktree's
 main checkout, below a `.gitignore` that hides itself there, so that a merge may bring the real one.
 """
 
-from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ralph import paths
 from ralph.app.config import hide_local_config, template
 from ralph.app.repository import Repository
-from ralph.errors import Conflict, Refused
+from ralph.errors import Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.pages import patterns_template
 from ralph.store import files
+from ralph.store.gitignore import GITIGNORE, UNTIL_INIT, missing_lines
 from ralph.store.library import Collection, check_folders
-
-GITIGNORE = """\
-# Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
-# Delete the line `tasks/` or `features/` to share those, too.
-local/
-cache/
-tasks/
-features/
-ralph.db*
-scratchpad.md
-*.bak*
-*.ralph-tmp
-.ralph-lock
-"""
-
-_MUST_BE_IGNORED = {
-    "local/": ("local",),
-    "cache/": ("cache",),
-    "ralph.db*": ("ralph.db",),
-    "scratchpad.md": ("scratchpad.md",),
-}
-"""What stays on this machine: the line that makes git ignore it, and names that the line stands for."""
-
-UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
-"""Where `ralph init` has not been: the same, and hidden itself, so that git sees nothing of it."""
 
 
 def init(root: Path) -> list[str]:
@@ -75,35 +49,8 @@ def _made_folder(path: Path, root: Path, *, within: Path | None = None) -> list[
     return [f"made {paths.shown(path, root)}/"] if files.make_folder(path, root=within or root) else []
 
 
-def not_ignored(root: Path) -> tuple[str, ...]:
-    """The lines that somebody's own `.ralph/.gitignore` lacks, so that git would see what happened here."""
-    own = paths.gitignore(root)
-    found = paths.git_exclude(own)
-    if found is None or not own.is_file():
-        return ()
-    outer = [line for file in (found[0], root / ".gitignore") for line in (files.read(file) or "").splitlines()]
-    inner = (files.read(own) or "").splitlines()
-    return tuple(
-        line
-        for line, names in _MUST_BE_IGNORED.items()
-        if not _covers(outer, ".ralph") and not all(_covers(inner, n) or _covers(outer, f".ralph/{n}") for n in names)
-    )
-
-
-def _covers(lines: list[str], name: str) -> bool:
-    """Whether a list of git's patterns ignores a name: the last line that means it decides."""
-    ignored = False
-    for line in lines:
-        pattern = line.strip().removeprefix("!").rstrip("/")
-        anywhere = "/" not in pattern or pattern.startswith("**/")
-        meant = name.rpartition("/")[2] if anywhere else name
-        if not line.startswith("#") and fnmatchcase(meant, pattern.removeprefix("**/").removeprefix("/")):
-            ignored = not line.startswith("!")
-    return ignored
-
-
 def _what_git_sees(root: Path) -> list[str]:
-    missing = not_ignored(root)
+    missing = missing_lines(root)
     if not missing:
         return []
     where = paths.shown(paths.gitignore(root), root)
@@ -118,16 +65,6 @@ def _gitignores(root: Path) -> list[str]:
         files.write(own, GITIGNORE, root=root, expect=UNTIL_INIT)
         return [f"made {paths.shown(own, root)} one that git sees"]
     return _made(root, own, GITIGNORE)
-
-
-def keep_out_of_git(root: Path) -> None:
-    """Write a `.ralph/.gitignore` that hides itself, where `ralph init` has not made one and something is to hide."""
-    main = paths.main_checkout(root)
-    ignore = paths.gitignore(main)
-    in_project = paths.state_boundary(root) == main
-    if (in_project or ignore.parent.is_dir()) and not ignore.exists() and not ignore.is_symlink():
-        with suppress(Conflict):  # another process was faster
-            files.write(ignore, UNTIL_INIT, expect="")
 
 
 def move_old_state(root: Path) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import hook_state, index, logs, usage
 from ralph.app.hook_state import Installed
-from ralph.app.index import Size
+from ralph.app.index import IndexSize
 from ralph.app.usage import HookUsage
 from ralph.store.library import Library
 
@@ -36,7 +36,7 @@ class Status:
     """State folders that came with a copy from another machine; nothing in them is used."""
     memories: int
     guardrails: int
-    size: Size
+    size: IndexSize
     memory_bytes: int
     last: LastSession | None
     hooks: HookUsage

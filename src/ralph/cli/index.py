@@ -109,7 +109,7 @@ def verify(ctx: click.Context, form: str) -> int:
 def prune(ctx: click.Context, days: int | None, max_mb: float | None, yes: bool, form: str) -> None:
     """Remove old session and run logs; memories are never touched. Lists them unless --yes is given.
 
-    What was made for worktrees that are gone goes, too; memory that stands nowhere else is kept in .ralph/log/rescued.
+    Indexes of worktrees that are gone are removed, too.
 
     \b
     Examples:

@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -197,8 +198,9 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
     asked = ApiRequest(
         state.root, settings.config(), request.query_params, request.path_params, _parse_body(body), request
     )
-    with index.patient():
-        return json_response(handler(asked))
+    with suppress(RalphError, OSError):
+        index.wait_until_current(state.root)
+    return json_response(handler(asked))
 
 
 def _parse_body(body: bytes) -> Mapping[str, object]:

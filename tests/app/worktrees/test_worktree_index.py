@@ -174,7 +174,7 @@ def test_vectors_of_one_checkout_are_not_thrown_away_by_another_one(checkouts: C
         meaning.embed_with(root, HashEmbedder())
     assert [meaning.embed_with(root, HashEmbedder()).done for root in checkouts.all] == [0, 0, 0]
     for root, marks in checkouts.all.items():
-        with index.opened(root) as connection:
+        with index.connection(root) as connection:
             ask = meaning.nearness(root, HashEmbedder(), connection, Query(limit=None), pytest.fail)
             assert len(ask(words("any"), list(rows.digests(connection)))) == len(marks)
 

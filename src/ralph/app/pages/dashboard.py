@@ -87,7 +87,6 @@ class Dashboard:
     notices: tuple[Notice, ...]
 
 
-@index.one_look()
 def dashboard(root: Path, env: Mapping[str, str]) -> Dashboard:
     """The dashboard; a project in which nothing happened yet has an empty one."""
     runs, _ = lists.run_rows(root, limit=RUNS)

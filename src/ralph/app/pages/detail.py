@@ -302,7 +302,6 @@ class SessionPage:
 # --- a task --------------------------------------------------------------------------------------
 
 
-@index.one_look()
 def task_page(root: Path, task_id: str) -> TaskPage:
     """A task from near; NotFound when there is none of that id."""
     shown = task.show(root, task_id)
@@ -336,7 +335,6 @@ def _task_event(event: task.TaskEvent) -> TaskEvent:
 # --- a session -----------------------------------------------------------------------------------
 
 
-@index.one_look()
 def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> SessionPage:
     """A session from near; NotFound when there is none of that id."""
     if not session_id:

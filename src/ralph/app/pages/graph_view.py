@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ralph.app import graph, index
+from ralph.app import graph
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node, NodeType, Relation, entity_id, entity_type
@@ -134,7 +134,6 @@ def graph_part(root: Path, wanted: GraphRequest) -> GraphPart:
     return _part(whole, keys, edges, wanted.limit)
 
 
-@index.one_look()
 def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> GraphPart:
     """A node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
@@ -146,7 +145,6 @@ def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int 
     return _part(whole, seen, edges, limit, first=node)
 
 
-@index.one_look()
 def path(root: Path, start: str, end: str, *, at: str = "") -> tuple[GraphPart, bool]:
     """A shortest way between two nodes, in its order, and whether there is one."""
     way = graph.path(root, start, end, at=check_time(at))

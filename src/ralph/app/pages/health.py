@@ -212,7 +212,6 @@ class MemoryHealth:
     more: bool = False
 
 
-@index.one_look()
 def memory_health(root: Path, *, patterns: Sequence[str] = ()) -> MemoryHealth:
     """Look at everything, as far as a person waits for it; nothing but caches is written."""
     notes: list[str] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from ralph.app import index, lists, runs, sessions
+from ralph.app import lists, runs, sessions
 from ralph.app.lists import RunRow, SessionRow
 from ralph.app.loop_parts import CHECKS
 from ralph.context.tokens import estimate
@@ -100,7 +100,6 @@ class Comparison:
 # --- one run -------------------------------------------------------------------------------------
 
 
-@index.one_look()
 def run_page(root: Path, run_id: str) -> RunPage:
     """A run with all its iterations, the one under way included."""
     held = runs.read(root, run_id)
@@ -170,7 +169,6 @@ def _diff(before: str, after: str, old: str, new: str) -> tuple[str, str]:
 # --- two of a kind -------------------------------------------------------------------------------
 
 
-@index.one_look()
 def compare(root: Path, a: str, b: str) -> Comparison:
     """Two runs or two sessions side by side; UsageError for one of each."""
     if not (a and b):

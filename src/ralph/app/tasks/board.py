@@ -25,6 +25,7 @@ from ralph.formats.work import parse_task, read_task, render_task
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
+from ralph.store.gitignore import hide_state
 
 _ALIASES = {
     "open": TaskStatus.PENDING, "todo": TaskStatus.PENDING, "new": TaskStatus.PENDING, "ready": TaskStatus.PENDING,
@@ -416,19 +417,9 @@ def lock_all(root: Path) -> Iterator[Board]:
     """All tasks as they are, while nobody else adds one or lets one wait for another."""
     folder = paths.tasks_folder(root)
     files.make_folder(folder, root=paths.main_checkout(root))
-    keep_out_of_git(root)
+    hide_state(root)
     with files.lock(folder / "task.json"):
         yield read(root)
-
-
-def keep_out_of_git(root: Path) -> None:
-    """Tasks stay on this machine also where `ralph init` has not been yet."""
-    ignore = paths.gitignore(paths.main_checkout(root))
-    if not ignore.exists() and not ignore.is_symlink():
-        with contextlib.suppress(Conflict):  # another process was faster
-            from ralph.app.project import UNTIL_INIT  # noqa: PLC0415  (listing does without it)
-
-            files.write(ignore, UNTIL_INIT, root=paths.main_checkout(root), expect="")
 
 
 def fresh_id(everything: Board, folder: Path) -> str:
