@@ -307,10 +307,10 @@ def test_a_search_meanwhile_answers_from_what_was_there(root: Path) -> None:
 
 EDITS = {
     "UPDATE records SET text = 'forged' WHERE key = (SELECT min(key) FROM records)": "differs in the index",
-    "UPDATE records SET tags = '[]' WHERE key = (SELECT max(key) FROM records WHERE tags <> '[]')": "as it stands",
-    "UPDATE journal SET outcome = 'done' WHERE outcome = 'failed'": "as it stands",
+    "UPDATE records SET tags = '[]' WHERE key = (SELECT max(key) FROM records WHERE tags <> '[]')": "differs in the index",
+    "UPDATE journal SET outcome = 'done' WHERE outcome = 'failed'": "differs in the index",
     "DELETE FROM observations WHERE seq = 3": "",
-    "UPDATE observations SET created_at = '2030-01-01' WHERE seq = 3": "as it stands",
+    "UPDATE observations SET created_at = '2030-01-01' WHERE seq = 3": "differs in the index",
     "INSERT INTO search(rowid, title, tags, text, files) VALUES (3000, 'more', '', '', '')": "the record is not",
     "INSERT INTO sources VALUES (99, 'nowhere.md', 'knowledge', 0, 0, 0, '', 0)": "",
 }
