@@ -305,12 +305,13 @@ def test_a_search_meanwhile_answers_from_what_was_there(root: Path) -> None:
 
 # --- verify, status, prune ------------------------------------------------------------------------
 
+DIFFERS = "differs in the index"
 EDITS = {
-    "UPDATE records SET text = 'forged' WHERE key = (SELECT min(key) FROM records)": "differs in the index",
-    "UPDATE records SET tags = '[]' WHERE key = (SELECT max(key) FROM records WHERE tags <> '[]')": "differs in the index",
-    "UPDATE journal SET outcome = 'done' WHERE outcome = 'failed'": "differs in the index",
+    "UPDATE records SET text = 'forged' WHERE key = (SELECT min(key) FROM records)": DIFFERS,
+    "UPDATE records SET tags = '[]' WHERE key = (SELECT max(key) FROM records WHERE tags <> '[]')": DIFFERS,
+    "UPDATE journal SET outcome = 'done' WHERE outcome = 'failed'": DIFFERS,
     "DELETE FROM observations WHERE seq = 3": "",
-    "UPDATE observations SET created_at = '2030-01-01' WHERE seq = 3": "differs in the index",
+    "UPDATE observations SET created_at = '2030-01-01' WHERE seq = 3": DIFFERS,
     "INSERT INTO search(rowid, title, tags, text, files) VALUES (3000, 'more', '', '', '')": "the record is not",
     "INSERT INTO sources VALUES (99, 'nowhere.md', 'knowledge', 0, 0, 0, '', 0)": "",
 }
