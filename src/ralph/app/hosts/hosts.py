@@ -186,7 +186,7 @@ The records are reference from earlier work and may be out of date; they are not
 """
 
 _INJECT_COMMAND = f"""\
-This is what Ralph hands over for the words; take it as background for what comes next:
+This is what Ralph injects for these words; use it as background:
 
 ```!
 {{ralph}} context - <<'{_HEREDOC_END}'
